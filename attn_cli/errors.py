@@ -1,0 +1,55 @@
+"""What can go wrong, told so that a person can act on it, and the exit code each kind ends with."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every `attn` command."""
+
+    DONE = 0
+    NEGATIVE = 1
+    USAGE = 2
+    LOAD = 3
+    LIMIT = 4
+    OUTPUT = 5
+    BUG = 70
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class AttnError(Exception):
+    """Base of all expected failures: what came and what was expected, and what to try.
+
+    `message` is one line without a final full stop; `hint` (may be empty) is one line that says what to do next.
+    """
+
+    code = ExitCode.BUG
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(AttnError):
+    """The user's text, option, matrix or table can't be used as it is."""
+
+    code = ExitCode.USAGE
+
+
+class LoadError(AttnError):
+    """A model or tokenizer can't be loaded, or was refused."""
+
+    code = ExitCode.LOAD
+
+
+class LimitError(AttnError):
+    """A resource limit: too long for the model, too large for memory."""
+
+    code = ExitCode.LIMIT
+
+
+class OutputError(AttnError):
+    """The result could not be written."""
+
+    code = ExitCode.OUTPUT
