@@ -1,0 +1,75 @@
+"""The only code aware that two array libraries exist: NumPy for matrices and tables, torch for models."""
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+# An array of either library. The array API has no common static type yet (2026), hence the alias.
+Array: TypeAlias = Any
+
+
+def namespace(x: Array) -> ModuleType:
+    """The array API functions that fit `x`: NumPy itself, or `array_api_compat.torch` for a tensor.
+
+    >>> namespace(np.zeros(1)).__name__
+    'numpy'
+    """
+    if isinstance(x, np.ndarray):  # asked first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
+        return np
+    if hasattr(x, "__array_namespace__"):
+        found: ModuleType = x.__array_namespace__()
+        return found
+    from array_api_compat import array_namespace
+
+    found = array_namespace(x)
+    return found
+
+
+def is_torch(x: Array) -> bool:
+    """Whether `x` is a torch tensor, told without importing torch."""
+    return type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "untyped_storage")
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """`x` as a NumPy array in main memory; bfloat16, which NumPy lacks, becomes float32 without loss.
+
+    >>> to_numpy(np.ones((1, 2))).shape
+    (1, 2)
+    """
+    if is_torch(x):
+        x = x.detach()
+        if str(x.dtype) == "torch.bfloat16":
+            x = x.float()
+        x = x.cpu().numpy()
+    return np.asarray(x)
+
+
+def raised(x: Array) -> Array:
+    """`x` in at least float32, the least precision in which scores and softmax are computed.
+
+    >>> raised(np.ones(1, dtype=np.float16)).dtype
+    dtype('float32')
+    """
+    xp = namespace(x)
+    if is_torch(x):
+        return x.float() if x.element_size() < 4 else x
+    return xp.astype(x, xp.float32) if x.dtype.itemsize < 4 else x
+
+
+def indices(start: int, stop: int, like: Array) -> Array:
+    """The integers start .. stop - 1 on the device of `like`: the row or column numbers that a mask is asked about."""
+    xp = namespace(like)
+    if is_torch(like):
+        return xp.arange(start, stop, device=like.device)
+    return xp.arange(start, stop)
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros on the device of `like`, in the precision in which weights of `like` are computed."""
+    xp = namespace(like)
+    wide = like.dtype.itemsize == 8
+    dtype = xp.float64 if wide else xp.float32
+    if is_torch(like):
+        return xp.zeros(shape, dtype=dtype, device=like.device)
+    return xp.zeros(shape, dtype=dtype)

@@ -1,0 +1,137 @@
+"""One call of one attention layer, as every source hands it over and every summary receives it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attn_cli.arrays import Array
+from attn_cli.errors import InputError
+from attn_cli.kernel.bands import Band, bands
+from attn_cli.kernel.rule import Rule
+
+
+@dataclass(frozen=True)
+class Token:
+    """One row or column label: what the user wrote at this place, exactly.
+
+    `start` and `end` are character offsets into the text, None where the token stands for no text of it.
+    """
+
+    index: int
+    text: str
+    id: int | None = None
+    start: int | None = None
+    end: int | None = None
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attention a call is: where it sits in the model and which of the batch's texts it is about.
+
+    layer    the model's own block number
+    name     the module's path in the model, or a word for what has no module
+    stream   "self", "encoder", "decoder", "cross", ...
+    call     0, or 1, 2, ... when the same module runs again in one forward pass
+    heads    the true numbers of the heads in the arrays
+    groups   for every such head the key/value head that it reads
+    text     the index of the text in the batch
+    """
+
+    layer: int
+    name: str
+    heads: tuple[int, ...]
+    groups: tuple[int, ...]
+    stream: str = "self"
+    call: int = 0
+    text: int = 0
+
+
+class Output:
+    """The output `[h, n, e]` of a call, filled row by row by whoever walks the call's bands.
+
+    A source that needs the layer's output hands one over empty: so a model's forward pass goes on with the numbers
+    that were shown, and q kᵀ is computed once.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.rows = 0
+
+    def add(self, band: Band) -> None:
+        """Take over the rows of `band`."""
+        self.array[:, band.start : band.stop, :] = band.output
+        self.rows += band.stop - band.start
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has passed."""
+        return self.rows == int(self.array.shape[-2])
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionCall:
+    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, and what rows and columns mean."""
+
+    q: Array
+    k: Array
+    v: Array
+    rule: Rule
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    output: Output | None = None
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False
+    ) -> Iterator[Band]:
+        """The attention of this call, a few rows at a time (only the asked rows); fills `output` if there is one."""
+        walk = bands(self.q, self.k, self.v, self.rule, rows=rows, height=height, want_scores=want_scores)
+        for band in walk:
+            if self.output is not None:
+                self.output.add(band)
+            yield band
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which layers and heads are asked for; None means all. Negative numbers count from the end."""
+
+    layers: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+
+    def has_layer(self, layer: int, total: int) -> bool:
+        """Whether block `layer` of a model with blocks 0 .. total - 1 is asked for."""
+        return self.layers is None or layer in {x + total if x < 0 else x for x in self.layers}
+
+    def check_layers(self, known: Sequence[int]) -> None:
+        """Refuse a layer that the model doesn't have; `known` are the numbers of those with attention, ascending."""
+        total = known[-1] + 1
+        for layer in self.layers or ():
+            true = layer + total if layer < 0 else layer
+            if true not in known:
+                raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(known)}")
+
+    def pick_heads(self, total: int) -> tuple[int, ...]:
+        """The asked heads of a layer with `total` heads, ascending."""
+        if self.heads is None:
+            return tuple(range(total))
+        true = sorted({x + total if x < 0 else x for x in self.heads})
+        if true[0] < 0 or true[-1] >= total:
+            wrong = next(x for x in self.heads if not -total <= x < total)
+            raise InputError(f"there is no head {wrong}", f"heads: {ranges(range(total))}")
+        return tuple(true)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in the notation of --layer and --head.
+
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '0-2,5,7-8'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

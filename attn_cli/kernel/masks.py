@@ -1,0 +1,244 @@
+"""Masks: may query i attend to key j? Answered cell by cell, so that no n x m mask is ever stored.
+
+A mask is asked with index arrays i `[b, 1]` and j `[1, c]` and answers `[b, c]` or `[h, b, c]` booleans, True where
+attending is allowed. `span` says which keys a run of queries can see at all, so that a band stops at the diagonal.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple, Protocol
+
+from attn_cli.arrays import Array, indices, namespace
+
+
+class Span(NamedTuple):
+    """The keys that matter to a run of queries.
+
+    Keys outside `first:last` are blocked for every one of the queries; keys in `open_first:open_last` are allowed
+    for every one of them, so that only the rest of `first:last` has to be asked cell by cell.
+    """
+
+    first: int
+    open_first: int
+    open_last: int
+    last: int
+
+
+class Mask(Protocol):
+    """What every mask can do; see the module's docstring for the shapes."""
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """Whether query i may attend to key j."""
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """The keys that queries start .. stop - 1 may see, of m keys."""
+
+    def __str__(self) -> str:
+        """A few words for headers, such as "causal"."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """Every query may attend to every key."""
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """True everywhere."""
+        return (i == i) & (j == j)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """All keys, all open."""
+        return Span(0, 0, m, m)
+
+    def __str__(self) -> str:
+        return "no mask"
+
+
+@dataclass(frozen=True)
+class Causal:
+    """Query i may attend to keys 0 .. i + offset.
+
+    `offset` 0 aligns the first query with the first key (top-left); m - n aligns the last with the last
+    (bottom-right), which is what decoding with a cache of m - n past keys means.
+
+    >>> import numpy as np
+    >>> dense(Causal(), 3, 3, like=np.empty(0)).astype(int).tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+
+    offset: int = 0
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """J is not after i + offset."""
+        return j <= i + self.offset
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """Up to the diagonal; open below it."""
+        last = min(max(stop + self.offset, 0), m)
+        return Span(0, 0, min(max(start + self.offset + 1, 0), last), last)
+
+    def __str__(self) -> str:
+        return "causal" if self.offset == 0 else f"causal, offset {self.offset}"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Query i sees the `size` keys that end at i + offset, itself included (and, if `both_sides`, as many after it).
+
+    The one-sided form is the usual sliding window once it is combined with `Causal`: i + offset - size < j.
+
+    >>> import numpy as np
+    >>> dense(Window(2), 3, 3, like=np.empty(0)).astype(int).tolist()
+    [[1, 1, 1], [1, 1, 1], [0, 1, 1]]
+    """
+
+    size: int
+    offset: int = 0
+    both_sides: bool = False
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """J is less than `size` before i + offset."""
+        near = j > i + (self.offset - self.size)
+        return near & (j < i + (self.offset + self.size)) if self.both_sides else near
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """From the edge of the first query's window."""
+        first = _within(start + self.offset - self.size + 1, 0, m)
+        open_first = _within(stop + self.offset - self.size, first, m)
+        if not self.both_sides:
+            return Span(first, open_first, m, m)
+        last = _within(stop + self.offset + self.size - 1, first, m)
+        open_last = _within(start + self.offset + self.size, open_first, last)
+        return Span(first, min(open_first, open_last), open_last, last)
+
+    def __str__(self) -> str:
+        return f"window {self.size}" + (" on both sides" if self.both_sides else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Only some keys count: `real [m]` is False at padding."""
+
+    real: Array
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """Key j is real."""
+        return self.real[j[0]][None, :] & (i == i)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """From the first real key to the last; nothing is promised to be open between them."""
+        xp = namespace(self.real)
+        where = xp.nonzero(self.real)[0]
+        if where.shape[0] == 0:
+            return Span(0, 0, 0, 0)
+        first, last = int(where[0]), int(where[-1]) + 1
+        solid = int(where.shape[0]) == last - first
+        return Span(first, first, last if solid else first, last)
+
+    def __str__(self) -> str:
+        return "padding"
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A mask handed over as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
+
+    cells: Array
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """The given cells."""
+        rows = self.cells[..., int(i[0, 0]) : int(i[-1, 0]) + 1, :]
+        return rows[..., int(j[0, 0]) : int(j[0, -1]) + 1]
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """All keys, none promised: the mask is small enough to be asked."""
+        return Span(0, 0, 0, m)
+
+    def __str__(self) -> str:
+        return "given mask"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A mask that is any elementwise function of (i, j), as flex attention and transformers write them."""
+
+    function: Callable[[Array, Array], Array]
+    words: str = "mask function"
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """What the function says, spread over the cells."""
+        return self.function(i, j) & (i == i) & (j == j)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """All keys, none promised: a function can't be asked where it is False without asking every cell."""
+        return Span(0, 0, 0, m)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class All:
+    """Several masks at once: a cell is allowed if each of them allows it."""
+
+    masks: tuple[Mask, ...]
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """Allowed by all."""
+        return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """Where the spans overlap."""
+        spans = [mask.span(start, stop, m) for mask in self.masks]
+        first, last = max(s.first for s in spans), min(s.last for s in spans)
+        last = max(first, last)
+        open_first = _within(max(s.open_first for s in spans), first, last)
+        open_last = _within(min(s.open_last for s in spans), open_first, last)
+        return Span(first, open_first, open_last, last)
+
+    def __str__(self) -> str:
+        return ", ".join(str(mask) for mask in self.masks)
+
+
+@dataclass(frozen=True)
+class Cropped:
+    """A mask seen from row `rows` and column `columns` on: the part of a padded batch that holds one text."""
+
+    mask: Mask
+    rows: int
+    columns: int
+    keys: int
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """The inner mask at the shifted place."""
+        return self.mask.allowed(i + self.rows, j + self.columns)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """The inner span, shifted back."""
+        inner = self.mask.span(start + self.rows, stop + self.rows, self.columns + self.keys)
+        return Span(*(_within(edge - self.columns, 0, m) for edge in inner))
+
+    def __str__(self) -> str:
+        return str(self.mask)
+
+
+def both(*masks: Mask) -> Mask:
+    """One mask that allows what all of `masks` allow; `Open` ones drop out."""
+    parts: list[Mask] = []
+    for mask in masks:
+        if isinstance(mask, All):
+            parts.extend(mask.masks)
+        elif not isinstance(mask, Open):
+            parts.append(mask)
+    if not parts:
+        return Open()
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
+    """The whole mask as booleans `[n, m]` or `[h, n, m]`: the definition, for small matrices."""
+    return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])
+
+
+def _within(x: int, low: int, high: int) -> int:
+    return min(max(x, low), high)

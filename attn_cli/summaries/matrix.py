@@ -1,0 +1,114 @@
+"""The whole matrix: the one reducer whose memory grows with n times m, for those who ask to see it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attn_cli.arrays import Array, namespace, to_numpy
+from attn_cli.call import AttentionCall
+from attn_cli.kernel.bands import Band
+from attn_cli.summaries.reduce import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where blocked.
+
+    rows     the query behind every matrix row; None means all
+    averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
+    block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
+    pooling  how cells of a block were put together: "max" or "mean"
+    """
+
+    weights: np.ndarray | None
+    scores: np.ndarray | None
+    rows: tuple[int, ...] | None = None
+    averaged: int = 0
+    block: tuple[int, int] = (1, 1)
+    pooling: str = "max"
+
+    def row_numbers(self, summary: Summary) -> Sequence[int]:
+        """The query index of every row of the matrix."""
+        return range(len(summary.queries)) if self.rows is None else self.rows
+
+    def head_names(self, summary: Summary) -> list[int | str]:
+        """The true head number of every map, or "mean"."""
+        return ["mean"] if self.averaged else list(summary.place.heads)
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per cell: layer, head, query, key, their tokens, score and weight."""
+        place = summary.place
+        for at, head in enumerate(self.head_names(summary)):
+            for row, query in enumerate(self.row_numbers(summary)):
+                for key, token in enumerate(summary.keys):
+                    yield {
+                        "layer": place.layer,
+                        "head": head,
+                        "query": query,
+                        "query_token": summary.queries[query].text,
+                        "key": key,
+                        "key_token": token.text,
+                        "score": None if self.scores is None else float(self.scores[at, row, key]),
+                        "weight": None if self.weights is None else float(self.weights[at, row, key]),
+                    }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`weights` and `scores`, those that were asked for."""
+        named = {"weights": self.weights, "scores": self.scores}
+        return {name: values for name, values in named.items() if values is not None}
+
+
+class FullMatrix:
+    """Keeps weights and/or scores of the chosen rows whole; `mean_heads` averages over heads as bands pass.
+
+    A mean of scores is taken over the heads too; a cell that is blocked is blocked in all heads of a layer.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: bool = True,
+        scores: bool = False,
+        rows: Sequence[int] | None = None,
+        mean_heads: bool = False,
+    ) -> None:
+        self.weights, self.needs_scores = weights, scores
+        self.rows = rows
+        self.mean_heads = mean_heads
+
+    def start(self, call: AttentionCall) -> None:
+        """Allocate `[h, rows, m]` once or twice."""
+        heads = 1 if self.mean_heads else call.q.shape[0]
+        n, m = call.q.shape[1], call.k.shape[1]
+        self.place_of = {row: at for at, row in enumerate(range(n) if self.rows is None else self.rows)}
+        self.heads = call.q.shape[0]
+        shape = (heads, len(self.place_of), m)
+        self.kept_weights = np.zeros(shape, dtype=_dtype(call.q)) if self.weights else None
+        self.kept_scores = np.full(shape, -np.inf, dtype=_dtype(call.q)) if self.needs_scores else None
+
+    def add(self, band: Band) -> None:
+        """Copy the asked rows."""
+        wanted = [row for row in range(band.start, band.stop) if row in self.place_of]
+        if not wanted:
+            return
+        inside = slice(wanted[0] - band.start, wanted[-1] - band.start + 1)
+        if len(wanted) != wanted[-1] - wanted[0] + 1:
+            raise ValueError("rows of one band must be neighbours")  # `bands` cuts at gaps
+        at = slice(self.place_of[wanted[0]], self.place_of[wanted[-1]] + 1)
+        for kept, values in ((self.kept_weights, band.weights), (self.kept_scores, band.scores)):
+            if kept is not None:
+                part = values[:, inside, :]  # type: ignore[index]
+                if self.mean_heads:
+                    part = namespace(part).mean(part, axis=0, keepdims=True)
+                kept[:, at, band.first : band.last] = to_numpy(part)
+
+    def result(self) -> Matrix:
+        """The kept rows."""
+        rows = None if self.rows is None else tuple(self.rows)
+        return Matrix(self.kept_weights, self.kept_scores, rows, averaged=self.heads if self.mean_heads else 0)
+
+
+def _dtype(x: Array) -> type:
+    return np.float64 if x.dtype.itemsize == 8 else np.float32

@@ -1,0 +1,59 @@
+"""How much attention each key receives: the column sums."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attn_cli.arrays import namespace, to_numpy, zeros
+from attn_cli.call import AttentionCall
+from attn_cli.kernel.bands import Band
+from attn_cli.summaries.reduce import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """The share of all attention that each key receives, `[h, m]`: column sums over n queries, divided by n.
+
+    Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
+    by more queries and so receive more.
+    """
+
+    shares: np.ndarray
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, key)."""
+        for at, head in enumerate(summary.place.heads):
+            for key, token in enumerate(summary.keys):
+                yield {
+                    "layer": summary.place.layer,
+                    "head": head,
+                    "key": key,
+                    "key_token": token.text,
+                    "received_share": float(self.shares[at, key]),
+                }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`received_share` `[h, m]`."""
+        return {"received_share": self.shares}
+
+
+class ReceivedShares:
+    """Adds up columns while the bands pass."""
+
+    needs_scores = False
+    rows: Sequence[int] | None = None
+
+    def start(self, call: AttentionCall) -> None:
+        """One number per head and key."""
+        self.n = call.q.shape[1]
+        self.sums = zeros((call.q.shape[0], call.k.shape[1]), call.q)
+
+    def add(self, band: Band) -> None:
+        """Add the band's column sums."""
+        self.sums[:, band.first : band.last] += namespace(band.weights).sum(band.weights, axis=1)
+
+    def result(self) -> Received:
+        """Shares of n."""
+        return Received(to_numpy(self.sums).astype(np.float64) / self.n)

@@ -1,0 +1,84 @@
+"""The walk that every summary shares: one pass over a call's bands feeds all reducers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.kernel.bands import Band
+
+
+class Part(Protocol):
+    """One reducer's finished numbers, in NumPy."""
+
+    def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
+        """Flat rows with labels, for csv, tsv, jsonl and json."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The same as named arrays whose first axis is heads."""
+
+
+class Reducer(Protocol):
+    """`start` allocates, `add` updates, `result` hands over; a reducer serves one call after the other.
+
+    needs_scores  whether bands must carry the scores before the softmax
+    rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
+    """
+
+    needs_scores: bool
+    rows: Sequence[int] | None
+
+    def start(self, call: AttentionCall) -> None:
+        """Allocate for `call`."""
+
+    def add(self, band: Band) -> None:
+        """Take in a few rows; may be given rows that it did not ask for."""
+
+    def result(self) -> Part:
+        """The finished numbers, now NumPy."""
+
+
+Wanted = TypeVar("Wanted")
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What the reducers found in one call, with everything needed to label it.
+
+    n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it.
+    """
+
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Mapping[str, Any]
+    parts: tuple[Part, ...]
+
+    def part(self, kind: type[Wanted]) -> Wanted | None:
+        """The part of that class, None if nobody asked for it."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+
+def reduce(call: AttentionCall, *reducers: Reducer) -> Summary:
+    """One pass over the bands of `call`, every band shown to every reducer.
+
+    >>> from attn_cli.kernel.rule import Rule
+    >>> from attn_cli.summaries.matrix import FullMatrix, Matrix
+    >>> x = np.eye(2)[None]
+    >>> labels = (Token(0, "a"), Token(1, "b"))
+    >>> call = AttentionCall(x, x, x, Rule(scale=1.0), Place(0, "toy", (0,), (0,)), labels, labels)
+    >>> np.round(reduce(call, FullMatrix()).part(Matrix).weights, 2).tolist()
+    [[[0.73, 0.27], [0.27, 0.73]]]
+    """
+    for reducer in reducers:
+        reducer.start(call)
+    rows: Sequence[int] | None = None
+    if reducers and all(reducer.rows is not None for reducer in reducers):
+        rows = sorted({row for reducer in reducers for row in reducer.rows or ()})
+    for band in call.bands(rows=rows, want_scores=any(reducer.needs_scores for reducer in reducers)):
+        for reducer in reducers:
+            reducer.add(band)
+    parts = tuple(reducer.result() for reducer in reducers)
+    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts)

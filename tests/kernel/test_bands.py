@@ -1,0 +1,129 @@
+"""Bands are the definition, a few rows at a time."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.arrays import to_numpy
+from attn_cli.kernel import dense
+from attn_cli.kernel.bands import bands, runs
+from attn_cli.kernel.masks import All, Causal, Given, Keys, Window
+from attn_cli.kernel.rule import Rule
+from tests.strategies import Problem, problems
+
+# Both sum the same float64 numbers, at most 24 of them, in another order.
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+
+
+def assembled(problem: Problem, height: int, *, tensors: bool = False, want_scores: bool = True):
+    """All bands put together again as whole scores, weights and output."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    if tensors:
+        q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), as_tensors(rule)
+    h, n, m = q.shape[0], q.shape[1], k.shape[1]
+    scores, weights = np.full((h, n, m), -np.inf), np.zeros((h, n, m))
+    output = np.zeros((h, n, v.shape[2]))
+    for band in bands(q, k, v, rule, height=height, want_scores=want_scores):
+        at = np.s_[:, band.start : band.stop, band.first : band.last]
+        weights[at] = to_numpy(band.weights)
+        output[:, band.start : band.stop] = to_numpy(band.output)
+        if band.scores is not None:
+            scores[at] = to_numpy(band.scores)
+    return scores, weights, output
+
+
+def as_tensors(rule: Rule) -> Rule:
+    def tensor(x):
+        return None if x is None else torch.tensor(x)
+
+    def mask_of(mask):
+        if isinstance(mask, Given):
+            return Given(torch.tensor(mask.cells))
+        if isinstance(mask, Keys):
+            return Keys(torch.tensor(mask.real))
+        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
+
+    return Rule(rule.scale, rule.softcap, tensor(rule.bias), mask_of(rule.mask), tensor(rule.sink))
+
+
+@given(problems(), st.integers(1, 30), st.booleans(), st.booleans())
+def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool, want_scores: bool) -> None:
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    scores, weights, output = assembled(problem, height, tensors=tensors, want_scores=want_scores)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    if want_scores:
+        np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems())
+def test_rows_sum_to_one_or_are_all_zero(problem: Problem) -> None:
+    if problem.rule.sink is not None:
+        return
+    _, weights, _ = assembled(problem, 7)
+    sums = weights.sum(-1)
+    assert np.all((sums == 0) | (abs(sums - 1) < 1e-12))
+
+
+@given(problems(), st.integers(0, 2**31))
+def test_permuting_keys_permutes_columns(problem: Problem, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(problem.k.shape[1])
+    open_rule = Rule(scale=problem.rule.scale, softcap=problem.rule.softcap, sink=problem.rule.sink)
+    plain = dense.attend(problem.q, problem.k, problem.v, open_rule)
+    moved = dense.attend(problem.q, problem.k[:, order], problem.v[:, order], open_rule)
+    np.testing.assert_allclose(moved.weights, plain.weights[..., order], **CLOSE)
+    np.testing.assert_allclose(moved.output, plain.output, **CLOSE)
+
+
+@given(problems())
+def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
+    rule = Rule(scale=1.0, mask=Causal())
+    before = dense.attend(problem.q, problem.k, problem.v, rule).output
+    k, v = problem.k.copy(), problem.v.copy()
+    k[:, 1:], v[:, 1:] = 9.0, -9.0
+    after = dense.attend(problem.q, k, v, rule).output
+    np.testing.assert_array_equal(before[:, 0], after[:, 0])
+
+
+def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
+    x = np.zeros((1, 12, 2))
+    window = All((Causal(), Window(4)))
+    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), height=4)]
+    # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
+    assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]
+
+
+def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
+    x = np.ones((1, 2, 2))
+    rule = Rule(1.0, mask=Given(np.array([[False, False], [True, True]])))
+    for band in bands(x, x, x, rule):
+        assert band.weights.tolist() == [[[0.0, 0.0], [0.5, 0.5]]]
+        assert band.output.tolist() == [[[0.0, 0.0], [1.0, 1.0]]]
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 2, 3, 7], [5, 6, 7, 8, 9]])
+def test_only_the_asked_rows_are_walked(rows: list[int]) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 10, 3))
+    whole = dense.attend(x, x, x, Rule(0.5, mask=Causal())).weights
+    seen: list[int] = []
+    for band in bands(x, x, x, Rule(0.5, mask=Causal()), rows=rows, height=2):
+        seen += range(band.start, band.stop)
+        np.testing.assert_allclose(
+            band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE
+        )
+    assert seen == rows
+
+
+def test_runs_of_a_range_have_no_gap() -> None:
+    assert list(runs(range(0, 5), 2)) == [(0, 2), (2, 4), (4, 5)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised_before_the_softmax(dtype: torch.dtype) -> None:
+    # 60 * 60 * 64 = 230,400 is beyond float16's 65,504: without raising, scores would be inf and weights NaN.
+    x = torch.full((1, 3, 64), 60.0, dtype=dtype)
+    for band in bands(x, x, x, Rule(0.125)):
+        assert band.weights.dtype == torch.float32
+        torch.testing.assert_close(band.weights, torch.full((1, 3, 3), 1 / 3))
