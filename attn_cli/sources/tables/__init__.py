@@ -1,0 +1,47 @@
+"""The built-in tables of word vectors, behind one door: `open_table(name)`.
+
+`minilm` is the default: some 22,000 English words, shipped as `minilm.npz`, which `make_minilm.py` makes and
+documents. The others are worked examples, in `small.py`.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.sources.tables.small import SMALL_TABLES
+from attn_cli.sources.tables.table import Table
+from attn_cli.sources.tables.words import split_words
+
+__all__ = ["MINILM_FILE", "TABLE_NAMES", "Table", "open_table", "split_words"]
+
+MINILM_FILE = Path(__file__).with_name("minilm.npz")
+TABLE_NAMES = ("minilm", *SMALL_TABLES)
+
+
+def open_table(name: str = "") -> Table:
+    """The built-in table of that name; the empty name means `minilm`.
+
+    Raises InputError for a name that isn't built in.
+
+    >>> open_table("the-cat-sat").words
+    ('the', 'cat', 'sat')
+    """
+    if name in ("", "minilm"):
+        return _open_minilm()
+    if name not in SMALL_TABLES:
+        raise InputError(f"no built-in table is named {name!r}", f"the built-in tables are {', '.join(TABLE_NAMES)}")
+    return SMALL_TABLES[name]
+
+
+def _open_minilm() -> Table:
+    with np.load(MINILM_FILE, allow_pickle=False) as file:
+        words, vectors = file["words"], file["vectors"]
+    return Table(
+        name="minilm",
+        words=tuple(words.tobytes().decode("utf-8").split("\n")),
+        # float16 is for the file only: sums of products in it would be rounded to three digits.
+        vectors=vectors.astype(np.float32),
+        heads=4,
+        about="input word embeddings of sentence-transformers/all-MiniLM-L6-v2, 64 principal components (Apache-2.0)",
+    )

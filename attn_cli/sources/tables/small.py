@@ -1,0 +1,64 @@
+"""The tiny tables that introductions to attention work through by hand, small enough to check with a pencil.
+
+They hold the inputs only. What follows from them (with softmax over each row, no mask, one head):
+
+    my-name-is-ankit            x xᵀ, row Ankit: 0.1452 0.4248 0.2872 0.7888
+    my-name-is-ankit-projected  q kᵀ, row Ankit: 3 2 2 5; weights .1640 .0808 .0808 .6744 at scale 1/sqrt(2)
+    the-cat-sat-down            x as q, k and v, scale 1/sqrt(3), row The: weights .3680 .2066 .2189 .2066
+
+`the-cat-sat` is told with a further row of scores, 2 4 6 for "cat", whose weights .0900 .2447 .6652 (scale 1/2) mix
+its v into .5970 .3159 .3575 .6017. That row is a number example of its own: q kᵀ of the table's q and k gives
+.66 .91 .93 there.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from attn_cli.sources.tables.table import Table
+
+
+def _rows(*rows: tuple[float, ...]) -> npt.NDArray[np.float64]:
+    return np.array(rows, dtype=np.float64)
+
+
+_ANKIT_WORDS = ("My", "name", "is", "Ankit")
+_ANKIT_VECTORS = _rows((0.12, 0.33), (0.51, -0.20), (0.22, 0.78), (0.88, 0.12))
+
+SMALL_TABLES = {
+    table.name: table
+    for table in (
+        Table(
+            name="the-cat-sat",
+            words=("the", "cat", "sat"),
+            vectors=_rows((0.2, 0.7, 0.1, 0.4), (0.8, 0.3, 0.5, 0.2), (0.1, 0.6, 0.9, 0.4)),
+            q=_rows((0.3, 0.6, 0.1, 0.2), (0.7, 0.4, 0.5, 0.3), (0.2, 0.5, 0.8, 0.4)),
+            k=_rows((0.5, 0.2, 0.4, 0.1), (0.6, 0.7, 0.3, 0.2), (0.4, 0.3, 0.7, 0.6)),
+            v=_rows((0.1, 0.4, 0.2, 0.5), (0.5, 0.6, 0.3, 0.1), (0.7, 0.2, 0.4, 0.8)),
+            heads=1,
+            about="a worked example: three words, d = 4, with given q, k and v (bare numbers, no licence needed)",
+        ),
+        Table(
+            name="my-name-is-ankit",
+            words=_ANKIT_WORDS,
+            vectors=_ANKIT_VECTORS,
+            heads=1,
+            about="a worked example: four words in the plane, nothing projected (bare numbers, no licence needed)",
+        ),
+        Table(
+            name="my-name-is-ankit-projected",
+            words=_ANKIT_WORDS,
+            vectors=_ANKIT_VECTORS,
+            q=_rows((1, 0), (0, 1), (1, 1), (2, 1)),
+            k=_rows((1, 1), (0, 2), (1, 0), (2, 1)),
+            heads=1,
+            about="a worked example: the same four words with given q and k (bare numbers, no licence needed)",
+        ),
+        Table(
+            name="the-cat-sat-down",
+            words=("The", "cat", "sat", "down"),
+            vectors=_rows((1, 0, 0), (0, 1, 0.2), (0.1, 0.2, 1), (0, 0, 1)),
+            heads=1,
+            about="a worked example: four words, d = 3, x as q, k and v (bare numbers, no licence needed)",
+        ),
+    )
+}

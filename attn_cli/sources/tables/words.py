@@ -1,0 +1,44 @@
+"""How a text becomes words for a table."""
+
+import unicodedata
+
+from attn_cli.sources.tables.table import Table
+
+# Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
+_JOINERS = "\u200c\u200d"
+
+
+def split_words(text: str, table: Table | None = None) -> list[tuple[str, int, int]]:
+    """The words of a text, in order, as (word, start, end) with `text[start:end] == word`.
+
+    A word is a run of letters and digits of any script, with the accents set on them; every other visible character
+    stands alone. An apostrophe is such a character too, so "don't" is three words: don, ', t. That is how the
+    vocabulary behind the `minilm` table was cut: it knows those three, and no word with an apostrophe inside.
+
+    With a table, punctuation that it doesn't hold is left out; a word or symbol that it doesn't hold stays in, so
+    that the caller can name it.
+
+    >>> split_words("Don't sit.")
+    [('Don', 0, 3), ("'", 3, 4), ('t', 4, 5), ('sit', 6, 9), ('.', 9, 10)]
+    """
+    spans: list[list[int]] = []
+    open_run = False
+    for at, character in enumerate(text):
+        category = unicodedata.category(character)
+        continues = category[0] == "M" or character in _JOINERS
+        touches_last = bool(spans) and spans[-1][1] == at
+        if (continues and touches_last) or (category[0] in "LN" and open_run):
+            spans[-1][1] = at + 1
+        elif category[0] not in "ZC" or category in ("Co", "Cs"):
+            spans.append([at, at + 1])
+            open_run = category[0] in "LNM"
+        else:
+            open_run = False
+    words = [(text[start:end], start, end) for start, end in spans]
+    if table is None:
+        return words
+    return [found for found in words if not _is_punctuation(found[0]) or table.index(found[0]) is not None]
+
+
+def _is_punctuation(word: str) -> bool:
+    return unicodedata.category(word[0])[0] == "P"

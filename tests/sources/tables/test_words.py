@@ -1,0 +1,62 @@
+"""Texts become words, and every word knows where it stood."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.sources.tables import open_table, split_words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("he sat on the river bank", ["he", "sat", "on", "the", "river", "bank"]),
+        ("Well, I'm here...", ["Well", ",", "I", "'", "m", "here", ".", ".", "."]),
+        ("don’t", ["don", "’", "t"]),
+        ("in 2012 at 3.5%", ["in", "2012", "at", "3", ".", "5", "%"]),
+        ("snake_case well-known", ["snake", "_", "case", "well", "-", "known"]),
+        ("cafe\u0301 naïve", ["cafe\u0301", "naïve"]),  # an accent stays on its letter, however it is coded
+        ("हिन्दी में", ["हिन्दी", "में"]),  # vowel signs are marks, not letters
+        ("日本 語", ["日本", "語"]),
+        ("I ❤️ you", ["I", "❤️", "you"]),
+        ("a\tb\nc\u00a0d\u200be", ["a", "b", "c", "d", "e"]),
+        ("\ufeffbank \u0301", ["bank", "\u0301"]),
+        ("", []),
+        ("  \n", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert [word for word, _, _ in split_words(text)] == words
+
+
+@given(st.text())
+def test_offsets_point_at_the_words_in_order(text: str) -> None:
+    found = split_words(text)
+    assert all(word and text[start:end] == word for word, start, end in found)
+    assert all(first[2] <= second[1] for first, second in pairwise(found))
+    covered = {at for _, start, end in found for at in range(start, end)}
+    assert all(at in covered for at, character in enumerate(text) if character.isalnum())
+
+
+def test_a_table_drops_the_punctuation_that_it_lacks_and_nothing_else() -> None:
+    small = open_table("the-cat-sat")
+    assert split_words("The cat, sat + slept.", small) == [
+        ("The", 0, 3),
+        ("cat", 4, 7),
+        ("sat", 9, 12),
+        ("+", 13, 14),
+        ("slept", 15, 20),
+    ]
+    assert split_words("cat,", open_table("minilm")) == [("cat", 0, 3), (",", 3, 4)]
+
+
+def test_tables_come_without_torch() -> None:
+    code = "import sys; from attn_cli.sources.tables import open_table; open_table(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "numpy" in loaded  # the listing works
+    assert not loaded & {"torch", "transformers", "safetensors"}
