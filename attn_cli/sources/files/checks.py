@@ -1,0 +1,132 @@
+"""What every matrix must be, whatever file it came from: real numbers, two axes or more, finite, within memory."""
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attn_cli.errors import InputError, LimitError
+from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.sources.files.wording import shown
+
+Matrix = npt.NDArray[Any]
+
+MOST_AXES = 8
+_CHUNK = 2**20
+
+
+def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
+    """Refuse fewer than 2 axes, more than 8, and axes of size 0."""
+    came = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
+    if len(shape) == 0:
+        raise InputError(f"{came}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
+    if len(shape) == 1:
+        raise InputError(
+            f"{came}; expected at least 2 axes [n, d]",
+            f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)",
+        )
+    if len(shape) > MOST_AXES:
+        raise InputError(f"{came} has {len(shape)} axes, at most {MOST_AXES} make sense", "expected [..., n, d]")
+    if 0 in shape:
+        axes = {-2: "no rows", -1: "no columns"}
+        empty = next((word for axis, word in axes.items() if shape[axis] == 0), f"axis {shape.index(0)} is empty")
+        raise InputError(f"{came}: {empty}", "expected at least one number on every axis")
+
+
+def require_dtype(dtype: np.dtype[Any], label: str) -> None:
+    """Refuse what isn't a real number: objects, complex, text, dates, structures, unnamed bytes."""
+    if dtype.hasobject:
+        raise pickle_error(label)
+    if dtype.kind in "fiub" and dtype.subdtype is None:
+        return
+    hint = "save real numbers: float16, float32, float64, whole numbers or bool"
+    if dtype.kind == "V" and dtype.names is None and dtype.itemsize <= 2:
+        hint = "bfloat16 or float8 saved by ml_dtypes? save it as .safetensors, or as float32"
+    raise InputError(f"{label} has dtype {shown(str(dtype), 80)}", hint)
+
+
+def require_memory(needed: int, label: str) -> None:
+    """Refuse with a LimitError what needs more bytes than are free."""
+    free = _free_bytes()
+    if needed > free:
+        raise LimitError(
+            f"{label} needs {_mib(needed)} of memory, {_mib(free)} are free",
+            "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows",
+        )
+
+
+def as_floats(array: Matrix, name: str, label: str) -> Matrix:
+    """Return the array in a native float dtype: float16, 32 and 64 stay, the rest becomes float64.
+
+    Whole numbers are exact below 2**53. Bool stays for a mask, where it says "may attend".
+    """
+    kept = array.dtype.kind == "f" and array.dtype.itemsize <= 8
+    if array.dtype.kind == "b" and name == "mask":
+        return array
+    dtype = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
+    if dtype == array.dtype:
+        return array
+    require_memory(array.size * dtype.itemsize, label)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes Inf, which require_finite reports
+        return array.astype(dtype)
+
+
+def require_finite(array: Matrix, name: str, label: str, root: str | None = None) -> None:
+    """Refuse NaN and Inf, saying how many there are and where the first is; a mask may hold -inf.
+
+    `root` is the JSON path of the array (places then read `$[1][3]`), None for other files (`[1, 3]`).
+    Reads a piece at a time, so that a mapped file is never in memory as a whole.
+    """
+    flat = array.reshape(-1, order="A")  # "A": a view, not a copy, also where columns are stored one by one
+    nans = infs = 0
+    first: int | None = None
+    for start in range(0, flat.size, _CHUNK):
+        piece = flat[start : start + _CHUNK]
+        if np.isfinite(piece).all():
+            continue
+        nan = np.isnan(piece)
+        inf = np.isposinf(piece) if name == "mask" else np.isinf(piece)
+        nans, infs = nans + int(nan.sum()), infs + int(inf.sum())
+        bad = np.flatnonzero(nan | inf) + start
+        if array.flags.fnc:  # columns one by one: "the first" is meant in reading order, for every file
+            bad = np.ravel_multi_index(np.unravel_index(bad, array.shape, order="F"), array.shape)
+        if bad.size:
+            first = min(int(bad.min()), flat.size if first is None else first)
+    if first is None:
+        return
+    place = [int(axis) for axis in np.unravel_index(first, array.shape)]
+    counts = " and ".join(f"{count} {word}" for count, word in ((nans, "NaN"), (infs, "Inf")) if count)
+    where = str(place) if root is None else root + "".join(f"[{axis}]" for axis in place)
+    raise InputError(
+        f"{label}: {counts} among {array.size} numbers, the first at {where}",
+        "--allow-nonfinite keeps them" + ("; -inf is welcome in a mask" if name == "mask" else ""),
+    )
+
+
+def view_as(
+    data: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False
+) -> Matrix:
+    """Return the first bytes of `data` seen as `shape` numbers of `dtype`; nothing is copied."""
+    return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _free_bytes() -> int:
+    """Return the memory that could be had now, or where the system doesn't say, all there is.
+
+    Not SC_AVPHYS_PAGES: it leaves out the file cache, so a busy machine would seem full.
+    """
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        if not hasattr(os, "sysconf"):  # Windows: no guard
+            return sys.maxsize
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"

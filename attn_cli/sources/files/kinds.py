@@ -1,0 +1,111 @@
+"""What kind of file some bytes are, by their first bytes."""
+
+import codecs
+from enum import Enum
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.raw import Raw
+
+
+class Kind(Enum):
+    """The kinds that can be read; the value is what a message calls them."""
+
+    NPY = ".npy"
+    NPZ = ".npz"
+    SAFETENSORS = ".safetensors"
+    JSON = "JSON"
+    TEXT = "text"
+
+
+READABLE = "matrices come as .npy, .npz, .safetensors, .csv, .tsv, .txt or .json"
+
+_BY_SUFFIX = {
+    ".npy": Kind.NPY,
+    ".npz": Kind.NPZ,
+    ".safetensors": Kind.SAFETENSORS,
+    ".json": Kind.JSON,
+    ".csv": Kind.TEXT,
+    ".tsv": Kind.TEXT,
+}
+
+_NPY_MAGIC = b"\x93NUMPY"
+_FOREIGN = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ\0", "an xz file"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x7fELF", "an ELF program"),
+    (b"%PDF", "a PDF document"),
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"GGUF", "a GGUF model"),
+    (b"MATLAB 5.0", "a MATLAB file"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
+    (b"<!DOCTYPE html", "a web page"),
+    (b"<html", "a web page"),
+)
+_PACKED = ("a gzip file", "a bzip2 file", "an xz file", "a zstd file")
+
+
+def kind_of(raw: Raw) -> Kind:
+    """Return the kind to read `raw` as: its suffix decides, its first bytes where the suffix says nothing.
+
+    Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
+    """
+    start = raw.data[:4096].tobytes()
+    found = _sniff(start)
+    if found is None:
+        _refuse_foreign(start, raw.label)
+    wanted = _BY_SUFFIX.get(raw.suffix, found)
+    if wanted is None:
+        raise InputError(f"{raw.label} is of no kind that is known here", READABLE)
+    if found in (None, wanted) or {found, wanted} == {Kind.JSON, Kind.TEXT}:
+        return wanted
+    assert found is not None
+    raise InputError(
+        f"{raw.label} is not a {raw.suffix} file: it holds {found.value}",
+        f"rename it by what it holds, or save it again as {raw.suffix}",
+    )
+
+
+def pickle_error(label: str) -> InputError:
+    """Return the error for Python objects; nowhere does it say how to load them all the same."""
+    return InputError(
+        f"{label} contains Python objects (pickle); re-save with a numeric dtype",
+        'for example np.save("q.npy", q.astype(np.float32))',
+    )
+
+
+def _sniff(start: bytes) -> Kind | None:
+    if start.startswith(_NPY_MAGIC) or _NPY_MAGIC.startswith(start):
+        return Kind.NPY
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return Kind.NPZ
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**8:
+        return Kind.SAFETENSORS
+    if any(start.startswith(magic) for magic, _ in _FOREIGN) or not _is_text(start):
+        return None
+    return Kind.JSON if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else Kind.TEXT
+
+
+def _is_text(start: bytes) -> bool:
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return True
+    try:
+        # final=False: the last letter may be cut in two where the sample ends
+        letters = codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
+    except UnicodeDecodeError:
+        return False
+    return all(letter >= " " or letter in "\t\n\v\f\r" for letter in letters)
+
+
+def _refuse_foreign(start: bytes, label: str) -> None:
+    # not earlier: a .safetensors file may begin with the same two bytes as a pickle
+    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
+        raise pickle_error(label)
+    for magic, noun in _FOREIGN:
+        if start.startswith(magic):
+            raise InputError(f"{label} is {noun}", "unpack it first" if noun in _PACKED else READABLE)

@@ -1,0 +1,53 @@
+"""Which of several named arrays is meant."""
+
+import difflib
+from collections.abc import Sequence
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.wording import counted, listed, shown
+
+_ALIASES = {
+    "q": ("query", "queries"),
+    "k": ("key", "keys"),
+    "v": ("value", "values"),
+    "mask": ("attention_mask",),
+}
+
+
+def choose_member(names: Sequence[str], asked: str | None, role: str, label: str) -> str:
+    """Return the name asked for, else the one that fits the role, else the only one.
+
+    Errors: InputError that lists the names.
+
+    >>> choose_member(["Query", "K"], None, "q", "heads.npz")
+    'Query'
+    """
+    if not names:
+        raise InputError(f"{label} holds no arrays", "save at least one array in it")
+    if asked is not None:
+        return _asked(names, asked, label)
+    if len(names) == 1:
+        return names[0]
+    if role in names:
+        return role
+    for word in (role, *_ALIASES.get(role, ())):
+        fitting = [name for name in names if _folded(name) == _folded(word)]
+        if len(fitting) == 1:
+            return fitting[0]
+    raise InputError(
+        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: {listed(names)}",
+        f"choose one: {label}:NAME",
+    )
+
+
+def _asked(names: Sequence[str], asked: str, label: str) -> str:
+    if asked in names:
+        return asked
+    close = difflib.get_close_matches(asked, names, n=1)
+    guess = f"did you mean {shown(close[0], 60)}? " if close else ""
+    raise InputError(f"{label} has no array called {shown(asked, 60)!r}", f"{guess}it holds {listed(names)}")
+
+
+def _folded(name: str) -> str:
+    """Return the name without what people vary: W_Q, Wq and wq are one."""
+    return name.casefold().replace("_", "")

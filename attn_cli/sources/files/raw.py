@@ -1,0 +1,115 @@
+"""The bytes behind a spec: a path, a `path:member`, a pipe, or `-` for stdin."""
+
+import difflib
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.wording import shown
+
+Bytes = npt.NDArray[np.uint8]
+
+# Below this a file is read, not mapped: a mapped file that is cut short later kills the process with SIGBUS.
+MAP_FROM = 16 * 2**20
+
+_CONTAINERS = (".npz", ".safetensors", ".json")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The bytes of one input, not yet understood.
+
+    `label` is what messages call it; `member` is the array asked for, if one was; `path` is None for pipes and stdin.
+    """
+
+    label: str
+    data: Bytes
+    member: str | None = None
+    path: Path | None = None
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the file's name in lower case, or ""."""
+        return self.path.suffix.lower() if self.path else ""
+
+
+def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
+    """Return the bytes that `spec` names; large files are mapped, not read.
+
+    Errors: InputError for what is missing, a folder, a device, unreadable, empty, closed or a terminal.
+    """
+    where, member = _split(spec)
+    raw = Raw("stdin", _stdin_bytes(stdin), member) if where == "-" else _open_path(Path(where), member)
+    if raw.data.size:
+        return raw
+    if where == "-":
+        raise InputError("stdin is empty (0 bytes)", "stdin can be read once: give the other matrices as files")
+    raise InputError(f"{raw.label} is empty (0 bytes)", "is it still being written?")
+
+
+def _split(spec: str) -> tuple[str, str | None]:
+    """Return the path and the member (or None); a file whose own name holds a colon wins."""
+    if spec.startswith("-:"):
+        return "-", spec[2:]
+    if ":" not in spec or os.path.lexists(spec):
+        return spec, None
+    for at in (at for at, letter in enumerate(spec) if letter == ":"):
+        if os.path.lexists(spec[:at]):
+            return spec[:at], spec[at + 1 :]
+    head, _, member = spec.rpartition(":")
+    return (head, member) if Path(head).suffix.lower() in _CONTAINERS else (spec, None)
+
+
+def _open_path(path: Path, member: str | None) -> Raw:
+    label = shown(str(path))
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            return Raw(label, _file_bytes(path), member, path)
+        if stat.S_ISFIFO(mode):
+            return Raw(label, np.frombuffer(path.read_bytes(), np.uint8), member)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"no file {label}", _nearest(path)) from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{label} can't be read: {reason}", "check the name and its permissions") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{label} is a folder, not a file", "name one of the files in it")
+    raise InputError(f"{label} is a device, not a file", "to read a pipe, give -")
+
+
+def _file_bytes(path: Path) -> Bytes:
+    size = path.stat().st_size
+    if size < MAP_FROM:
+        return np.fromfile(path, np.uint8)
+    return np.asarray(np.memmap(path, np.uint8, mode="r"))
+
+
+def _nearest(path: Path) -> str:
+    """Return a hint with the nearest name in the same folder, or with the folder that isn't there."""
+    if not path.parent.is_dir():
+        return f"there is no folder {shown(str(path.parent))}"
+    try:
+        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    except OSError:
+        close = []
+    return f"did you mean {shown(str(path.parent / close[0]))}?" if close else "check the name and the folder"
+
+
+def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:
+    stream = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
+    if stream is None or stream.closed:
+        raise InputError("- reads stdin, and stdin is closed", "give the name of a file")
+    if stream.isatty():
+        raise InputError("- reads stdin, and stdin is a terminal", "pipe a file into it, or give the name of a file")
+    try:
+        return np.frombuffer(stream.read(), np.uint8)
+    except OSError as error:
+        raise InputError(f"stdin can't be read: {error.strerror or error}", "give the name of a file") from None

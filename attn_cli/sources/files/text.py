@@ -1,0 +1,115 @@
+"""Numbers in lines of text: .csv, .tsv, .txt."""
+
+import codecs
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.checks import Matrix, require_memory
+from attn_cli.sources.files.raw import Bytes
+from attn_cli.sources.files.wording import counted, shown
+
+_ROWS = "expected as many numbers on every line; is there a column or a line of names?"
+
+
+class _Line(NamedTuple):
+    number: int  # from 1, blank lines and comments counted
+    text: str
+
+
+def read_text(data: Bytes, label: str) -> Matrix:
+    """Return the numbers as `[lines, cells]`, float64, two axes always.
+
+    Cells are parted by `;`, tab, comma or blanks, whichever comes first in this order in the first line of numbers.
+    With `;` and no point in any number, a comma is the decimal mark. A first line of names is skipped, and so are
+    blank lines and lines that begin with `#`. Errors: InputError with line and column, both from 1.
+    """
+    lines = _lines(decoded(data, label))
+    if not lines:
+        raise InputError(f"{label} holds no numbers", "expected one row of numbers per line")
+    separator = _separator(lines[min(1, len(lines) - 1)].text)
+    first = _cells(lines[0].text, separator)
+    has_names = all(map(_is_name, first))
+    body = lines[1:] if has_names else lines
+    if not body:
+        raise InputError(f"{label} holds no numbers: its one line reads {shown(lines[0].text, 40)!r}", _ROWS)
+    comma = separator == ";" and not any("." in line.text for line in body)
+    numbers = array("d")  # 8 bytes a number, where a list takes 32
+    width = len(first)
+    for line in body:
+        row = _row(line, separator, comma, label)
+        if len(row) != width:
+            # names count too: a file with one name less than numbers has an index column
+            came = f"line {line.number} has {counted(len(row), 'cell')}, line {lines[0].number} has {width}"
+            raise InputError(f"{label} {came}", _ROWS)
+        numbers.extend(row)
+    return np.frombuffer(numbers, np.float64).reshape(-1, width)
+
+
+def decoded(data: Bytes, label: str) -> str:
+    """Return the bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes."""
+    require_memory(data.size, label)
+    raw = data.tobytes()
+    utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return raw.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{label} is not text: byte {error.start} is not UTF-8", "save it as UTF-8") from None
+
+
+def _lines(text: str) -> list[_Line]:
+    """Return the lines that hold something: not blank, and no comment."""
+    # not splitlines(): it also breaks at marks that no editor counts as a line
+    every = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
+    return [_Line(number, line) for number, line in every if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _separator(line: str) -> str | None:
+    """Return what parts the cells, None for blanks."""
+    return next((mark for mark in ";\t," if mark in line.strip()), None)
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    return [_unquoted(cell.strip()) for cell in line.split(separator)]
+
+
+def _unquoted(cell: str) -> str:
+    # both quotes or none: with a comma inside the quotes the line was parted wrongly, and that must not pass
+    return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+
+
+def _row(line: _Line, separator: str | None, comma: bool, label: str) -> list[float]:
+    text = line.text.replace(",", ".") if comma else line.text
+    if "_" not in text:  # float() takes 1_0 for 10
+        try:
+            return [float(cell) for cell in text.split(separator)]
+        except ValueError:
+            pass  # quotes perhaps, or a cell to name
+    numbers = []
+    for column, cell in enumerate(_cells(text, separator), start=1):
+        number = _number(cell)
+        if number is None:
+            raise _not_a_number(_cells(line.text, separator)[column - 1], f"{label} line {line.number}", column)
+        numbers.append(number)
+    return numbers
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether the cell can be a column's name; a row of numbers gone wrong must not pass for names."""
+    begins = cell[:1].isalpha() or cell[:1] == "_"
+    return begins and _number(cell) is None and cell.casefold() not in ("na", "n/a", "null", "none", "true", "false")
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def _not_a_number(cell: str, where: str, column: int) -> InputError:
+    if cell:
+        return InputError(f"{where}, column {column}: {shown(cell, 40)!r} is not a number", _ROWS)
+    return InputError(f"{where}, column {column} is empty", "an index column? write the file without it (index=False)")
