@@ -25,6 +25,15 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """A text and what the source made of it; `warnings` are for the user, such as a word that the table lacks."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Place:
     """Which attention a call is: where it sits in the model and which of the batch's texts it is about.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Heads:
     masked_rows      the number of rows that may attend to nothing, a plain count
     """
 
+    name: ClassVar[str] = "heads"
+
     entropy_bits: np.ndarray
     distance: np.ndarray
     first_weight: np.ndarray
@@ -43,6 +45,10 @@ class Heads:
             numbers = {name: float(getattr(self, name)[at]) for name in COLUMNS}
             row = {"layer": place.layer, "head": head, "kv_head": group}
             yield row | numbers | {"masked_rows": int(self.masked_rows[at])}
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number by its name, `[h]`."""

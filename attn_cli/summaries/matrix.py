@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class Matrix:
     block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
     pooling  how cells of a block were put together: "max" or "mean"
     """
+
+    name: ClassVar[str] = "matrices"
 
     weights: np.ndarray | None
     scores: np.ndarray | None
@@ -53,6 +55,23 @@ class Matrix:
                         "score": None if self.scores is None else float(self.scores[at, row, key]),
                         "weight": None if self.weights is None else float(self.weights[at, row, key]),
                     }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with the maps of all heads nested as [head][query][key]; blocked scores are null and counted."""
+        shown = {
+            "layer": summary.place.layer,
+            "stream": summary.place.stream,
+            "call": summary.place.call,
+            "heads": self.head_names(summary),
+            "queries": list(self.row_numbers(summary)),
+            "block": list(self.block),
+            "pooling": None if self.block == (1, 1) else self.pooling,
+        }
+        if self.scores is not None:
+            shown["masked_cells"] = int(np.isneginf(self.scores).sum())
+        values = self.arrays()
+        shown["nonfinite_cells"] = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in values.values())
+        yield shown | values
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` and `scores`, those that were asked for."""

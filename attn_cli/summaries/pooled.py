@@ -17,17 +17,17 @@ class PooledMatrix:
     `mean_heads` the mean over heads is taken first, cell by cell.
     """
 
-    rows: Sequence[int] | None = None
-
     def __init__(
         self,
         rows_at_most: int,
         keys_at_most: int,
         *,
+        rows: Sequence[int] | None = None,
         scores: bool = False,
         mean_heads: bool = False,
         pooling: str = "max",
     ) -> None:
+        self.rows = rows
         self.limits = (rows_at_most, keys_at_most)
         self.needs_scores = scores
         self.mean_heads = mean_heads
@@ -35,7 +35,10 @@ class PooledMatrix:
 
     def start(self, call: AttentionCall) -> None:
         """Allocate one number per block."""
-        self.heads, self.n, self.m = call.q.shape[0], call.q.shape[1], call.k.shape[1]
+        self.heads, self.m = call.q.shape[0], call.k.shape[1]
+        self.numbers: Sequence[int] = range(call.q.shape[1]) if self.rows is None else self.rows
+        self.n = len(self.numbers)
+        self.seen = 0
         self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
         shape = (1 if self.mean_heads else self.heads, -(-self.n // self.block[0]), -(-self.m // self.block[1]))
         self.empty = -np.inf if self.needs_scores else 0.0
@@ -49,25 +52,24 @@ class PooledMatrix:
         cells = to_numpy(values)
         by_key = self._fold(cells, band.first, self.block[1])
         first_key = band.first // self.block[1]
-        for row in range(band.start // self.block[0], (band.stop - 1) // self.block[0] + 1):
-            inside = slice(
-                max(row * self.block[0] - band.start, 0), (row + 1) * self.block[0] - band.start
-            )
-            target = self.kept[:, row, first_key : first_key + by_key.shape[2]]
-            if self.pooling == "max":
-                np.maximum(target, by_key[:, inside].max(axis=1), out=target)
-            else:
-                target += by_key[:, inside].sum(axis=1)
+        for row in range(band.start, band.stop):
+            if self.seen == self.n or row != self.numbers[self.seen]:
+                continue
+            target = self.kept[:, self.seen // self.block[0], first_key : first_key + by_key.shape[2]]
+            fold = np.maximum if self.pooling == "max" else np.add
+            fold(target, by_key[:, row - band.start], out=target)
+            self.seen += 1
 
     def result(self) -> Matrix:
         """The pooled matrix; means are divided by the true size of edge blocks."""
         kept = self.kept
         if self.pooling == "mean":
-            sizes = [np.minimum(np.arange(0, x, b) + b, x) - np.arange(0, x, b) for x, b in zip((self.n, self.m), self.block, strict=True)]
-            kept = kept / (sizes[0][:, None] * sizes[1][None, :])
+            height, width = (_block_sizes(size, step) for size, step in zip((self.n, self.m), self.block, strict=True))
+            kept = kept / (height[:, None] * width[None, :])
         averaged = self.heads if self.mean_heads else 0
         weights, scores = (None, kept) if self.needs_scores else (kept, None)
-        return Matrix(weights, scores, averaged=averaged, block=self.block, pooling=self.pooling)
+        rows = None if self.rows is None else tuple(self.rows)
+        return Matrix(weights, scores, rows, averaged=averaged, block=self.block, pooling=self.pooling)
 
     def _fold(self, cells: np.ndarray, first: int, width: int) -> np.ndarray:
         """`[h, b, c]` folded over the keys' blocks; the first and last block may be partly outside the band."""
@@ -77,3 +79,9 @@ class PooledMatrix:
         edges[0] = max(edges[0], 0)
         fold = np.maximum if self.pooling == "max" else np.add
         return fold.reduceat(cells, edges, axis=2)
+
+
+def _block_sizes(size: int, step: int) -> np.ndarray:
+    """How many rows (or keys) each block holds: `step`, and what is left in the last."""
+    starts = np.arange(0, size, step)
+    return np.minimum(starts + step, size) - starts

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ class Received:
     by more queries and so receive more.
     """
 
+    name: ClassVar[str] = "received"
+
     shares: np.ndarray
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -33,6 +35,10 @@ class Received:
                     "key_token": token.text,
                     "received_share": float(self.shares[at, key]),
                 }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`received_share` `[h, m]`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,10 +11,15 @@ from attn_cli.kernel.bands import Band
 
 
 class Part(Protocol):
-    """One reducer's finished numbers, in NumPy."""
+    """One reducer's finished numbers, in NumPy; `name` is what machine output calls them."""
+
+    name: ClassVar[str]
 
     def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
         """Flat rows with labels, for csv, tsv, jsonl and json."""
+
+    def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
+        """The same as JSON objects: flat rows too, or whole matrices where rows would be wasteful."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The same as named arrays whose first axis is heads."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ class Top:
 
     A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0.
     """
+
+    name: ClassVar[str] = "top"
 
     rows: tuple[int, ...]
     keys: np.ndarray
@@ -47,6 +49,10 @@ class Top:
                         "score": float(self.scores[at, row, rank]),
                         "weight": float(self.weights[at, row, rank]),
                     }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `weights`, `scores` `[h, r, k]`."""

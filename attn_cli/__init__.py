@@ -1,0 +1,64 @@
+"""attn: look inside any transformer's attention, from a terminal or from Python.
+
+The commands are thin over what is named here:
+
+    attend(q, k, v, Rule(scale=...))      scaled dot-product attention, every step kept
+    open_source("gpt2").each(...)         a table or a model as a source of attention calls
+    capture(model, visit)                 the attention of a transformers model in its own forward pass
+    reduce(call, TopKeys(5), ...)         one pass over a call's bands, any number of summaries
+
+Names are imported when they are first used: `import attn_cli` costs nothing, and only `capture` needs torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from attn_cli._version import __version__
+
+if TYPE_CHECKING:
+    from attn_cli.call import AttentionCall, Prompt, Selection, Token
+    from attn_cli.errors import AttnError
+    from attn_cli.kernel.dense import Attention, attend
+    from attn_cli.kernel.masks import Causal, Given, Keys, Window
+    from attn_cli.kernel.rule import Rule
+    from attn_cli.sources import open_source
+    from attn_cli.sources.huggingface.capture import capture
+    from attn_cli.summaries.heads import Heads, HeadStatistics
+    from attn_cli.summaries.matrix import FullMatrix, Matrix
+    from attn_cli.summaries.pooled import PooledMatrix
+    from attn_cli.summaries.received import Received, ReceivedShares
+    from attn_cli.summaries.reduce import Summary, reduce
+    from attn_cli.summaries.top import Top, TopKeys
+
+_HOMES = {
+    "call": ("AttentionCall", "Prompt", "Selection", "Token"),
+    "errors": ("AttnError",),
+    "kernel.dense": ("Attention", "attend"),
+    "kernel.masks": ("Causal", "Given", "Keys", "Window"),
+    "kernel.rule": ("Rule",),
+    "sources": ("open_source",),
+    "sources.huggingface.capture": ("capture",),
+    "summaries.heads": ("Heads", "HeadStatistics"),
+    "summaries.matrix": ("FullMatrix", "Matrix"),
+    "summaries.pooled": ("PooledMatrix",),
+    "summaries.received": ("Received", "ReceivedShares"),
+    "summaries.reduce": ("Summary", "reduce"),
+    "summaries.top": ("Top", "TopKeys"),
+}
+
+__all__ = [
+    "AttentionCall", "Attention", "AttnError", "Causal", "FullMatrix", "Given", "HeadStatistics", "Heads", "Keys",
+    "Matrix", "PooledMatrix", "Prompt", "Received", "ReceivedShares", "Rule", "Selection", "Summary", "Token", "Top",
+    "TopKeys", "Window", "__version__", "attend", "capture", "open_source", "reduce",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"attn_cli.{home}"), name)
+    raise AttributeError(f"module 'attn_cli' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,17 @@
+"""attn heads: what each head does, in numbers."""
+
+from attn_cli.cli.shared import Shared, takes_shared
+from attn_cli.errors import ExitCode
+from attn_cli.summaries.heads import HeadStatistics
+
+
+@takes_shared
+def heads(shared: Shared) -> ExitCode:
+    """One line per head: how spread its attention is, how far it looks, and at what.
+
+    \b
+    Examples:
+      attn heads "river bank" -m ./my-model
+      attn heads --file prompt.txt -m gpt2 -f csv | sort -t, -k4 -g | head
+    """
+    return shared.run("heads", lambda view, source: lambda prompt, call: [HeadStatistics()])

@@ -1,0 +1,53 @@
+"""attn inspect: the overview of one text."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import AttentionCall, Prompt
+from attn_cli.cli import options as o
+from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.errors import ExitCode
+from attn_cli.sources import Source
+from attn_cli.summaries.heads import HeadStatistics
+from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.received import ReceivedShares
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.views import View
+
+DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole
+
+
+@takes_shared
+def inspect(
+    shared: Shared,
+    scores: o.Scores = False,
+    pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
+) -> ExitCode:
+    """The overview of a text: tokens, heads, most attended tokens, one matrix.
+
+    The matrix is the mean over the chosen heads of the last chosen layer, pooled if it is larger than the screen.
+
+    \b
+    Examples:
+      attn inspect "he sat on the river bank"
+      attn inspect "river bank" -m ./my-model --layer 2-4
+      attn inspect --file prompt.txt -m gpt2 -o overview.html
+    """
+    o.one_of(pool, ("max", "mean"), "--pool")
+
+    def make(view: View, source: Source) -> Choose:
+        rows, keys = view.room or DATA_ROOM
+        last = source.last_layer(shared.selection)
+
+        def choose(prompt: Prompt, call: AttentionCall) -> Sequence[Reducer]:
+            reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
+            if call.place.layer == last:
+                mean = len(call.place.heads) > 1
+                reducers.append(PooledMatrix(rows, keys, scores=scores, mean_heads=mean, pooling=pool))
+            return reducers
+
+        return choose
+
+    return shared.run("inspect", make)

@@ -1,0 +1,56 @@
+"""attn matrix: scores or weights themselves."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import AttentionCall, Prompt
+from attn_cli.cli import options as o
+from attn_cli.cli.answer import rows_of
+from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.errors import ExitCode
+from attn_cli.sources import Source
+from attn_cli.summaries.matrix import FullMatrix
+from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.views import View
+
+
+@takes_shared
+def matrix(
+    shared: Shared,
+    token: o.TokenPick = None,
+    scores: o.Scores = False,
+    weights: o.Weights = False,
+    mean: o.Mean = False,
+    pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
+) -> ExitCode:
+    """Scores or weights of the chosen layers and heads, as heat maps or as arrays.
+
+    On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
+
+    \b
+    Examples:
+      attn matrix "river bank"
+      attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
+      attn matrix "river bank" -m ./my-model -o weights.npz
+      attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
+    """
+    o.one_of(pool, ("max", "mean"), "--pool")
+
+    def make(view: View, source: Source) -> Choose:
+        def choose(prompt: Prompt, call: AttentionCall) -> Sequence[Reducer]:
+            rows = rows_of(prompt, token)
+            if view.room is None:
+                kinds = {"weights": weights or not scores, "scores": scores or not weights}
+                return [FullMatrix(**kinds, rows=rows, mean_heads=mean)]
+            wanted = [kind for kind, asked in (("scores", scores), ("weights", weights or not scores)) if asked]
+            return [
+                PooledMatrix(*view.room, rows=rows, scores=kind == "scores", mean_heads=mean, pooling=pool)
+                for kind in wanted
+            ]
+
+        return choose
+
+    return shared.run("matrix", make)

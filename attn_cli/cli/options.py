@@ -1,0 +1,86 @@
+"""The options that commands share, declared once."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import Selection
+from attn_cli.errors import InputError
+
+Text = Annotated[
+    str | None,
+    typer.Argument(help="The text to look into; - or nothing reads standard input. A text that starts with - goes after --.",
+                   metavar="TEXT", show_default=False),
+]  # fmt: skip
+File = Annotated[str | None, typer.Option("--file", "-F", help="Read the text from a file.", metavar="FILE")]
+Lines = Annotated[bool, typer.Option("--lines", help="Every line of the input is a text of its own.")]
+Pair = Annotated[str | None, typer.Option("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT")]
+Model = Annotated[
+    str,
+    typer.Option("--model", "-m", metavar="MODEL",
+                 help="toy, toy:NAME, a model folder, a .gguf file, or a Hugging Face id."),
+]  # fmt: skip
+Layer = Annotated[
+    str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")
+]
+Head = Annotated[str, typer.Option("--head", "-H", help="Heads: 3, -1, 0,2, 4-7 or all.", metavar="HEADS")]
+Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
+TokenPick = Annotated[
+    str | None,
+    typer.Option("--token", "-t", metavar="WORD|INDEX",
+                 help="Only these query rows: a word, word#2 for its second place, or a number."),
+]  # fmt: skip
+Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
+Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
+Scale = Annotated[
+    str, typer.Option("--scale", help="How weights become colours: linear, sqrt, log or row.", metavar="SCALE")
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", "-f", metavar="FORMAT", help="terminal, json, jsonl, csv, tsv, npz, html or svg."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", help="Write to a file; its suffix chooses the format.", metavar="FILE")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Color = Annotated[str, typer.Option("--color", help="auto, always or never.", metavar="WHEN")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")]
+Revision = Annotated[
+    str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV")
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.", metavar="DEVICE")]
+Dtype = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16 or float16.", metavar="DTYPE")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use what is in the cache.")]
+
+
+def selection(layers: str, heads: str) -> Selection:
+    """What --layer and --head choose."""
+    return Selection(numbers(layers, "layer"), numbers(heads, "head"))
+
+
+def numbers(text: str, what: str) -> tuple[int, ...] | None:
+    """`3`, `-1`, `0,2`, `4-7` or `all` (None) as numbers, in the order and without repeats.
+
+    >>> numbers("0,4-6,-1", "layer")
+    (0, 4, 5, 6, -1)
+    """
+    if text.strip().lower() == "all":
+        return None
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
+        if match is None or (match[2] and int(match[1]) > int(match[2])):
+            raise InputError(f"--{what} {text!r} is not a choice of {what}s", "examples: 3   -1   0,2   4-7   all")
+        first = int(match[1])
+        found |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
+    return tuple(found)
+
+
+def one_of(value: str, choices: tuple[str, ...], option: str) -> str:
+    """`value` if it is among `choices`, else an error that lists them."""
+    if value not in choices:
+        raise InputError(f"{option} {value!r} is unknown", f"one of {', '.join(choices)}")
+    return value

@@ -1,0 +1,127 @@
+"""The options that every command on a text takes, as one object: declared once, spread over each command's signature."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any
+
+from attn_cli.call import AttentionCall, Prompt, Selection
+from attn_cli.cli import options as o
+from attn_cli.cli.answer import answer
+from attn_cli.cli.progress import said
+from attn_cli.cli.texts import texts_of
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.sources import DEFAULT_MODEL, Source, open_source
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.views import View, open_view
+from attn_cli.views.palette import SCALES
+
+Choose = Callable[[Prompt, AttentionCall], Sequence[Reducer]]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Text, model, choice of layers and heads, and output."""
+
+    text: o.Text = None
+    file: o.File = None
+    lines: o.Lines = False
+    pair: o.Pair = None
+    model: o.Model = DEFAULT_MODEL
+    layer: o.Layer = "all"
+    head: o.Head = "all"
+    format: o.Format = None
+    json: o.Json = False
+    output: o.Output = None
+    force: o.Force = False
+    color: o.Color = "auto"
+    scale: o.Scale = "linear"
+    quiet: o.Quiet = False
+    revision: o.Revision = None
+    device: o.Device = "auto"
+    dtype: o.Dtype = "auto"
+    trust_remote_code: o.Trust = False
+    offline: o.Offline = False
+
+    @property
+    def selection(self) -> Selection:
+        """The chosen layers and heads."""
+        return o.selection(self.layer, self.head)
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The view that --format, --json and --output ask for."""
+        with opened_view(self.format, self.json, self.output, self.color, self.force) as view:
+            yield view
+
+    def source(self) -> Source:
+        """The source that --model and its options ask for."""
+        with said(f"loading {self.model} ...", quiet=self.quiet or self.model.startswith("toy")):
+            return open_source(
+                self.model,
+                revision=self.revision,
+                device=self.device,
+                dtype=self.dtype,
+                trust_remote_code=self.trust_remote_code,
+                offline=self.offline,
+            )
+
+    def run(self, command: str, make: Callable[[View, Source], Choose]) -> ExitCode:
+        """Answer `command`: everything that can be refused is checked before a model is loaded.
+
+        `make` gets the view and the source and returns which reducers look at which call.
+        """
+        chosen = self.selection
+        o.one_of(self.color, ("auto", "always", "never"), "--color")
+        o.one_of(self.scale, SCALES, "--scale")
+        texts = texts_of(self.text, self.file, lines=self.lines)
+        if not self.lines:
+            texts = iter(list(texts))
+        with self.view() as view:
+            source = self.source()
+            return answer(
+                command,
+                source,
+                texts,
+                view,
+                make(view, source),
+                selection=chosen,
+                lines=self.lines,
+                pair=self.pair,
+                options={"scale": self.scale},
+                quiet=self.quiet,
+            )
+
+
+@contextmanager
+def opened_view(
+    format: str | None, json: bool, output: str | None, color: str, force: bool
+) -> Iterator[View]:
+    """The view behind --format, its shorthand --json, and --output."""
+    if json and format not in (None, "json"):
+        raise InputError(f"--json and --format {format} at once", "give one of them")
+    with open_view("json" if json else format, output, color=color, force=force) as view:
+        yield view
+
+
+def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
+    """`command(shared, ...)` with the fields of `Shared` as options of its own; its exit code is the program's."""
+    signature = inspect.signature(command)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "shared"]
+    spread = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(Shared)
+    ]
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    parameters = [spread[0], *own, *spread[1:]]
+
+    @wraps(command)
+    def spread_out(**values: Any) -> int:
+        shared = Shared(**{field.name: values.pop(field.name) for field in fields(Shared)})
+        return int(command(shared, **values))
+
+    spread_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    spread_out.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return spread_out

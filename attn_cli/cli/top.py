@@ -1,0 +1,41 @@
+"""attn top: what each query attends to most."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import AttentionCall, Prompt
+from attn_cli.cli import options as o
+from attn_cli.cli.answer import rows_of
+from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.errors import ExitCode
+from attn_cli.sources import Source
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.top import TopKeys
+from attn_cli.views import View
+
+
+@takes_shared
+def top(
+    shared: Shared,
+    k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
+    token: o.TokenPick = None,
+    mean: o.Mean = False,
+) -> ExitCode:
+    """The keys that each query (or the asked one) attends to most.
+
+    \b
+    Examples:
+      attn top "he sat on the river bank" --token bank
+      attn top "river bank" -m ./my-model -l -1 --mean
+      echo "river bank" | attn top - --json | jq '.result.top[0]'
+    """
+
+    def make(view: View, source: Source) -> Choose:
+        def choose(prompt: Prompt, call: AttentionCall) -> Sequence[Reducer]:
+            return [TopKeys(k, rows=rows_of(prompt, token), mean_heads=mean)]
+
+        return choose
+
+    return shared.run("top", make)

@@ -1,0 +1,258 @@
+"""Seeing every attention layer of a transformers model in its own forward pass.
+
+transformers looks its attention code up in a registry at every call. While a capture is open, the entry "eager" is
+attn's own function, and so is the mask function of that name; the models' configurations say "eager". The function
+gets q and k (after rotary positions), v, the mask and the scale of every layer, shows them to the visitor as an
+`AttentionCall`, and goes on with the output that was computed on the way. Everything is put back at the end.
+
+Why the key "eager" and not one of our own: some models test for that name and silently attend differently under an
+unknown one, others choose classes by it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+
+from attn_cli.arrays import Array
+from attn_cli.call import AttentionCall, Output, Place, Selection, Token
+from attn_cli.kernel.bands import bands
+from attn_cli.kernel.masks import Cropped, Given, Mask, Open
+from attn_cli.kernel.rule import Rule
+from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.modules import Seat, seat_of
+
+Visit = Callable[[AttentionCall], None]
+EVERYTHING = Selection()
+
+
+@contextmanager
+def capture(
+    model: PreTrainedModel,
+    visit: Visit,
+    *,
+    selection: Selection = EVERYTHING,
+    texts: Sequence[Sequence[Token]] | None = None,
+) -> Iterator["Capture"]:
+    """While open, `visit` is called once per asked layer and text of every forward pass of `model`.
+
+    texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
+           cut away either way: a padded text is seen as if it ran alone.
+
+    The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
+    of transformers is one for the whole process: don't run other models in other threads meanwhile.
+
+        with capture(model, lambda call: found.append(reduce(call, TopKeys(5)))):
+            model(**inputs)
+    """
+    seen = Capture(model, visit, selection, texts)
+    functions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
+    missing = object()
+    kept = functions.get("eager", missing), masks.get("eager", missing)
+    configs = _configs(model)
+    names = [config._attn_implementation for config in configs]
+    functions["eager"], masks["eager"] = seen.attention, lazy_mask
+    for config in configs:
+        config._attn_implementation = "eager"
+    try:
+        yield seen
+    finally:
+        for config, name in zip(configs, names, strict=True):
+            config._attn_implementation = name
+        for mapping, before in zip((functions, masks), kept, strict=True):
+            if before is missing:
+                mapping.pop("eager", None)
+            else:
+                mapping["eager"] = before
+
+
+class Capture:
+    """The attention function of an open capture, and what it has seen so far.
+
+    layers  how often each (stream, block number) was called
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, visit: Visit, selection: Selection, texts: Sequence[Sequence[Token]] | None
+    ) -> None:
+        encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
+        self.seats: dict[nn.Module, Seat] = {
+            module: seat_of(module, path, encoder_decoder=encoder_decoder) for path, module in model.named_modules()
+        }
+        self.blocks = block_count(model)
+        self.visit, self.selection, self.texts = visit, selection, texts
+        self.layers: dict[tuple[str, int], int] = {}
+        self.modules: dict[nn.Module, int] = {}
+
+    def attention(
+        self,
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        position_bias: torch.Tensor | None = None,
+        s_aux: torch.Tensor | None = None,
+        sinks: torch.Tensor | None = None,
+        **_: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """One layer, called by transformers: query `[B, h, n, d]`, key `[B, g, m, d]`, value `[B, g, m, e]`.
+
+        Returns the output `[B, n, h, e]`, and None for the weights, which nobody holds.
+        """
+        seat = self.seats.get(module) or Seat(getattr(module, "layer_idx", None), type(module).__name__, "self")
+        call = self.modules.get(module, 0)
+        self.modules[module] = call + 1
+        layer = seat.layer if seat.layer is not None else len(self.layers)
+        self.layers[seat.stream, layer] = self.layers.get((seat.stream, layer), 0) + 1
+        scale = scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5
+        sink = s_aux if s_aux is not None else sinks
+        layer_rule = LayerRule(float(scale), softcap, position_bias, sink, attention_mask)
+        output: torch.Tensor | None = None
+        with torch.no_grad():
+            if self.selection.has_layer(layer, self.blocks):
+                place = Place(layer, seat.path, (), (), seat.stream, call)
+                output = self._show(place, query, key, value, layer_rule)
+            if output is None:
+                output = layer_rule.plain(query, key, value)
+        return output.to(query.dtype).transpose(1, 2).contiguous(), None
+
+    def _show(
+        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: "LayerRule"
+    ) -> torch.Tensor | None:
+        """Visit each text of the batch; the layer's output `[B, h, n, e]` if every row of every text was walked."""
+        batch, h, n, _ = query.shape
+        heads = self.selection.pick_heads(h)
+        groups = tuple(head // (h // key.shape[1]) for head in heads)
+        whole = len(heads) == h
+        output = query.new_zeros((batch, h, n, value.shape[-1]), dtype=torch.float32)
+        complete = whole
+        for text in range(batch):
+            q_from, q_to, k_from, k_to = self._real_part(text, n, key.shape[2], place.stream, layer_rule)
+            rows, keys = slice(q_from, q_to), slice(k_from, k_to)
+            q, k, v = query[text, :, rows], key[text, :, keys], value[text, :, keys]
+            if not whole:
+                q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
+            call = AttentionCall(
+                q,
+                k,
+                v,
+                layer_rule.of_text(text, rows, keys, heads),
+                Place(place.layer, place.name, heads, groups, place.stream, place.call, text),
+                self._labels(text, q_to - q_from),
+                self._labels(text, k_to - k_from),
+                Output(output[text, :, rows]) if whole else None,
+            )
+            self.visit(call)
+            complete = complete and call.output is not None and call.output.complete
+        return output if complete else None
+
+    def _real_part(self, text: int, n: int, m: int, stream: str, layer_rule: "LayerRule") -> tuple[int, int, int, int]:
+        """The query rows and keys of one text between its padding, as q_from, q_to, k_from, k_to."""
+        padding = layer_rule.padding()
+        if padding is None or padding.shape[-1] != m or stream == "cross":
+            return 0, n, 0, m
+        real = padding[text].nonzero()
+        first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
+        # Queries are the last n of the m keys (n < m with a cache of past keys).
+        return max(first - (m - n), 0), max(last - (m - n), 0), first, last
+
+    def _labels(self, text: int, count: int) -> tuple[Token, ...]:
+        if self.texts is not None and text < len(self.texts) and len(self.texts[text]) == count:
+            return tuple(self.texts[text])
+        return tuple(Token(index, str(index)) for index in range(count))
+
+
+class LayerRule:
+    """The rule of one layer for the whole batch, as transformers hands it over."""
+
+    def __init__(
+        self,
+        scale: float,
+        softcap: float | None,
+        bias: torch.Tensor | None,
+        sink: torch.Tensor | None,
+        mask: torch.Tensor | None,
+    ) -> None:
+        self.scale, self.softcap, self.bias = scale, softcap, bias
+        self.sink = None if sink is None else sink.detach().float().reshape(-1)
+        self.mask = mask
+
+    def padding(self) -> torch.Tensor | None:
+        """Real keys `[batch, m]`, None if nothing is padded or the model made its own mask of it."""
+        return self.mask.padding() if isinstance(self.mask, LazyMask) else None
+
+    def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
+        """The rule of one text, cut to its rows, keys and heads."""
+        bias = self._cut(self.bias, text, rows, keys, heads)
+        mask: Mask = Open()
+        if isinstance(self.mask, LazyMask):
+            mask = self.mask.rule_mask(text, keys)
+            if not isinstance(mask, Open) and self.padding() is not None:
+                mask = Cropped(mask, rows.start, keys.start, keys.stop - keys.start)
+        elif self.mask is not None:
+            given: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)
+            if given.dtype == torch.bool:
+                mask = Given(given)
+            else:  # an additive mask: blocked where it is about the lowest float, otherwise a bias
+                lowest = torch.finfo(given.dtype).min / 2
+                mask = Given((given > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
+                added = given.masked_fill(given <= lowest, 0.0)
+                bias = added if bias is None else bias + added
+        sink = None if self.sink is None else self.sink[list(heads)]
+        return Rule(self.scale, self.softcap, bias, mask, sink)
+
+    def plain(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """The output `[B, h, n, e]` without a look at the weights: torch's SDPA, or bands where SDPA has no words."""
+        if self.softcap is not None or self.sink is not None or self.bias is not None:
+            return torch.stack([self._banded(text, query, key, value) for text in range(query.shape[0])])
+        mask, causal = self.mask, False
+        if isinstance(mask, LazyMask):
+            mask = mask.boolean()
+            causal = mask is None and query.shape[2] > 1
+        return scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            scale=self.scale,
+            is_causal=causal,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )
+
+    def _banded(self, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        h, n, m = query.shape[1], query.shape[2], key.shape[2]
+        rule = self.of_text(text, slice(0, n), slice(0, m), range(h))
+        return torch.cat([band.output for band in bands(query[text], key[text], value[text], rule)], dim=1)
+
+    @staticmethod
+    def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:
+        """The text's part of a bias or mask `[B or 1, h or 1, n or 1, m]`."""
+        if x is None:
+            return None
+        x = x[text if x.shape[0] > 1 else 0]
+        x = x[list(heads)] if x.shape[0] > 1 else x
+        x = x[:, rows] if x.shape[1] > 1 else x
+        return x[:, :, keys] if x.shape[2] > 1 else x
+
+
+def block_count(model: PreTrainedModel) -> int:
+    """The number of blocks of the model's text decoder or encoder: what a negative layer number counts from."""
+    config = model.config.get_text_config()
+    return int(getattr(config, "num_hidden_layers", None) or getattr(config, "num_layers", 0) or 0)
+
+
+def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:
+    """Every configuration object in the model, once."""
+    found = {id(model.config): model.config}
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if isinstance(config, PreTrainedConfig):
+            found.setdefault(id(config), config)
+    return list(found.values())

@@ -1,0 +1,70 @@
+"""The attention output: weights times values, per head or joined and projected."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, to_numpy, zeros
+from attn_cli.call import AttentionCall
+from attn_cli.kernel.bands import Band
+from attn_cli.kernel.heads import join_heads
+from attn_cli.summaries.reduce import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Output rows `[h, n, e]`, or `[1, n, e]` once heads were joined; `names` say which is which."""
+
+    name: ClassVar[str] = "outputs"
+
+    values: np.ndarray
+    names: tuple[str, ...]
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per number: map, query, dimension, value."""
+        for at, name in enumerate(self.names):
+            for query, row in enumerate(self.values[at].tolist()):
+                for dimension, value in enumerate(row):
+                    yield {"map": name, "query": query, "dimension": dimension, "value": value}
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with all rows nested as [map][query][dimension]."""
+        yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`output`."""
+        return {"output": self.values}
+
+
+class KeepOutput:
+    """Collects the output of every query; with `joined`, heads are put side by side and multiplied by `projection`.
+
+    projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
+    """
+
+    needs_scores = False
+    rows: Sequence[int] | None = None
+
+    def __init__(self, *, joined: bool = False, projection: Array | None = None) -> None:
+        self.joined, self.projection = joined, projection
+
+    def start(self, call: AttentionCall) -> None:
+        """Allocate `[h, n, e]`."""
+        self.heads = call.place.heads
+        self.kept = zeros((call.q.shape[0], call.q.shape[1], call.v.shape[-1]), call.q)
+
+    def add(self, band: Band) -> None:
+        """Take over the band's rows."""
+        self.kept[:, band.start : band.stop, :] = band.output
+
+    def result(self) -> Outputs:
+        """The output, joined and projected if asked."""
+        if not self.joined:
+            many = len(self.heads) > 1
+            return Outputs(to_numpy(self.kept), tuple(f"output · head {x}" if many else "output" for x in self.heads))
+        together = join_heads(self.kept)
+        if self.projection is not None:
+            together = together @ self.projection
+        return Outputs(to_numpy(together)[None], ("output",))

@@ -1,0 +1,165 @@
+"""Summaries in, bytes out: the only room that knows a terminal or a file format."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import Protocol
+
+from attn_cli.errors import InputError
+from attn_cli.summaries.report import Report
+from attn_cli.views import data
+from attn_cli.views.output import Sink
+from attn_cli.views.screen import Screen, screen_of
+
+FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
+_SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
+
+
+class View(Protocol):
+    """Shows one report after the other.
+
+    room         (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
+    only_output  whether it has a place for the attention output and for nothing else
+    """
+
+    room: tuple[int, int] | None
+    only_output: bool
+
+    def show(self, report: Report) -> None:
+        """Show or keep `report`."""
+
+    def close(self) -> None:
+        """Write what was kept."""
+
+
+@contextmanager
+def open_view(
+    format: str | None = None, output: str | None = None, *, color: str = "auto", force: bool = False
+) -> Iterator[View]:
+    """The view of `format` (or of the suffix of `output`), writing to `output` or to standard output.
+
+    At a clean end of the `with` block the file appears; at any other nothing does.
+    """
+    name = chosen_format(format, output)
+    with Sink(output, binary=name in ("npz", "npy"), force=force) as sink:
+        view: View
+        if name == "terminal":
+            screen = screen_of(sys.stdout, color) if sink.path is None else Screen(80)
+            view = TerminalView(sink, screen)
+        elif name in ("html", "svg"):
+            view = PageView(sink, name)
+        elif name in ("npz", "npy"):
+            view = ArchiveView(sink, name)
+        else:
+            view = RowsView(sink, name)
+        yield view
+        view.close()
+
+
+def chosen_format(format: str | None, output: str | None) -> str:
+    """`--format` wins, then the suffix of the output file, then the terminal; stdout's kind is never asked."""
+    if format is not None:
+        if format not in FORMATS:
+            raise InputError(f"unknown format {format!r}", f"one of {', '.join(FORMATS)}")
+        return format
+    if output in (None, "-"):
+        return "terminal"
+    suffix = PurePath(output or "").suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise InputError(f"{output}: no format belongs to {suffix or 'a name without suffix'!r}",
+                         f"use {', '.join(_SUFFIXES)} or say --format")  # fmt: skip
+    return _SUFFIXES[suffix]
+
+
+class TerminalView:
+    """For eyes: a report at a time, as soon as it is there."""
+
+    only_output = False
+
+    def __init__(self, sink: Sink, screen: Screen) -> None:
+        self.sink, self.screen = sink, screen
+        keys = max(8, screen.width - max(8, screen.width // 5) - 1)
+        self.room: tuple[int, int] | None = (keys, keys)
+        self.first = True
+
+    def show(self, report: Report) -> None:
+        """Print the report, after an empty line if it is not the first."""
+        from attn_cli.views.terminal import render
+
+        text = render(report, self.screen)
+        self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
+        self.first = False
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class PageView:
+    """html and svg: all reports on one page."""
+
+    only_output = False
+
+    def __init__(self, sink: Sink, name: str) -> None:
+        from attn_cli.views.page import PAGE
+
+        self.sink, self.name = sink, name
+        keys = PAGE.width - max(8, PAGE.width // 5) - 1
+        self.room: tuple[int, int] | None = (keys, keys)
+        self.reports: list[Report] = []
+
+    def show(self, report: Report) -> None:
+        """Keep the report."""
+        self.reports.append(report)
+
+    def close(self) -> None:
+        """Write the page."""
+        from attn_cli.views.page import to_html, to_svg
+
+        self.sink.write((to_html if self.name == "html" else to_svg)(self.reports))
+
+
+class ArchiveView:
+    """npz: the arrays of one report; npy: its attention output alone."""
+
+    room: tuple[int, int] | None = None
+
+    def __init__(self, sink: Sink, name: str) -> None:
+        self.sink, self.name = sink, name
+        self.only_output = name == "npy"
+        self.used = False
+
+    def show(self, report: Report) -> None:
+        """Write the report's arrays."""
+        if self.used:
+            raise InputError(f"an {self.name} file holds one text", "use --format jsonl with --lines")
+        self.used = True
+        self.sink.write(data.to_npy(report) if self.only_output else data.to_npz(report))
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class RowsView:
+    """json, jsonl, csv and tsv: lines, as soon as they are there."""
+
+    only_output = False
+
+    room: tuple[int, int] | None = None
+
+    def __init__(self, sink: Sink, name: str) -> None:
+        self.sink, self.name = sink, name
+        self.first = True
+
+    def show(self, report: Report) -> None:
+        """Write the report's lines."""
+        if self.name == "json":
+            self.sink.write(data.to_json(report))
+        elif self.name == "jsonl":
+            self.sink.write(data.to_jsonl(report))
+        else:
+            self.sink.write(data.to_table(report, "," if self.name == "csv" else "\t", header=self.first))
+        self.first = False
+
+    def close(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,60 @@
+"""A report as one self-contained page or picture: no script, no network, no font to fetch."""
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+
+from attn_cli.summaries.report import Report
+from attn_cli.views.screen import Screen
+from attn_cli.views.terminal import console_for, renderables
+
+PAGE = Screen(width=120, depth="truecolor")
+_THEME = TerminalTheme(
+    (255, 255, 255),
+    (30, 30, 30),
+    [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)],
+)
+_HTML = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>attn</title>
+<style>
+{stylesheet}
+body {{ color: {foreground}; background-color: {background}; }}
+pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; line-height: 1.25; }}
+</style></head>
+<body><pre>{code}</pre></body></html>
+"""
+_SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>{lines}</defs>
+<rect width="100%" height="100%" fill="#ffffff"/>
+<g clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""
+
+
+def to_html(reports: list[Report]) -> bytes:
+    """All reports on one page."""
+    return _recorded(reports).export_html(theme=_THEME, code_format=_HTML).encode("utf-8", "backslashreplace")
+
+
+def to_svg(reports: list[Report]) -> bytes:
+    """All reports in one picture."""
+    # Rich derives the ids in the picture from its content; a fixed one keeps equal input equal bytes.
+    svg = _recorded(reports).export_svg(title="attn", theme=_THEME, code_format=_SVG, unique_id="attn")
+    return svg.encode("utf-8", "backslashreplace")
+
+
+def _recorded(reports: list[Report]) -> Console:
+    console = console_for(PAGE, record=True)
+    for number, report in enumerate(reports):
+        if number:
+            console.print()
+        for renderable in renderables(report, PAGE):
+            console.print(renderable)
+    return console

@@ -1,0 +1,109 @@
+"""From numbers to cell styles: one ramp for every colour depth, and glyphs where there is no colour to rely on."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from rich.color import Color, ColorSystem
+from rich.style import Style
+
+SCALES = ("linear", "sqrt", "log", "row")
+SHADES = " ░▒▓█"
+ASCII_SHADES = " .:*#"
+NEGATIVE_SHADES = " ,-=%"
+_LEVELS = 256
+_DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """How values between `low` and `high` become levels 0 .. 1.
+
+    A diverging ramp (scores, differences) is symmetric about 0: level 0.5 is 0 and low = -high. `scale` bends the
+    level: "sqrt" and "log" lift small weights beside a large one, "row" gives every row a ramp of its own.
+    """
+
+    low: float
+    high: float
+    diverging: bool = False
+    scale: str = "linear"
+
+    def levels(self, values: np.ndarray) -> np.ndarray:
+        """Levels `[n, m]` in 0 .. 1; NaN where the value is NaN or -inf (blocked)."""
+        finite = np.isfinite(values)
+        safe = np.where(finite, values, 0.0)
+        if self.scale == "row" and not self.diverging:
+            high = np.max(np.where(finite, values, -np.inf), axis=1, keepdims=True, initial=-np.inf)
+            spread = np.where(np.isfinite(high), high, 1.0) - min(self.low, 0.0)
+            levels = safe / np.where(spread > 0, spread, 1.0)
+        else:
+            spread = self.high - self.low
+            levels = (safe - self.low) / spread if spread > 0 else np.full_like(safe, 0.5 if self.diverging else 1.0)
+        levels = np.clip(levels, 0.0, 1.0)
+        if not self.diverging:
+            if self.scale == "sqrt":
+                levels = np.sqrt(levels)
+            elif self.scale == "log":  # three decades: a thousandth of the maximum is the bottom
+                levels = np.clip(1 + np.log10(np.maximum(levels, 1e-3)) / 3, 0.0, 1.0)
+        return np.where(finite, levels, np.nan)
+
+
+def ramp_for(values: np.ndarray, kind: str, scale: str) -> Ramp:
+    """The ramp of a matrix: weights from 0 to their maximum, scores about 0 to their largest magnitude."""
+    finite = values[np.isfinite(values)]
+    if kind == "weights":
+        return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale)
+    reach = float(np.abs(finite).max()) if finite.size else 1.0
+    return Ramp(-reach, reach, diverging=True)
+
+
+def background(level: float, ramp: Ramp, depth: str) -> Style:
+    """The style of a cell at `level` (NaN for blocked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
+    if depth in ("16", "none") or level != level:
+        return Style.null()
+    return _style(round(level * (_LEVELS - 1)), ramp.diverging, depth)
+
+
+def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
+    """One character as dark as `level`; on a diverging ramp negative values have marks of their own."""
+    if level != level:
+        return "x" if ascii_only else "·"
+    glyphs = ASCII_SHADES if ascii_only else SHADES
+    if ramp.diverging:
+        negative = level < 0.5
+        level = abs(level - 0.5) * 2
+        glyphs = NEGATIVE_SHADES if negative else glyphs
+    return glyphs[min(int(level * len(glyphs)), len(glyphs) - 1)]
+
+
+@lru_cache(maxsize=None)
+def color_at(index: int, diverging: bool, depth: str) -> Color:
+    """Colour `index` of 256 of the ramp that fits the depth.
+
+    256-colour terminals have only 14 distinguishable steps of viridis, not even in order of lightness, but 26 greys.
+    """
+    if depth == "256" and not diverging:
+        step = round(index / (_LEVELS - 1) * 25)
+        return Color.from_ansi((16, *range(232, 256), 231)[step])
+    red, green, blue = _table("crameri:vik" if diverging else "bids:viridis")[index]
+    color = Color.from_rgb(red, green, blue)
+    return color if depth == "truecolor" else color.downgrade(ColorSystem.EIGHT_BIT)
+
+
+@lru_cache(maxsize=None)
+def _style(index: int, diverging: bool, depth: str) -> Style:
+    """Background with black or white on it, whichever has more contrast (always above 4.5 to 1)."""
+    color = color_at(index, diverging, depth)
+    parts = [part / 255 for part in color.get_truecolor()]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return Style(color=_DARK if luminance > 0.179 else _LIGHT, bgcolor=color)
+
+
+@lru_cache(maxsize=None)
+def _table(name: str) -> list[tuple[int, int, int]]:
+    """256 colours of a published map: viridis (van der Walt, Smith 2015) or vik (Crameri 2018)."""
+    from cmap import Colormap  # 40 ms, and plain text never needs it
+
+    colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)
+    return [(int(r), int(g), int(b)) for r, g, b in colors]

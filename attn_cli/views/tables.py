@@ -1,0 +1,152 @@
+"""Summaries as lines of text: heads, top keys, attention received."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from attn_cli.call import Token
+from attn_cli.summaries.heads import Heads
+from attn_cli.summaries.received import Received
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.top import Top
+from attn_cli.views.palette import Ramp, background
+from attn_cli.views.screen import Screen
+from attn_cli.views.tokens import fit, visible
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+# name, heading, digits; a narrow screen loses the last ones first
+_COLUMNS = (
+    ("entropy_bits", "entropy (bits)", 2),
+    ("distance", "distance", 1),
+    ("first_weight", "first", 2),
+    ("previous_weight", "previous", 2),
+    ("self_weight", "self", 2),
+    ("sink_weight", "sink", 2),
+)
+
+
+class HeadRow(NamedTuple):
+    """One head's line: its place and its position in the arrays of its layer."""
+
+    summary: Summary
+    heads: Heads
+    at: int
+
+
+def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
+    """Every head of every layer that has statistics."""
+    found = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
+    return [HeadRow(summary, heads, at) for summary, heads in found for at in range(len(summary.place.heads))]
+
+
+def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
+    """The `count` heads with the lowest entropy, sharpest first."""
+    return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
+
+
+def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Table:
+    """One line per head; columns that say nothing here (no sink, no grouped keys) or don't fit are left out."""
+    grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
+    streams = {row.summary.place.stream for row in rows} != {"self"}
+    columns = [column for column in _COLUMNS if column[0] != "sink_weight" or any(r.heads.sink_weight.any() for r in rows)]
+    lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
+    room = screen.width - sum(len(name) + 2 for name in lead)
+    while sum(len(heading) + 2 for _, heading, _ in columns) > room and len(columns) > 1:
+        columns.pop()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
+    for heading in (*lead, *(heading for _, heading, _ in columns)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for summary, heads, at in rows:
+        place = summary.place
+        cells = [Text(place.stream)] if streams else []
+        cells += [Text(str(place.layer)), Text(str(place.heads[at])), *([Text(str(place.groups[at]))] if grouped else [])]
+        for name, _, digits in columns:
+            value = float(getattr(heads, name)[at])
+            style = background(value, Ramp(0.0, 1.0), screen.depth) if name.endswith("weight") else Style.null()
+            cells.append(Text("-" if np.isnan(value) else f"{value:.{digits}f}", style))
+        table.add_row(*cells)
+    return table
+
+
+def heads_legend() -> Text:
+    """What the columns of the head table mean."""
+    return Text(
+        "means over queries: distance in tokens, weight on the first key, the previous token, the query itself", _DIM
+    )
+
+
+def masked_rows_note(summaries: Sequence[Summary]) -> Text | None:
+    """How many rows may attend to nothing, if there are any."""
+    heads = [part for summary in summaries if (part := summary.part(Heads)) is not None]
+    masked = sum(int(part.masked_rows.max(initial=0)) for part in heads)
+    return Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM) if masked else None
+
+
+def top_lines(summary: Summary, top: Top, screen: Screen) -> Iterator[Text]:
+    """For every head a heading and one line per query; for a single query its keys below each other with bars."""
+    place = summary.place
+    for at, head in enumerate(top.head_names(summary)):
+        mean = f"mean of {top.averaged} heads" if top.averaged else f"head {head}"
+        yield Text(f"layer {place.layer} · {mean} · weights" + _stream(summary), _BOLD)
+        for row, query in enumerate(top.rows):
+            token = summary.queries[query]
+            pairs = [
+                (summary.keys[int(key)], float(weight))
+                for key, weight in zip(top.keys[at, row], top.weights[at, row], strict=True)
+                if key >= 0
+            ]
+            if len(top.rows) == 1:
+                yield Text(f"  {labelled(token)} attends to")
+                yield from (_bar_line(key, weight, 1.0, screen) for key, weight in pairs)
+            else:
+                yield _row_line(token, pairs, screen)
+
+
+def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
+    """The `count` keys that receive most, averaged over all heads and layers shown, with bars."""
+    found = [(summary, part.shares.mean(axis=0)) for summary in summaries if (part := summary.part(Received))]
+    by_keys: dict[tuple[Token, ...], list[np.ndarray]] = {}
+    for summary, shares in found:
+        by_keys.setdefault(summary.keys, []).append(shares)
+    for keys, shares_of_keys in by_keys.items():
+        mean = np.mean(shares_of_keys, axis=0)
+        order = np.argsort(-mean, kind="stable")[:count]
+        most = float(mean[order[0]]) if len(order) else 1.0
+        yield from (_bar_line(keys[int(key)], float(mean[key]), most, screen) for key in order)
+
+
+def labelled(token: Token) -> str:
+    """A token with its number, as users name it: "3 bank"."""
+    return f"{token.index} {visible(token.text)}"
+
+
+def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
+    """`3 bank  river 0.62  the 0.20`, cut where the line ends."""
+    label_width = max(8, screen.width // 5)
+    line = Text("  ").append(fit(labelled(token), label_width)).append(" ")
+    room = screen.width - label_width - 3
+    for key, weight in pairs:
+        piece = f" {fit(labelled(key), 16).rstrip()} {weight:.2f} "
+        if len(piece) > room:
+            break
+        line.append(piece, background(weight, Ramp(0.0, 1.0), screen.depth)).append(" ")
+        room -= len(piece) + 1
+    line.rstrip()
+    return line
+
+
+def _bar_line(token: Token, share: float, most: float, screen: Screen) -> Text:
+    label_width = max(10, screen.width // 4)
+    width = max(4, min(40, screen.width - label_width - 12))
+    mark = "#" if screen.ascii_only else "█"
+    bar = mark * round(width * share / most if most > 0 else 0)
+    return Text("  ").append(fit(labelled(token), label_width)).append(f" {share:6.3f}  ").append(bar)
+
+
+def _stream(summary: Summary) -> str:
+    return "" if summary.place.stream == "self" else f" · {summary.place.stream}"
