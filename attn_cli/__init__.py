@@ -47,9 +47,32 @@ _HOMES = {
 }
 
 __all__ = [
-    "AttentionCall", "Attention", "AttnError", "Causal", "FullMatrix", "Given", "HeadStatistics", "Heads", "Keys",
-    "Matrix", "PooledMatrix", "Prompt", "Received", "ReceivedShares", "Rule", "Selection", "Summary", "Token", "Top",
-    "TopKeys", "Window", "__version__", "attend", "capture", "open_source", "reduce",
+    "Attention",
+    "AttentionCall",
+    "AttnError",
+    "Causal",
+    "FullMatrix",
+    "Given",
+    "HeadStatistics",
+    "Heads",
+    "Keys",
+    "Matrix",
+    "PooledMatrix",
+    "Prompt",
+    "Received",
+    "ReceivedShares",
+    "Rule",
+    "Selection",
+    "Summary",
+    "Token",
+    "Top",
+    "TopKeys",
+    "Window",
+    "__version__",
+    "attend",
+    "capture",
+    "open_source",
+    "reduce",
 ]  # fmt: skip
 
 

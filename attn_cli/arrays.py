@@ -1,7 +1,7 @@
 """The only code aware that two array libraries exist: NumPy for matrices and tables, torch for models."""
 
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -18,12 +18,10 @@ def namespace(x: Array) -> ModuleType:
     if isinstance(x, np.ndarray):  # asked first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
         return np
     if hasattr(x, "__array_namespace__"):
-        found: ModuleType = x.__array_namespace__()
-        return found
+        return cast(ModuleType, x.__array_namespace__())
     from array_api_compat import array_namespace
 
-    found = array_namespace(x)
-    return found
+    return cast(ModuleType, array_namespace(x))
 
 
 def is_torch(x: Array) -> bool:

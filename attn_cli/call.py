@@ -79,7 +79,7 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, and what rows and columns mean."""
+    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean."""
 
     q: Array
     k: Array

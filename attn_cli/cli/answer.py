@@ -103,10 +103,10 @@ def rows_of(prompt: Prompt, pick: str | None) -> list[int] | None:
 
 def _places(prompt: Prompt, word: str) -> list[list[int]]:
     """The token rows of every place where `word` stands: whole tokens first, else the pieces that make it up."""
-    for same in (lambda text: text == word, lambda text: text.lower() == word.lower()):
-        places = [[token.index] for token in prompt.tokens if same(token.text)]
-        if places:
-            return places
+    exact = [[token.index] for token in prompt.tokens if token.text == word]
+    alike = exact or [[token.index] for token in prompt.tokens if token.text.lower() == word.lower()]
+    if alike:
+        return alike
     spans = [match.span() for match in re.finditer(re.escape(word), prompt.text, re.IGNORECASE)]
     pieces = [
         [t.index for t in prompt.tokens if t.start is not None and t.end is not None and t.start < b and t.end > a]

@@ -23,21 +23,41 @@ _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 
 
 def compute(
-    q: Annotated[str | None, typer.Option("--q", help=f"Queries [n, d]; leading batch and head axes are fine. {_FILE}", metavar="FILE")] = None,
+    q: Annotated[
+        str | None,
+        typer.Option("--q", help=f"Queries [n, d]; leading batch and head axes are fine. {_FILE}", metavar="FILE"),
+    ] = None,
     k: Annotated[str | None, typer.Option("--k", help="Keys [m, d]; q if missing.", metavar="FILE")] = None,
     v: Annotated[str | None, typer.Option("--v", help="Values [m, e]; k if missing.", metavar="FILE")] = None,
-    x: Annotated[str | None, typer.Option("--x", help="Embeddings [n, width], to be projected.", metavar="FILE")] = None,
-    wq: Annotated[str | None, typer.Option("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", help="Embeddings [n, width], to be projected.", metavar="FILE")
+    ] = None,
+    wq: Annotated[
+        str | None, typer.Option("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
+    ] = None,
     wk: Annotated[str | None, typer.Option("--wk", help="W_K [width, heads * d].", metavar="FILE")] = None,
     wv: Annotated[str | None, typer.Option("--wv", help="W_V [width, heads * e].", metavar="FILE")] = None,
-    wo: Annotated[str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")] = None,
+    wo: Annotated[
+        str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
+    ] = None,
     heads: Annotated[int | None, typer.Option("--heads", help="Cut the last axis into so many heads.", min=1)] = None,
-    mask: Annotated[str | None, typer.Option("--mask", help="causal, causal-bottom-right, or a file (1 = may attend, or additive).", metavar="MASK")] = None,
-    scale: Annotated[float | None, typer.Option("--scale", help="Factor on q kᵀ; 1 / sqrt(d) if missing.", metavar="NUMBER")] = None,
+    mask: Annotated[
+        str | None,
+        typer.Option(
+            "--mask", help="causal, causal-bottom-right, or a file (1 = may attend, or additive).", metavar="MASK"
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="Factor on q kᵀ; 1 / sqrt(d) if missing.", metavar="NUMBER")
+    ] = None,
     allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False,
     head: o.Head = "all",
-    pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")] = "max",
-    color_scale: Annotated[str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")] = "linear",
+    pool: Annotated[
+        str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
+    ] = "max",
+    color_scale: Annotated[
+        str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")
+    ] = "linear",
     format: o.Format = None,
     json: o.Json = False,
     output: o.Output = None,

@@ -10,20 +10,20 @@ from attn_cli.errors import InputError
 
 Text = Annotated[
     str | None,
-    typer.Argument(help="The text to look into; - or nothing reads standard input. A text that starts with - goes after --.",
-                   metavar="TEXT", show_default=False),
+    typer.Argument(metavar="TEXT", show_default=False,
+                   help="The text; - or nothing reads standard input. A text that starts with - goes after --."),
 ]  # fmt: skip
 File = Annotated[str | None, typer.Option("--file", "-F", help="Read the text from a file.", metavar="FILE")]
 Lines = Annotated[bool, typer.Option("--lines", help="Every line of the input is a text of its own.")]
-Pair = Annotated[str | None, typer.Option("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT")]
+Pair = Annotated[
+    str | None, typer.Option("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT")
+]
 Model = Annotated[
     str,
     typer.Option("--model", "-m", metavar="MODEL",
                  help="toy, toy:NAME, a model folder, a .gguf file, or a Hugging Face id."),
 ]  # fmt: skip
-Layer = Annotated[
-    str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")
-]
+Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
 Head = Annotated[str, typer.Option("--head", "-H", help="Heads: 3, -1, 0,2, 4-7 or all.", metavar="HEADS")]
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
 TokenPick = Annotated[

@@ -8,7 +8,9 @@ import typer
 from attn_cli.views.schemas import SCHEMAS, schema_text
 
 
-def schema(name: Annotated[str | None, typer.Argument(help=f"One of {', '.join(SCHEMAS)}.", metavar="NAME")] = None) -> int:
+def schema(
+    name: Annotated[str | None, typer.Argument(help=f"One of {', '.join(SCHEMAS)}.", metavar="NAME")] = None,
+) -> int:
     """The JSON Schema of a command's --json output; without a name, the names.
 
     \b

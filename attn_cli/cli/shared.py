@@ -1,4 +1,4 @@
-"""The options that every command on a text takes, as one object: declared once, spread over each command's signature."""
+"""The options that every command on a text takes: declared once, spread over each command's signature."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -96,9 +96,7 @@ class Shared:
 
 
 @contextmanager
-def opened_view(
-    format: str | None, json: bool, output: str | None, color: str, force: bool
-) -> Iterator[View]:
+def opened_view(format: str | None, json: bool, output: str | None, color: str, force: bool) -> Iterator[View]:
     """The view behind --format, its shorthand --json, and --output."""
     if json and format not in (None, "json"):
         raise InputError(f"--json and --format {format} at once", "give one of them")

@@ -1,1 +1,1 @@
-"""Attention itself, arrays in and arrays out: the definition (dense) and the same numbers a few rows at a time (bands)."""
+"""Attention itself, arrays in, arrays out: the definition (dense), and the same a few rows at a time (bands)."""

@@ -35,8 +35,8 @@ def open_source(model: str = DEFAULT_MODEL, **options: Any) -> Source:
     """
     kind, _, name = model.partition(":")
     if kind == "toy":
-        from attn_cli.sources.toy import TableSource
         from attn_cli.sources.tables import open_table
+        from attn_cli.sources.toy import TableSource
 
         return TableSource(open_table(name))
     # The one deferred import of torch and transformers (2 s): tables and matrices never pay for it.

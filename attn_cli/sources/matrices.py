@@ -148,7 +148,8 @@ def _projected(x: np.ndarray, w: np.ndarray | None, name: str) -> np.ndarray:
             f"{name} has shape {w.shape} but x has shape {x.shape}",
             f"x @ {name} needs {name} to be [{x.shape[-1]}, width]{slip}",
         )
-    return x @ w
+    projected: np.ndarray = x @ w
+    return projected
 
 
 def _in_heads(
@@ -163,7 +164,9 @@ def _in_heads(
         raise InputError(f"q is {q.shape[-1]} wide, which {heads} heads don't divide", "heads divide the width")
     d = q.shape[-1] // heads
     if k.shape[-1] % d:
-        raise InputError(f"k is {k.shape[-1]} wide but a head of q is {d} wide", "k holds one or more heads of that size")
+        raise InputError(
+            f"k is {k.shape[-1]} wide but a head of q is {d} wide", "k holds one or more heads of that size"
+        )
     groups = k.shape[-1] // d
     if v.shape[-1] % groups:
         raise InputError(f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide")
@@ -176,15 +179,19 @@ def _check(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[int, ...]:
         slip = ""
         if q.shape[-1] == k.shape[-2]:
             slip = f"k has {k.shape[-2]} rows: is it transposed?"
-        raise InputError(f"k has head size {k.shape[-1]} but q has {q.shape[-1]} (last axis; k {k.shape}, q {q.shape})", slip)
+        raise InputError(
+            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} (last axis; k {k.shape}, q {q.shape})", slip
+        )
     if k.shape[-2] != v.shape[-2]:
         raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} (k {k.shape}, v {v.shape})",
                          "there is one value for every key")  # fmt: skip
     if k.shape[-3] != v.shape[-3]:
         raise InputError(f"v has {v.shape[-3]} heads but k has {k.shape[-3]} (k {k.shape}, v {v.shape})")
     if q.shape[-3] % k.shape[-3]:
-        raise InputError(f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide",
-                         "grouped queries share a key head each; is the heads axis the third from the end?")  # fmt: skip
+        raise InputError(
+            f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide (q {q.shape}, k {k.shape})",
+            "grouped queries share a key head each; is the heads axis the third from the end?",
+        )
     if not q.shape[:-3] == k.shape[:-3] == v.shape[:-3]:
         raise InputError(f"the batch axes differ: q {q.shape}, k {k.shape}, v {v.shape}", "all but the last three axes")
     return q.shape[:-3]
@@ -198,7 +205,11 @@ def _mask(
     if spec is None or spec == "none":
         return Open(), None, ()
     if spec == "causal":
-        aligned = () if n == m else (f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last",)
+        aligned = (
+            ()
+            if n == m
+            else (f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last",)
+        )
         return Causal(), None, aligned
     if spec == "causal-bottom-right":
         return Causal(m - n), None, ()

@@ -74,5 +74,5 @@ class TableSource:
     def _rows(self, own: np.ndarray | None, prompt: Prompt) -> np.ndarray:
         """The prompt's vectors `[n, d]` from a projection of the table's own, or from the table itself."""
         vectors = self.table.vectors if own is None else own
-        rows = vectors[[token.id for token in prompt.tokens]]
+        rows: np.ndarray = vectors[np.array([token.id for token in prompt.tokens])]
         return rows.astype(np.float32) if rows.dtype == np.float16 else rows

@@ -110,8 +110,10 @@ def heaviest(weights: Array, count: int) -> Array:
     c = weights.shape[-1]
     if c <= 256 or count * 8 > c:
         xp = namespace(weights)
-        order = xp.argsort(weights, axis=-1, descending=True, stable=True) if is_torch(weights) else np.argsort(
-            -weights, axis=-1, kind="stable"
+        order = (
+            xp.argsort(weights, axis=-1, descending=True, stable=True)
+            if is_torch(weights)
+            else np.argsort(-weights, axis=-1, kind="stable")
         )
         return order[..., :count]
     if is_torch(weights):

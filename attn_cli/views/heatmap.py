@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.views.palette import ASCII_SHADES, NEGATIVE_SHADES, SHADES, Ramp, background, color_at, ramp_for, shade
-from attn_cli.views.screen import Screen
+from attn_cli.views.screen import Screen, packed
 from attn_cli.views.tokens import fit, visible
 
 _TALLEST = 40  # more rows than this go two to a line where colour allows it
@@ -53,7 +53,8 @@ class HeatMap:
         width, number = self._cell()
         halved = width == 1 and self.values.shape[0] > _TALLEST and self.screen.depth in ("truecolor", "256")
         body = self._halved(levels, ramp) if halved else self._cells(levels, ramp, width, number)
-        return [*self._heading(), self._header(width), *body, self._legend(ramp)]
+        legend = self._legend(ramp)
+        return [*self._heading(), self._header(width), *body, *([legend] if legend else [])]
 
     def _label_width(self) -> int:
         longest = max((len(visible(label)) for label in self._row_labels()), default=0)
@@ -73,11 +74,17 @@ class HeatMap:
         finite = self.values[np.isfinite(self.values)]
         for number in (".3f", ".2f", ".1f", "hundredths", ""):
             if number == "hundredths":
-                width = 2 if self.kind == "weights" else 10**6
+                if self.kind != "weights":
+                    continue
+                width = 3 if m * 3 <= room else 2
             elif number:
                 if number == ".1f" and self.kind == "weights":
                     continue
-                width = max((len(f"{x:{number}}") for x in (finite.min(), finite.max())), default=3) + 1 if finite.size else 5
+                width = (
+                    max((len(f"{x:{number}}") for x in (finite.min(), finite.max())), default=3) + 1
+                    if finite.size
+                    else 5
+                )
             else:
                 width = 2 if m * 2 <= room else 1
             if m * width <= room:
@@ -93,7 +100,7 @@ class HeatMap:
         if self.block != (1, 1):
             parts.append(f"each cell the {self.pooling} over {self.block[0]} x {self.block[1]}")
         parts.append(self.axes)
-        return [[Segment(line, Style(bold=True))] for line in _packed(parts, self.screen.width)]
+        return [[Segment(line, Style(bold=True))] for line in packed(parts, self.screen.width)]
 
     def _header(self, width: int) -> list[Segment]:
         """Column labels: words over wide cells, numbers over narrow ones, a number every tenth over the narrowest."""
@@ -102,11 +109,16 @@ class HeatMap:
         if width >= 5 and step == 1:
             return [Segment("".join(fit(visible(label), width - 1).rstrip().rjust(width) if _simple(label)
                                     else fit(label, width) for label in self.columns), _DIM)]  # fmt: skip
-        if width >= 2 and step == 1 and m <= 100:
+        if step == 1 and len(str(m - 1)) < width:
             return [Segment("".join(f"{index:>{width}}" for index in range(m)), _DIM)]
-        every = max(1, -(-10 // width))
+        every = 5 if width > 1 else 10
         marks = "".join(f"{at * step:<{every * width}}" for at in range(0, m, every))
-        return [Segment(marks[: max(m * width, len(f"{(m - 1) // every * every * step}") + (m - 1) // every * every * width)], _DIM)]
+        return [
+            Segment(
+                marks[: max(m * width, len(f"{(m - 1) // every * every * step}") + (m - 1) // every * every * width)],
+                _DIM,
+            )
+        ]
 
     def _cells(self, levels: np.ndarray, ramp: Ramp, width: int, number: str) -> list[list[Segment]]:
         labels = self._row_labels()
@@ -123,15 +135,19 @@ class HeatMap:
         return lines
 
     def _text(self, value: float, level: float, ramp: Ramp, width: int, number: str) -> str:
-        if not np.isfinite(value):
-            return ("x" if self.screen.ascii_only else "·").rjust(width)
+        if self._blank(value):
+            return ("." if self.screen.ascii_only else "·").rjust(width)
         if number == "hundredths":
-            return "1." if round(value * 100) >= 100 else f"{round(value * 100):2d}"
+            return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
         if number:
             return f"{value:{number}}".rjust(width)
         if self.screen.depth in ("16", "none"):
             return shade(level, ramp, ascii_only=self.screen.ascii_only) * width
         return " " * width
+
+    def _blank(self, value: float) -> bool:
+        """Whether a cell holds no number worth reading: blocked, or a weight of exactly 0."""
+        return not np.isfinite(value) or (value == 0 and self.kind == "weights")
 
     def _halved(self, levels: np.ndarray, ramp: Ramp) -> list[list[Segment]]:
         """Two matrix rows to a line: the upper half block's foreground and background are one cell each."""
@@ -159,31 +175,21 @@ class HeatMap:
             notes.append("cells in hundredths")
         if self.scale != "linear" and self.kind == "weights":
             notes.append(f"{self.scale} scale" if self.scale != "row" else "each row to its own maximum")
-        if not np.all(np.isfinite(self.values)):
-            notes.append(("x" if self.screen.ascii_only else "·") + " = masked")
+        if self._cell()[1] and any(self._blank(float(value)) for value in self.values.flat):
+            notes.append(("." if self.screen.ascii_only else "·") + (" = 0" if self.kind == "weights" else " = masked"))
         tail = "".join("  " + note for note in notes)
         if self.screen.depth in ("truecolor", "256"):
             steps = [background(at / 15, ramp, self.screen.depth) for at in range(16)]
             bar = [Segment(" ", style) for style in steps]
         elif self._cell()[1]:
-            bar, low, high = [], "", ""
+            bar, low, high, tail = [], "", "", tail.strip()
         else:
             shades = ASCII_SHADES if self.screen.ascii_only else SHADES
             bar = [Segment((NEGATIVE_SHADES[:0:-1] if ramp.diverging else "") + shades)]
-        return [Segment(low, _DIM), *bar, Segment(high, _DIM), Segment(tail, _DIM)]
+        parts = [Segment(low, _DIM), *bar, Segment(high + tail, _DIM)]
+        return [part for part in parts if part.text.strip() or part.style]
 
 
 def _simple(label: str) -> bool:
     """Whether every character takes one cell, so that it may be right-aligned by length."""
     return label.isascii()
-
-
-def _packed(parts: Sequence[str], width: int) -> list[str]:
-    """Parts joined by " · " into as few lines of at most `width` as it takes."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and len(lines[-1]) + 3 + len(part) <= width:
-            lines[-1] += " · " + part
-        else:
-            lines.append(part)
-    return lines

@@ -1,7 +1,7 @@
 """From numbers to cell styles: one ramp for every colour depth, and glyphs where there is no colour to rely on."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from rich.color import Color, ColorSystem
@@ -37,8 +37,8 @@ class Ramp:
             spread = np.where(np.isfinite(high), high, 1.0) - min(self.low, 0.0)
             levels = safe / np.where(spread > 0, spread, 1.0)
         else:
-            spread = self.high - self.low
-            levels = (safe - self.low) / spread if spread > 0 else np.full_like(safe, 0.5 if self.diverging else 1.0)
+            reach = self.high - self.low
+            levels = (safe - self.low) / reach if reach > 0 else np.full_like(safe, 0.5 if self.diverging else 1.0)
         levels = np.clip(levels, 0.0, 1.0)
         if not self.diverging:
             if self.scale == "sqrt":
@@ -76,7 +76,7 @@ def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
     return glyphs[min(int(level * len(glyphs)), len(glyphs) - 1)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def color_at(index: int, diverging: bool, depth: str) -> Color:
     """Colour `index` of 256 of the ramp that fits the depth.
 
@@ -90,7 +90,7 @@ def color_at(index: int, diverging: bool, depth: str) -> Color:
     return color if depth == "truecolor" else color.downgrade(ColorSystem.EIGHT_BIT)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _style(index: int, diverging: bool, depth: str) -> Style:
     """Background with black or white on it, whichever has more contrast (always above 4.5 to 1)."""
     color = color_at(index, diverging, depth)
@@ -100,7 +100,7 @@ def _style(index: int, diverging: bool, depth: str) -> Style:
     return Style(color=_DARK if luminance > 0.179 else _LIGHT, bgcolor=color)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _table(name: str) -> list[tuple[int, int, int]]:
     """256 colours of a published map: viridis (van der Walt, Smith 2015) or vik (Crameri 2018)."""
     from cmap import Colormap  # 40 ms, and plain text never needs it

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -49,3 +50,18 @@ def _depth(terminal: bool) -> str:
     if "256" in term or not (terminal or term):  # colour forced into a pipe that says nothing: nearly all have 256
         return "256"
     return "truecolor" if term.endswith("-direct") else "16"
+
+
+def packed(parts: Sequence[str], width: int) -> list[str]:
+    """Parts joined by " · " into as few lines of at most `width` as it takes; a line never breaks inside a part.
+
+    >>> packed(["one", "two", "three"], 10)
+    ['one · two', 'three']
+    """
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 3 + len(part) <= width:
+            lines[-1] += " · " + part
+        else:
+            lines.append(part)
+    return lines

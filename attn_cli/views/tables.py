@@ -53,7 +53,9 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Table:
     """One line per head; columns that say nothing here (no sink, no grouped keys) or don't fit are left out."""
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
-    columns = [column for column in _COLUMNS if column[0] != "sink_weight" or any(r.heads.sink_weight.any() for r in rows)]
+    columns = [
+        column for column in _COLUMNS if column[0] != "sink_weight" or any(r.heads.sink_weight.any() for r in rows)
+    ]
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
     room = screen.width - sum(len(name) + 2 for name in lead)
     while sum(len(heading) + 2 for _, heading, _ in columns) > room and len(columns) > 1:
@@ -64,7 +66,11 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Table:
     for summary, heads, at in rows:
         place = summary.place
         cells = [Text(place.stream)] if streams else []
-        cells += [Text(str(place.layer)), Text(str(place.heads[at])), *([Text(str(place.groups[at]))] if grouped else [])]
+        cells += [
+            Text(str(place.layer)),
+            Text(str(place.heads[at])),
+            *([Text(str(place.groups[at]))] if grouped else []),
+        ]
         for name, _, digits in columns:
             value = float(getattr(heads, name)[at])
             style = background(value, Ramp(0.0, 1.0), screen.depth) if name.endswith("weight") else Style.null()

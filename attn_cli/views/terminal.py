@@ -16,8 +16,16 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.top import Top
 from attn_cli.views.heatmap import HeatMap
-from attn_cli.views.screen import Screen
-from attn_cli.views.tables import head_rows, heads_legend, heads_table, masked_rows_note, received_lines, sharpest, top_lines
+from attn_cli.views.screen import Screen, packed
+from attn_cli.views.tables import (
+    head_rows,
+    heads_legend,
+    heads_table,
+    masked_rows_note,
+    received_lines,
+    sharpest,
+    top_lines,
+)
 from attn_cli.views.tokens import visible
 
 _DIM = Style(dim=True)
@@ -56,7 +64,7 @@ def render(report: Report, screen: Screen) -> str:
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
-    yield _header(report)
+    yield _header(report, screen)
     if report.command == "inspect":
         yield _tokens(report)
     summaries = report.summaries
@@ -78,7 +86,7 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
                 yield from _outputs(summary, part, screen)
 
 
-def _header(report: Report) -> Text:
+def _header(report: Report, screen: Screen) -> Text:
     source, layers = report.source, report.summaries
     numbers = sorted({summary.place.layer for summary in layers})
     heads = sum(len(summary.place.heads) for summary in layers)
@@ -97,7 +105,7 @@ def _header(report: Report) -> Text:
         title.append(f"[{report.index}] ", _BOLD)
     if report.prompt.text:
         title.append(_short(report.prompt.text), _BOLD).append("\n")
-    return title.append(" · ".join(parts), _DIM)
+    return title.append("\n".join(packed(parts, screen.width)), _DIM)
 
 
 def _rule_words(summary: Summary) -> str:
@@ -182,4 +190,3 @@ def _outputs(summary: Summary, outputs: Outputs, screen: Screen) -> Iterator[Ren
 def _mean_over(summaries: tuple[Summary, ...]) -> str:
     heads = sum(len(summary.place.heads) for summary in summaries)
     return f" · mean of {heads} heads" if heads > 1 else ""
-

@@ -110,9 +110,7 @@ def test_only_the_asked_rows_are_walked(rows: list[int]) -> None:
     seen: list[int] = []
     for band in bands(x, x, x, Rule(0.5, mask=Causal()), rows=rows, height=2):
         seen += range(band.start, band.stop)
-        np.testing.assert_allclose(
-            band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE
-        )
+        np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)
     assert seen == rows
 
 

@@ -1,1 +1,1 @@
-"""Hugging Face models: loading them safely, and seeing their attention in the forward pass. The only room with torch."""
+"""Hugging Face models: loading them safely, and seeing their attention in the forward pass. Only here is torch."""

@@ -34,21 +34,26 @@ class LazyMask(torch.Tensor):
         """Make one from the arguments that transformers calls its mask functions with."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
         made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
-        made.arguments = arguments  # type: ignore[attr-defined]
-        return made  # type: ignore[return-value]
+        made.arguments = arguments
+        return made
 
-    def real(self) -> torch.Tensor:
+    def materialized(self) -> torch.Tensor:
         """The mask as transformers' eager mask function would have built it."""
-        return eager_mask(**self.arguments, dtype=self.dtype)
+        mask: torch.Tensor = eager_mask(**self.arguments, dtype=self.dtype)
+        return mask
 
     def boolean(self) -> torch.Tensor | None:
         """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
-        return sdpa_mask(**(self.arguments | {"allow_is_causal_skip": True, "allow_is_bidirectional_skip": False}))
+        skips = {"allow_is_causal_skip": True, "allow_is_bidirectional_skip": False}
+        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | skips))
+        return mask
 
     def padding(self) -> torch.Tensor | None:
         """The real keys `[batch, m]` as booleans; None if nothing is padded."""
         asked = self.arguments
-        row = prepare_padding_mask(asked.get("attention_mask"), asked["kv_length"], asked.get("kv_offset", 0))
+        row: torch.Tensor | None = prepare_padding_mask(
+            asked.get("attention_mask"), asked["kv_length"], asked.get("kv_offset", 0)
+        )
         if row is None or bool(row.all()):
             return None
         offset = asked.get("kv_offset", 0)
@@ -63,19 +68,19 @@ class LazyMask(torch.Tensor):
         return mask if padding is None or bool(padding[batch, keys].all()) else both(mask, Keys(padding[batch]))
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Make every lazy argument real, then do what was asked."""
 
         def made_real(x: Any) -> Any:
-            return x.real() if isinstance(x, LazyMask) else x
+            return x.materialized() if isinstance(x, LazyMask) else x
 
         if func is torch.ops.aten.detach.default:
             return args[0]
         return func(*tree_map(made_real, args), **tree_map(made_real, kwargs or {}))
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"LazyMask(shape={tuple(self.shape)}, dtype={self.dtype})"
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
+# The GGUF reader's bar asks neither transformers' switch nor whether stderr is a terminal; tqdm reads this at import.
+os.environ.setdefault("TQDM_DISABLE", "1")
 
 import torch
 from huggingface_hub import errors as hub_errors
@@ -36,7 +38,9 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)")
+_HEADS = re.compile(
+    r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
+)
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
 _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
@@ -152,9 +156,7 @@ def _vetted_config(origin: Origin, options: ModelOptions, offline: bool) -> dict
                 "it is a LoRA adapter: merge it into its base model first" if adapter else "is it a model folder?",
             )
     else:
-        path = Path(
-            hf_hub_download(origin.path, "config.json", revision=options.revision, local_files_only=offline)
-        )
+        path = Path(hf_hub_download(origin.path, "config.json", revision=options.revision, local_files_only=offline))
     try:
         raw = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError) as error:
@@ -228,9 +230,13 @@ def _explained(error: Exception, origin: Origin, offline: bool) -> LoadError:
         not origin.local and offline
     ):
         reason = "offline, and not in the cache" if offline else "the hub can't be reached"
-        return LoadError(f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./")
+        return LoadError(
+            f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
+        )
     if isinstance(error, ImportError):
-        return LoadError(f"{origin.name} needs a package that is not installed: {first_line}", "install it and try again")
+        return LoadError(
+            f"{origin.name} needs a package that is not installed: {first_line}", "install it and try again"
+        )
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
 
 
