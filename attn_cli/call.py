@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError
@@ -77,6 +78,44 @@ class Output:
         return self.rows == int(self.array.shape[-2])
 
 
+class Call(Protocol):
+    """What a summary may know of an attention call, however its source came by it.
+
+    h query heads, n queries, m keys, e the width of a value; `like` is an array of the library, device and precision
+    in which weights come.
+    """
+
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Rule
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+
+    @property
+    def e(self) -> int:
+        """The width of a value."""
+
+    @property
+    def like(self) -> Array:
+        """An array of the right library, device and precision."""
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False
+    ) -> Iterator[Band]:
+        """The attention, a few rows at a time, ascending; only the asked rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
     """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean."""
@@ -89,6 +128,31 @@ class AttentionCall:
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     output: Output | None = None
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return int(self.q.shape[0])
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+        return int(self.q.shape[1])
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return int(self.k.shape[1])
+
+    @property
+    def e(self) -> int:
+        """The width of a value."""
+        return int(self.v.shape[2])
+
+    @property
+    def like(self) -> Array:
+        """The queries."""
+        return self.q
 
     def bands(
         self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from attn_cli.call import AttentionCall, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -15,7 +15,7 @@ from attn_cli.views import View
 from attn_cli.views.tokens import visible
 
 # Which reducers look at a call of a prompt; none means that the call is not shown.
-Choose = Callable[[Prompt, AttentionCall], Sequence[Reducer]]
+Choose = Callable[[Prompt, Call], Sequence[Reducer]]
 
 
 def answer(
@@ -69,7 +69,7 @@ def _reports(
 ) -> Iterator[Report]:
     found: list[list[Summary]] = [[] for _ in prompts]
 
-    def visit(call: AttentionCall) -> None:
+    def visit(call: Call) -> None:
         reducers = choose(prompts[call.place.text][1], call)
         if reducers:
             found[call.place.text].append(reduce(call, *reducers))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import AttentionCall, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import tell
 from attn_cli.cli.shared import opened_view
@@ -92,7 +92,7 @@ def compute(
 def _report(matrices: Matrices, selection: Selection, view: View, pool: str, color_scale: str) -> Report:
     found: list[Summary] = []
 
-    def visit(call: AttentionCall) -> None:
+    def visit(call: Call) -> None:
         found.append(reduce(call, *_reducers(matrices, view, pool)))
 
     matrices.each(selection, visit)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import AttentionCall, Prompt
+from attn_cli.call import Call, Prompt
 from attn_cli.cli import options as o
 from attn_cli.cli.shared import Choose, Shared, takes_shared
 from attn_cli.errors import ExitCode
@@ -41,7 +41,7 @@ def inspect(
         rows, keys = view.room or DATA_ROOM
         last = source.last_layer(shared.selection)
 
-        def choose(prompt: Prompt, call: AttentionCall) -> Sequence[Reducer]:
+        def choose(prompt: Prompt, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import AttentionCall, Prompt
+from attn_cli.call import Call, Prompt
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import rows_of
 from attn_cli.cli.shared import Choose, Shared, takes_shared
@@ -40,7 +40,7 @@ def matrix(
     o.one_of(pool, ("max", "mean"), "--pool")
 
     def make(view: View, source: Source) -> Choose:
-        def choose(prompt: Prompt, call: AttentionCall) -> Sequence[Reducer]:
+        def choose(prompt: Prompt, call: Call) -> Sequence[Reducer]:
             rows = rows_of(prompt, token)
             if view.room is None:
                 kinds = {"weights": weights or not scores, "scores": scores or not weights}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any
 
-from attn_cli.call import AttentionCall, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import answer
 from attn_cli.cli.progress import said
@@ -18,7 +18,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.views import View, open_view
 from attn_cli.views.palette import SCALES
 
-Choose = Callable[[Prompt, AttentionCall], Sequence[Reducer]]
+Choose = Callable[[Prompt, Call], Sequence[Reducer]]
 
 
 @dataclass(frozen=True)

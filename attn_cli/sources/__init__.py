@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from attn_cli.call import AttentionCall, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection
 
 DEFAULT_MODEL = "toy"
 
@@ -24,7 +24,7 @@ class Source(Protocol):
     def last_layer(self, selection: Selection) -> int:
         """The number of the last asked layer."""
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[AttentionCall], None]) -> None:
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Show every asked layer of every prompt to `visit`."""
 
 

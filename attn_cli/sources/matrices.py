@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Place, Selection, Token
+from attn_cli.call import AttentionCall, Call, Place, Selection, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import split_heads
 from attn_cli.kernel.masks import Causal, Given, Mask, Open
@@ -39,7 +39,7 @@ class Matrices:
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
-    def each(self, selection: Selection, visit: Callable[[AttentionCall], None]) -> None:
+    def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per batch entry; `Place.text` is its number."""
         for call in self.calls(selection):
             visit(call)

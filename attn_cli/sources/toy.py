@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Place, Prompt, Selection, Token
+from attn_cli.call import AttentionCall, Call, Place, Prompt, Selection, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import split_heads
 from attn_cli.kernel.rule import Rule
@@ -55,7 +55,7 @@ class TableSource:
         """The only one."""
         return 0
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[AttentionCall], None]) -> None:
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per prompt; the only layer is 0."""
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):

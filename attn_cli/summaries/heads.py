@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, indices, is_torch, namespace, to_numpy, zeros
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
@@ -61,13 +61,13 @@ class HeadStatistics:
     needs_scores = False
     rows: Sequence[int] | None = None
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """One number per head and statistic."""
-        self.n = call.q.shape[1]
+        self.n = call.n
         self.square = call.place.stream != "cross"
-        self.offset = call.k.shape[1] - self.n  # with a cache of past keys, query 0 stands at key m - n
+        self.offset = call.m - self.n  # with a cache of past keys, query 0 stands at key m - n
         self.has_sink = call.rule.sink is not None
-        self.sums = {name: zeros((call.q.shape[0],), call.q) for name in (*COLUMNS, "masked_rows")}
+        self.sums = {name: zeros((call.h,), call.like) for name in (*COLUMNS, "masked_rows")}
 
     def add(self, band: Band) -> None:
         """Add the band's rows to the sums."""

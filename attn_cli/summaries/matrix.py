@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, namespace, to_numpy
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
@@ -97,15 +97,15 @@ class FullMatrix:
         self.rows = rows
         self.mean_heads = mean_heads
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """Allocate `[h, rows, m]` once or twice."""
-        heads = 1 if self.mean_heads else call.q.shape[0]
-        n, m = call.q.shape[1], call.k.shape[1]
+        heads = 1 if self.mean_heads else call.h
+        n, m = call.n, call.m
         self.place_of = {row: at for at, row in enumerate(range(n) if self.rows is None else self.rows)}
-        self.heads = call.q.shape[0]
+        self.heads = call.h
         shape = (heads, len(self.place_of), m)
-        self.kept_weights = np.zeros(shape, dtype=_dtype(call.q)) if self.weights else None
-        self.kept_scores = np.full(shape, -np.inf, dtype=_dtype(call.q)) if self.needs_scores else None
+        self.kept_weights = np.zeros(shape, dtype=_dtype(call.like)) if self.weights else None
+        self.kept_scores = np.full(shape, -np.inf, dtype=_dtype(call.like)) if self.needs_scores else None
 
     def add(self, band: Band) -> None:
         """Copy the asked rows."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, to_numpy, zeros
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.kernel.heads import join_heads
 from attn_cli.summaries.reduce import Summary
@@ -50,10 +50,10 @@ class KeepOutput:
     def __init__(self, *, joined: bool = False, projection: Array | None = None) -> None:
         self.joined, self.projection = joined, projection
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """Allocate `[h, n, e]`."""
         self.heads = call.place.heads
-        self.kept = zeros((call.q.shape[0], call.q.shape[1], call.v.shape[-1]), call.q)
+        self.kept = zeros((call.h, call.n, call.e), call.like)
 
     def add(self, band: Band) -> None:
         """Take over the band's rows."""

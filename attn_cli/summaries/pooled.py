@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attn_cli.arrays import Array, to_numpy
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.matrix import Matrix
 
@@ -33,10 +33,10 @@ class PooledMatrix:
         self.mean_heads = mean_heads
         self.pooling = pooling
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """Allocate one number per block."""
-        self.heads, self.m = call.q.shape[0], call.k.shape[1]
-        self.numbers: Sequence[int] = range(call.q.shape[1]) if self.rows is None else self.rows
+        self.heads, self.m = call.h, call.m
+        self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
         self.n = len(self.numbers)
         self.seen = 0
         self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy, zeros
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
@@ -51,10 +51,10 @@ class ReceivedShares:
     needs_scores = False
     rows: Sequence[int] | None = None
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """One number per head and key."""
-        self.n = call.q.shape[1]
-        self.sums = zeros((call.q.shape[0], call.k.shape[1]), call.q)
+        self.n = call.n
+        self.sums = zeros((call.h, call.m), call.like)
 
     def add(self, band: Band) -> None:
         """Add the band's column sums."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.call import Call, Place, Token
 from attn_cli.kernel.bands import Band
 
 
@@ -35,7 +35,7 @@ class Reducer(Protocol):
     needs_scores: bool
     rows: Sequence[int] | None
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """Allocate for `call`."""
 
     def add(self, band: Band) -> None:
@@ -66,9 +66,10 @@ class Summary:
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
 
-def reduce(call: AttentionCall, *reducers: Reducer) -> Summary:
+def reduce(call: Call, *reducers: Reducer) -> Summary:
     """One pass over the bands of `call`, every band shown to every reducer.
 
+    >>> from attn_cli.call import AttentionCall
     >>> from attn_cli.kernel.rule import Rule
     >>> from attn_cli.summaries.matrix import FullMatrix, Matrix
     >>> x = np.eye(2)[None]

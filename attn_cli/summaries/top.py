@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch, namespace, to_numpy
-from attn_cli.call import AttentionCall
+from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
@@ -67,12 +67,12 @@ class TopKeys:
     def __init__(self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False) -> None:
         self.count, self.rows, self.mean_heads = count, rows, mean_heads
 
-    def start(self, call: AttentionCall) -> None:
+    def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times."""
-        self.heads = call.q.shape[0]
-        numbers = range(call.q.shape[1]) if self.rows is None else self.rows
+        self.heads = call.h
+        numbers = range(call.n) if self.rows is None else self.rows
         self.place_of = {row: at for at, row in enumerate(numbers)}
-        shape = (1 if self.mean_heads else self.heads, len(self.place_of), min(self.count, call.k.shape[1]))
+        shape = (1 if self.mean_heads else self.heads, len(self.place_of), min(self.count, call.m))
         self.keys = np.full(shape, -1, dtype=np.int64)
         self.weights = np.zeros(shape)
         self.scores = np.full(shape, -np.inf)

@@ -19,14 +19,14 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
 
 from attn_cli.arrays import Array
-from attn_cli.call import AttentionCall, Output, Place, Selection, Token
+from attn_cli.call import AttentionCall, Call, Output, Place, Selection, Token
 from attn_cli.kernel.bands import bands
 from attn_cli.kernel.masks import Cropped, Given, Mask, Open
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.modules import Seat, seat_of
 
-Visit = Callable[[AttentionCall], None]
+Visit = Callable[[Call], None]
 EVERYTHING = Selection()
 
 
