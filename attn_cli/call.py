@@ -85,10 +85,21 @@ class Call(Protocol):
     in which weights come.
     """
 
-    place: Place
-    queries: tuple[Token, ...]
-    keys: tuple[Token, ...]
-    rule: Rule
+    @property
+    def place(self) -> Place:
+        """Which attention it is."""
+
+    @property
+    def queries(self) -> tuple[Token, ...]:
+        """What the rows mean."""
+
+    @property
+    def keys(self) -> tuple[Token, ...]:
+        """What the columns mean."""
+
+    @property
+    def rule(self) -> Rule:
+        """How scores become weights."""
 
     @property
     def h(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, namespace, to_numpy
+from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
@@ -104,8 +104,10 @@ class FullMatrix:
         self.place_of = {row: at for at, row in enumerate(range(n) if self.rows is None else self.rows)}
         self.heads = call.h
         shape = (heads, len(self.place_of), m)
-        self.kept_weights = np.zeros(shape, dtype=_dtype(call.like)) if self.weights else None
-        self.kept_scores = np.full(shape, -np.inf, dtype=_dtype(call.like)) if self.needs_scores else None
+        self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=_dtype(call.like)) if self.weights else None
+        self.kept_scores: np.ndarray | None = (
+            np.full(shape, -np.inf, dtype=_dtype(call.like)) if self.needs_scores else None
+        )
 
     def add(self, band: Band) -> None:
         """Copy the asked rows."""
