@@ -104,10 +104,9 @@ class FullMatrix:
         self.place_of = {row: at for at, row in enumerate(range(n) if self.rows is None else self.rows)}
         self.heads = call.h
         shape = (heads, len(self.place_of), m)
-        self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=_dtype(call.like)) if self.weights else None
-        self.kept_scores: np.ndarray | None = (
-            np.full(shape, -np.inf, dtype=_dtype(call.like)) if self.needs_scores else None
-        )
+        dtype = np.float64 if call.like.dtype.itemsize == 8 else np.float32
+        self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
+        self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
 
     def add(self, band: Band) -> None:
         """Copy the asked rows."""
@@ -129,7 +128,3 @@ class FullMatrix:
         """The kept rows."""
         rows = None if self.rows is None else tuple(self.rows)
         return Matrix(self.kept_weights, self.kept_scores, rows, averaged=self.heads if self.mean_heads else 0)
-
-
-def _dtype(x: Array) -> type:
-    return np.float64 if x.dtype.itemsize == 8 else np.float32
