@@ -10,6 +10,7 @@ from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,29 +101,24 @@ class FullMatrix:
     def start(self, call: Call) -> None:
         """Allocate `[h, rows, m]` once or twice."""
         heads = 1 if self.mean_heads else call.h
-        n, m = call.n, call.m
-        self.place_of = {row: at for at, row in enumerate(range(n) if self.rows is None else self.rows)}
+        self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h
-        shape = (heads, len(self.place_of), m)
+        shape = (heads, len(self.places), call.m)
         dtype = np.float64 if call.like.dtype.itemsize == 8 else np.float32
         self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
         self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
 
     def add(self, band: Band) -> None:
         """Copy the asked rows."""
-        wanted = [row for row in range(band.start, band.stop) if row in self.place_of]
-        if not wanted:
+        fit = self.places.of(band)
+        if fit is None:
             return
-        inside = slice(wanted[0] - band.start, wanted[-1] - band.start + 1)
-        if len(wanted) != wanted[-1] - wanted[0] + 1:
-            raise ValueError("rows of one band must be neighbours")  # `bands` cuts at gaps
-        at = slice(self.place_of[wanted[0]], self.place_of[wanted[-1]] + 1)
         for kept, values in ((self.kept_weights, band.weights), (self.kept_scores, band.scores)):
             if kept is not None:
-                part = values[:, inside, :]  # type: ignore[index]
+                part = values[:, fit.inside, :]  # type: ignore[index]
                 if self.mean_heads:
                     part = namespace(part).mean(part, axis=0, keepdims=True)
-                kept[:, at, band.first : band.last] = to_numpy(part)
+                kept[:, fit.kept, band.first : band.last] = to_numpy(part)
 
     def result(self) -> Matrix:
         """The kept rows."""

@@ -10,6 +10,7 @@ from attn_cli.arrays import Array, is_torch, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,34 +71,33 @@ class TopKeys:
     def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times."""
         self.heads = call.h
-        numbers = range(call.n) if self.rows is None else self.rows
-        self.place_of = {row: at for at, row in enumerate(numbers)}
-        shape = (1 if self.mean_heads else self.heads, len(self.place_of), min(self.count, call.m))
+        self.places = RowPlaces(self.rows, call.n)
+        shape = (1 if self.mean_heads else self.heads, len(self.places), min(self.count, call.m))
         self.keys = np.full(shape, -1, dtype=np.int64)
         self.weights = np.zeros(shape)
         self.scores = np.full(shape, -np.inf)
 
     def add(self, band: Band) -> None:
         """Rank the asked rows of the band."""
-        wanted = [row for row in range(band.start, band.stop) if row in self.place_of]
-        if not wanted or band.first == band.last:
+        fit = self.places.of(band)
+        if fit is None or band.first == band.last:
             return
-        inside = slice(wanted[0] - band.start, wanted[-1] - band.start + 1)
-        at = slice(self.place_of[wanted[0]], self.place_of[wanted[-1]] + 1)
-        weights, scores = band.weights[:, inside, :], band.scores[:, inside, :]  # type: ignore[index]
+        weights, scores = band.weights[:, fit.inside, :], band.scores[:, fit.inside, :]  # type: ignore[index]
         if self.mean_heads:
             weights, scores = weights.mean(0)[None], scores.mean(0)[None]
         picked = heaviest(weights, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         xp = namespace(weights)
         top_weights = to_numpy(xp.take_along_axis(weights, picked, axis=-1))
-        self.weights[:, at, :k] = top_weights
-        self.scores[:, at, :k] = to_numpy(xp.take_along_axis(scores, picked, axis=-1))
-        self.keys[:, at, :k] = np.where(np.isneginf(self.scores[:, at, :k]), -1, to_numpy(picked) + band.first)
+        self.weights[:, fit.kept, :k] = top_weights
+        self.scores[:, fit.kept, :k] = to_numpy(xp.take_along_axis(scores, picked, axis=-1))
+        self.keys[:, fit.kept, :k] = np.where(
+            np.isneginf(self.scores[:, fit.kept, :k]), -1, to_numpy(picked) + band.first
+        )
 
     def result(self) -> Top:
         """The ranked keys."""
-        rows = tuple(self.place_of)
+        rows = tuple(self.places.numbers)
         return Top(rows, self.keys, self.weights, self.scores, averaged=self.heads if self.mean_heads else 0)
 
 
