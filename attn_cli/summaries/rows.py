@@ -9,7 +9,7 @@ Rows = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """The wanted rows of one band: their positions in the band and in what is kept; slices where they are neighbours."""
+    """The wanted rows of one band: positions in the band and in what is kept; slices where they are neighbours."""
 
     inside: Rows
     kept: Rows
