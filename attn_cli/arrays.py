@@ -51,6 +51,7 @@ def raised(x: Array) -> Array:
     """
     xp = namespace(x)
     if is_torch(x):
+        x = x.detach()
         return x.float() if x.element_size() < 4 else x
     return xp.astype(x, xp.float32) if x.dtype.itemsize < 4 else x
 

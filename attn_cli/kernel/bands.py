@@ -1,17 +1,21 @@
 """The same attention a few query rows at a time, so that memory grows with n and not with n times m.
 
 A band is `b` query rows against the keys that they may see: small enough to stay in the processor's cache between the
-product, the softmax, the reducers that read it and the product with the values.
+product, the softmax, the reducers that read it and the product with the values. Two buffers serve all bands of a call.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attn_cli.arrays import Array, indices, namespace, raised
-from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.softmax import softmax, softmax_into
+import numpy as np
 
-BAND_BYTES = 4 * 2**20  # about what stays in a core's cache next to k and v; measured, not critical within a factor 4
+from attn_cli.arrays import Array, indices, is_torch, namespace, raised
+from attn_cli.kernel.masks import Span
+from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.softmax import softmax_into
+
+CACHE_BYTES = 4 * 2**20  # one band of scores; measured flat between 2 and 8 MiB on several processors
+GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Band:
     """Query rows start:stop against keys first:last; every key outside is blocked for all of these rows.
 
     weights `[h, b, c]` with c = last - first; scores `[h, b, c]` (-inf where blocked) or None when nobody asked;
-    output `[h, b, e]`. Do not keep any of them: the memory is used again.
+    output `[h, b, e]`. Keys of `open` are allowed for all rows; the rest of first:last was asked cell by cell.
+    Do not keep any of the arrays: their memory is used again for the next band.
     """
 
     start: int
@@ -29,11 +34,15 @@ class Band:
     weights: Array
     scores: Array | None
     output: Array
+    open: tuple[int, int] = (0, 0)
 
 
-def band_height(heads: int, keys: int) -> int:
-    """How many query rows make a band of about `BAND_BYTES` of float32 weights; at least 8, at most 256."""
-    return max(8, min(256, BAND_BYTES // max(1, 4 * heads * keys)))
+def band_height(h: int, m: int, budget: int = CACHE_BYTES) -> int:
+    """How many query rows of h heads against m keys make a band of about `budget` bytes of float32; at least 16.
+
+    At most 256: a taller band of a causal layer would compute too much of the blocked triangle.
+    """
+    return max(16, min(256, budget // max(1, 4 * h * m) // 16 * 16))
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
@@ -72,37 +81,69 @@ def bands(
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; equals `dense.attend` cell by cell for every height (tests).
     """
-    q, k, v = raised(q), raised(k), raised(v)
+    q, k, v = (raised(x) for x in (q, k, v))
     xp = namespace(q)
     h, n, d = q.shape
     g, m, _ = k.shape
+    on_gpu = is_torch(q) and q.device.type != "cpu"
+    step = height or band_height(h, m, GPU_BYTES if on_gpu else CACHE_BYTES)
     keys_across = xp.matrix_transpose(k)
-    step = height or band_height(h, m)
+    products, softened = _Buffer(q, h * step * m), _Buffer(q, h * step * m if want_scores or is_torch(q) else 0)
     for start, stop in runs(range(n) if rows is None else rows, step):
         span = rule.mask.span(start, stop, m)
-        queries = q[:, start:stop, :] * rule.scale  # here and not on the products: b x d numbers instead of b x m
         b, c = stop - start, span.last - span.first
+        queries = q[:, start:stop, :] * rule.scale  # here and not on the products: b x d numbers instead of b x m
         # Grouped heads share their keys: put a group's queries under each other, one product per key head.
-        grouped = xp.reshape(queries, (g, (h // g) * b, d))
-        products = xp.reshape(grouped @ keys_across[:, :, span.first : span.last], (h, b, c))
-        scores = rule.capped(products)
+        stacked = xp.reshape(queries, (g, (h // g) * b, d))
+        scores = products.multiply(stacked, keys_across[:, :, span.first : span.last], (h, b, c))
+        scores = rule.capped(scores)
         bias = rule.bias_of(start, stop, span.first, span.last)
         if bias is not None:
             scores = scores + raised(bias)
-        for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
-            if right > left:
-                block(scores, rule, (start, stop), (left, right), span.first)
-        weights = softmax(scores, rule.sink) if want_scores else softmax_into(scores, rule.sink)
+        block(scores, rule, (start, stop), span)
+        weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores)
         gathered = xp.reshape(weights, (g, (h // g) * b, c))
         output = xp.reshape(gathered @ v[:, span.first : span.last, :], (h, b, v.shape[-1]))
-        yield Band(start, stop, span.first, span.last, weights, scores if want_scores else None, output)
+        kept = scores if softened.size else None
+        yield Band(start, stop, span.first, span.last, weights, kept, output, (span.open_first, span.open_last))
 
 
-def block(scores: Array, rule: Rule, rows: tuple[int, int], keys: tuple[int, int], first: int) -> None:
-    """Set the blocked cells of queries rows[0]:rows[1] and keys keys[0]:keys[1] to -inf, in place."""
+def block(scores: Array, rule: Rule, rows: tuple[int, int], span: Span) -> None:
+    """Set the blocked cells of a band to -inf, in place; only keys that are not open for all rows are asked."""
     xp = namespace(scores)
-    i = indices(*rows, scores)[:, None]
-    j = indices(*keys, scores)[None, :]
-    part = scores[..., keys[0] - first : keys[1] - first]
-    allowed = rule.mask.allowed(i, j)
-    scores[..., keys[0] - first : keys[1] - first] = xp.where(allowed, part, xp.full_like(part, -float("inf")))
+    for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
+        if right > left:
+            i = indices(*rows, scores)[:, None]
+            j = indices(left, right, scores)[None, :]
+            allowed = rule.mask.allowed(i, j)
+            part = scores[..., left - span.first : right - span.first]
+            if is_torch(scores):
+                part.masked_fill_(~allowed, -float("inf"))
+            elif isinstance(scores, np.ndarray):
+                np.copyto(part, -np.inf, where=~allowed)
+            else:
+                blocked = xp.where(allowed, part, xp.full_like(part, -float("inf")))
+                scores[..., left - span.first : right - span.first] = blocked
+
+
+class _Buffer:
+    """Memory for one band after the other: fresh pages for each would cost as much as a pass over the numbers."""
+
+    def __init__(self, like: Array, size: int) -> None:
+        self.size = size
+        if is_torch(like):
+            self.flat = like.new_empty(size)
+        else:
+            self.flat = np.empty(size, dtype=like.dtype) if isinstance(like, np.ndarray) else None
+
+    def view(self, shape: tuple[int, int, int]) -> Array:
+        """The first numbers of the buffer as an array of `shape`; None where the library has no buffers."""
+        return None if self.flat is None else self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
+
+    def multiply(self, a: Array, b: Array, shape: tuple[int, int, int]) -> Array:
+        """The batched product of a and b in this memory, seen as `shape`."""
+        xp = namespace(a)
+        room = self.view((a.shape[0], a.shape[1], b.shape[2]))
+        if room is None:
+            return xp.reshape(a @ b, shape)
+        return (xp.bmm if is_torch(a) else np.matmul)(a, b, out=room).reshape(shape)

@@ -30,23 +30,22 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     return weights / xp.where(total > 0, total, xp.ones_like(total))
 
 
-def softmax_into(scores: Array, sink: Array | None = None) -> Array:
-    """The same weights, computed in the memory of `scores`, which is lost: for bands, where passes cost more than sums.
+def softmax_into(scores: Array, sink: Array | None, out: Array | None) -> Array:
+    """The same weights, written into `out` where that saves a pass; `out` may be `scores` itself, which is then lost.
 
     Equal to `softmax` (tests/kernel/test_softmax.py). torch's own softmax is one fused pass; NumPy gets in-place steps.
     """
-    if sink is not None or scores.shape[-1] == 0:
+    if sink is not None or out is None or scores.shape[-1] == 0:
         return softmax(scores, sink)
     if is_torch(scores):
-        weights = scores.softmax(-1)
+        xp = namespace(scores)
+        weights = xp.softmax(scores, -1, out=out)
         blocked = weights[..., :1].isnan()  # a row of -inf comes out as NaN throughout, so one column tells
         return weights.masked_fill_(blocked, 0.0) if bool(blocked.any()) else weights
-    if isinstance(scores, np.ndarray):
-        top = scores.max(axis=-1, keepdims=True)
-        top[~np.isfinite(top)] = 0
-        np.subtract(scores, top, out=scores)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=-1, keepdims=True)
-        total[total == 0] = 1
-        return np.divide(scores, total, out=scores)
-    return softmax(scores)
+    top = scores.max(axis=-1, keepdims=True)
+    top[~np.isfinite(top)] = 0
+    np.subtract(scores, top, out=out)
+    np.exp(out, out=out)
+    total = out.sum(axis=-1, keepdims=True)
+    total[total == 0] = 1
+    return np.divide(out, total, out=out)

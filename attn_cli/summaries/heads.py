@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, indices, is_torch, namespace, to_numpy, zeros
+from attn_cli.arrays import Array, indices, namespace, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
 COLUMNS = ("entropy_bits", "distance", "first_weight", "previous_weight", "self_weight", "sink_weight")
-_BITS_PER_NAT = 1 / np.log(2)
+_BITS_PER_NAT = float(1 / np.log(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,13 @@ class Heads:
 
 
 class HeadStatistics:
-    """Collects `Heads`: a few sums per head while the bands pass."""
+    """Collects `Heads`: a few sums per head while the bands pass.
 
-    needs_scores = False
+    The entropy of a row is the mean of -log w, and -log w = log_sum - score, so it takes no logarithm per cell:
+    the row's log_sum follows from its largest score and weight, the mean score is one dot product.
+    """
+
+    needs_scores = True
     rows: Sequence[int] | None = None
 
     def start(self, call: Call) -> None:
@@ -68,29 +72,34 @@ class HeadStatistics:
         self.offset = call.m - self.n  # with a cache of past keys, query 0 stands at key m - n
         self.has_sink = call.rule.sink is not None
         self.sums = {name: zeros((call.h,), call.like) for name in (*COLUMNS, "masked_rows")}
+        self.positions = zeros((call.m,), call.like) + indices(0, call.m, call.like)
 
     def add(self, band: Band) -> None:
         """Add the band's rows to the sums."""
+        if band.first == band.last:
+            self.sums["masked_rows"] += band.stop - band.start
+            return
+        xp = namespace(band.weights)
         weights = band.weights
-        xp = namespace(weights)
-        totals = xp.sum(weights, axis=-1)
+        heaviest = xp.max(weights, axis=-1)
+        live = xp.astype(heaviest > 0, weights.dtype)
         sums = self.sums
-        sums["masked_rows"] = sums["masked_rows"] + xp.sum(xp.astype(totals == 0, weights.dtype), axis=-1)
-        entropy = xp.sum(_entropy_terms(weights), axis=-1)
+        sums["masked_rows"] += xp.sum(1 - live, axis=-1)
+        totals = xp.sum(weights, axis=-1) if self.has_sink else live
+        log_sum = xp.max(band.scores, axis=-1) - xp.log(heaviest)
+        nats = xp.where(live > 0, totals * log_sum - _mean_score(band), 0 * live)
         if self.has_sink:
             left = 1 - totals
-            entropy = entropy + _entropy_terms(left)
-            sums["sink_weight"] = sums["sink_weight"] + xp.sum(left, axis=-1)
-        sums["entropy_bits"] = sums["entropy_bits"] + xp.sum(entropy, axis=-1)
-        if band.first == 0 and band.last > 0:
-            sums["first_weight"] = sums["first_weight"] + xp.sum(weights[:, :, 0], axis=-1)
+            nats = nats - left * xp.log(xp.where(left > 0, left, 0 * left + 1))
+            sums["sink_weight"] += xp.sum(left, axis=-1)
+        # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
+        sums["entropy_bits"] += xp.sum(xp.where(nats > 0, nats, 0 * nats), axis=-1) * _BITS_PER_NAT
+        if band.first == 0:
+            sums["first_weight"] += xp.sum(weights[:, :, 0], axis=-1)
         if self.square:
-            i = indices(band.start, band.stop, weights)[:, None] + self.offset
-            j = indices(band.first, band.last, weights)[None, :]
-            gap = xp.astype(abs(i - j), weights.dtype)
-            sums["distance"] = sums["distance"] + xp.sum(weights * gap, axis=(-2, -1))
+            sums["distance"] += self._distance(band, totals)
             for name, back in (("self_weight", 0), ("previous_weight", 1)):
-                sums[name] = sums[name] + self._diagonal(band, back)
+                sums[name] += self._diagonal(band, back)
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
@@ -103,21 +112,50 @@ class HeadStatistics:
                 means[name] = np.full_like(live, np.nan)
         return Heads(**means, masked_rows=masked.astype(np.int64))
 
+    def _distance(self, band: Band, totals: Array) -> Array:
+        """The sum `[h]` of weight times |i - j|: keys before and after the band by a product."""
+        xp = namespace(band.weights)
+        i = self._own_keys(band)
+        before, after = min(max(i[0], band.first), band.last), min(max(i[1], band.first), band.last)
+        rows = self.positions[: band.stop - band.start] + i[0]  # where the queries stand among the keys
+        found = zeros((band.weights.shape[0],), band.weights)
+        for left, right, sign in ((band.first, before, 1), (after, band.last, -1)):
+            if right > left:
+                part = band.weights[:, :, left - band.first : right - band.first]
+                mass = xp.sum(part, axis=-1) if sign < 0 or right < band.last else totals
+                found = found + sign * xp.sum(mass * rows - part @ self.positions[left:right], axis=-1)
+        if after > before:
+            part = band.weights[:, :, before - band.first : after - band.first]
+            gaps = abs(rows[:, None] - self.positions[None, before:after])
+            found = found + xp.sum(part * gaps, axis=(-2, -1))
+        return found
+
+    def _own_keys(self, band: Band) -> tuple[int, int]:
+        """The keys that stand where the band's queries stand."""
+        return band.start + self.offset, band.stop + self.offset
+
     def _diagonal(self, band: Band, back: int) -> Array:
         """The sum `[h]` of the weights on the keys `back` places before their query."""
         first_row = max(band.start, band.first + back - self.offset)
         last_row = min(band.stop, band.last + back - self.offset)
-        xp = namespace(band.weights)
         if first_row >= last_row:
             return 0.0
+        xp = namespace(band.weights)
         rows = band.weights[:, first_row - band.start : last_row - band.start, :]
         keys = rows[:, :, first_row + self.offset - back - band.first : last_row + self.offset - back - band.first]
         return xp.sum(xp.linalg.diagonal(keys), axis=-1)
 
 
-def _entropy_terms(weights: Array) -> Array:
-    """-w log2 w, and 0 for weight 0."""
-    xp = namespace(weights)
-    if is_torch(weights):  # one fused pass instead of four
-        return xp.special.entr(weights) * _BITS_PER_NAT
-    return -weights * xp.log2(xp.where(weights > 0, weights, xp.ones_like(weights)))
+def _mean_score(band: Band) -> Array:
+    """The weighted mean score `[h, b]` of every row; a blocked cell (0 times -inf) counts 0."""
+    xp = namespace(band.weights)
+    found = 0.0
+    first, last = band.open if band.open[1] > band.open[0] else (band.first, band.first)
+    for left, right, is_open in ((band.first, first, False), (first, last, True), (last, band.last, False)):
+        if right > left:
+            keys = slice(left - band.first, right - band.first)
+            weights, scores = band.weights[:, :, keys], band.scores[:, :, keys]  # type: ignore[index]
+            if not is_open:
+                scores = xp.where(weights > 0, scores, xp.zeros_like(scores))
+            found = found + xp.vecdot(weights, scores, axis=-1)
+    return found

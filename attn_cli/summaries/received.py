@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import namespace, to_numpy, zeros
+from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
@@ -55,10 +55,12 @@ class ReceivedShares:
         """One number per head and key."""
         self.n = call.n
         self.sums = zeros((call.h, call.m), call.like)
+        self.ones = zeros((call.h, 1, call.n), call.like) + 1
 
     def add(self, band: Band) -> None:
         """Add the band's column sums."""
-        self.sums[:, band.first : band.last] += namespace(band.weights).sum(band.weights, axis=1)
+        ones = self.ones[:, :, : band.stop - band.start]  # a product: several times faster than a sum across rows
+        self.sums[:, band.first : band.last] += (ones @ band.weights)[:, 0, :]
 
     def result(self) -> Received:
         """Shares of n."""

@@ -119,7 +119,7 @@ def heaviest(weights: Array, count: int) -> Array:
     if is_torch(weights):
         values, places = weights.topk(count, dim=-1)
         places, order = places.sort(-1)  # so that the stable sort below breaks ties by position
-        return places.gather(-1, values.gather(-1, order).argsort(-1, descending=True, stable=True))
+        return places.gather(-1, values.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
     places = np.sort(np.argpartition(-weights, count - 1, axis=-1)[..., :count], axis=-1)
     values = np.take_along_axis(weights, places, axis=-1)
     return np.take_along_axis(places, np.argsort(-values, axis=-1, kind="stable"), axis=-1)
