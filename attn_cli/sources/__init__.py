@@ -39,8 +39,11 @@ def open_source(model: str = DEFAULT_MODEL, **options: Any) -> Source:
         from attn_cli.sources.toy import TableSource
 
         return TableSource(open_table(name))
-    # The one deferred import of torch and transformers (2 s): tables and matrices never pay for it.
-    from attn_cli.sources.huggingface.load import ModelOptions, load
+    from attn_cli.sources.huggingface.origin import ModelOptions, find
+
+    origin = find(model, ModelOptions(**options))
+    # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
+    from attn_cli.sources.huggingface.load import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    return ModelSource(load(model, ModelOptions(**options)))
+    return ModelSource(load(origin))

@@ -1,13 +1,9 @@
-"""Loading a model and its tokenizer: found first, vetted next, then loaded, with every failure in one clear line.
+"""Loading a found model and its tokenizer, with every failure in one clear line."""
 
-Nothing from a model's repository runs unless the user said `--trust-remote-code`; a configuration that names code of
-its own or a foreign attention kernel is refused before transformers reads it.
-"""
-
-import json
 import os
 import re
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,40 +16,25 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import torch
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import hf_hub_download
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from safetensors import SafetensorError, safe_open
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    GgufConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 
-DTYPES = {
-    "float32": torch.float32,
-    "fp32": torch.float32,
-    "float16": torch.float16,
-    "fp16": torch.float16,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "bf16": torch.bfloat16,
-}
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
-                    "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
 _HEADS = re.compile(
     r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
 )
-_ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
-_SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How to load: the options that commands share."""
-
-    revision: str | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    offline: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,68 +46,30 @@ class Loaded:
     about: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a model comes from: a folder (and a .gguf file in it), or an id on the hub."""
+def load(origin: Origin) -> Loaded:
+    """The model at `origin` and its tokenizer.
 
-    name: str
-    path: str
-    gguf: str | None = None
-    local: bool = True
-
-
-def find(name: str) -> Origin:
-    """Decide whether `name` is a folder, a .gguf file or a hub id; a path that isn't there is an error at once."""
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return Origin(name, str(path))
-    if path.is_file():
-        if path.suffix.lower() == ".gguf":
-            return Origin(name, str(path.parent), path.name)
-        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")
-    looks_like_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or name.lower().endswith(".gguf")
-    if looks_like_path or not _HUB_ID.fullmatch(name):
-        near = _neighbours(path)
-        raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else
-                        "a hub id has the form name or owner/name; a path starts with ./ or /")  # fmt: skip
-    return Origin(name, name, local=False)
-
-
-def load(name: str, options: ModelOptions) -> Loaded:
-    """The model `name` and its tokenizer.
-
-    Raises LoadError when anything is missing, refused or broken, InputError for an option that can't be.
+    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there.
     """
     _hush()
-    dtype = _dtype(options.dtype)
-    device = _device(options.device)
-    origin = find(name)
-    offline = options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    hub: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": offline or origin.local}
-    if origin.gguf:
-        hub["gguf_file"] = origin.gguf
-        _require_gguf()
-    if not origin.local:
-        hub["revision"] = options.revision
-    elif options.revision:
-        raise InputError("--revision is for models from the hub", f"{name} is a local path")
+    device = _device(origin.options.device)
     try:
-        raw = None if origin.gguf else _vetted_config(origin, options, offline)
-        config = AutoConfig.from_pretrained(origin.path, **hub)
-        tokenizer = _tokenizer(origin, hub)
-        model, report = AutoModel.from_pretrained(
-            origin.path, config=config, attn_implementation="eager", dtype=dtype, output_loading_info=True, **hub
-        )
+        if not origin.local:
+            vet(origin, Path(_downloaded_config(origin)))
+        with _quick_gguf(origin):
+            config = AutoConfig.from_pretrained(origin.path, **origin.hub)
+            tokenizer = _tokenizer(origin)
+            model, report = _model(origin, config)
     except (LoadError, InputError):
         raise
     except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
-        raise _explained(error, origin, offline) from error
-    _check_weights(name, report)
+        raise _explained(error, origin) from error
+    _check_weights(origin.name, report)
     model = model.eval().to(device)
     about = {
-        "model": name,
+        "model": origin.name,
         "type": str(config.model_type),
-        "revision": getattr(config, "_commit_hash", None) if raw is not None and not origin.local else None,
+        "revision": None if origin.local else getattr(config, "_commit_hash", None),
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
@@ -145,59 +88,36 @@ def positions(model: PreTrainedModel) -> int | None:
     return None
 
 
-def _vetted_config(origin: Origin, options: ModelOptions, offline: bool) -> dict[str, Any]:
-    """The raw config.json, refused if it names code of its own (unless trusted) or a foreign attention kernel."""
-    if origin.local:
-        path = Path(origin.path) / "config.json"
-        if not path.is_file():
-            adapter = (Path(origin.path) / "adapter_config.json").is_file()
-            raise LoadError(
-                f"{origin.name} has no config.json",
-                "it is a LoRA adapter: merge it into its base model first" if adapter else "is it a model folder?",
-            )
-    else:
-        path = Path(hf_hub_download(origin.path, "config.json", revision=options.revision, local_files_only=offline))
+def _downloaded_config(origin: Origin) -> str:
     try:
-        raw = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError) as error:
-        raise LoadError(f"{origin.name}: config.json can't be read: {error}", "is the download complete?") from error
-    if not isinstance(raw, dict):
-        raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
-    for where, part in _objects(raw, "config.json"):
-        if "auto_map" in part and not options.trust_remote_code:
-            raise LoadError(
-                f"{origin.name} brings code of its own ({where}: auto_map) and was not run",
-                "if you trust it, add --trust-remote-code",
-            )
-        for key in _ATTENTION_KEYS:
-            if part.get(key) not in _SAFE_ATTENTION:
-                raise LoadError(
-                    f"{origin.name} asks for the attention kernel {part[key]!r} ({where}: {key}) and was refused",
-                    "remove the key from config.json; attn brings its own attention",
-                )
-    return raw
+        return hf_hub_download(
+            origin.path, "config.json", revision=origin.options.revision, local_files_only=origin.offline
+        )
+    except hub_errors.RemoteEntryNotFoundError as error:
+        raise LoadError(f"{origin.name} has no config.json", "is it an adapter, or a folder of .gguf files?") from error
 
 
-def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, with its place."""
-    if isinstance(value, dict):
-        inner = [found for key, x in value.items() for found in _objects(x, f"{where}.{key}")]
-        return [(where, value), *inner]
-    if isinstance(value, list):
-        return [found for i, x in enumerate(value) for found in _objects(x, f"{where}[{i}]")]
-    return []
+def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """The model in evaluation dtype, and transformers' report on what its checkpoint lacked."""
+    extra: dict[str, Any] = {}
+    if origin.gguf:
+        # Packed weights would be multiplied by a kernel fetched from the hub, if the machine can have one.
+        extra["quantization_config"] = GgufConfig(dequantize=True)
+    model, report = AutoModel.from_pretrained(
+        origin.path,
+        config=config,
+        attn_implementation="eager",
+        dtype=_dtype(origin.options.dtype),
+        output_loading_info=True,
+        **extra,
+        **origin.hub,
+    )
+    return model, report
 
 
-def _tokenizer(origin: Origin, hub: dict[str, Any]) -> PreTrainedTokenizerBase:
-    """The tokenizer; refused if its files are missing (transformers would make an empty one)."""
-    if origin.local and not origin.gguf:
-        folder = Path(origin.path)
-        if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
-            raise LoadError(
-                f"{origin.name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
-                "copy the tokenizer files of the original model into the folder",
-            )
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **hub)
+def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase:
+    """The tokenizer; refused if it is empty, as transformers makes it where files are missing."""
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
     if len(tokenizer) < 2:
         raise LoadError(f"{origin.name}: the tokenizer is empty ({len(tokenizer)} entries)", "are its files complete?")
     return tokenizer
@@ -209,7 +129,7 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(
-            f"{name}: {len(missing)} weights are missing from the checkpoint ({shown})",
+            f"{name}: {len(missing)} of the model's weights are missing from its files ({shown})",
             "they would be random numbers; is this the right checkpoint for its config.json?",
         )
     mismatched = sorted(str(key) for key in report.get("mismatched_keys", ()))
@@ -217,7 +137,7 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
         raise LoadError(f"{name}: {len(mismatched)} weights have another shape than config.json says ({mismatched[0]})")
 
 
-def _explained(error: Exception, origin: Origin, offline: bool) -> LoadError:
+def _explained(error: Exception, origin: Origin) -> LoadError:
     """A loading failure of transformers or the hub as one line and what to do."""
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, hub_errors.GatedRepoError):
@@ -227,9 +147,9 @@ def _explained(error: Exception, origin: Origin, offline: bool) -> LoadError:
     if isinstance(error, hub_errors.RepositoryNotFoundError):
         return LoadError(f"the hub has no model {origin.name}", "check the spelling; private models need hf auth login")
     if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
-        not origin.local and offline
+        not origin.local and origin.offline
     ):
-        reason = "offline, and not in the cache" if offline else "the hub can't be reached"
+        reason = "offline, and not in the cache" if origin.offline else "the hub can't be reached"
         return LoadError(
             f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
         )
@@ -237,36 +157,53 @@ def _explained(error: Exception, origin: Origin, offline: bool) -> LoadError:
         return LoadError(
             f"{origin.name} needs a package that is not installed: {first_line}", "install it and try again"
         )
+    if broken := _broken_weights(origin):
+        return LoadError(f"{origin.name}: {broken}", "is the download complete?")
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
 
 
+def _broken_weights(origin: Origin) -> str:
+    """The first weight file of a local folder that can't be opened, and why; transformers doesn't say which."""
+    if not origin.local or origin.gguf:
+        return ""
+    for path in sorted(Path(origin.path).glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            return f"{path.name} is broken or cut short ({error})"
+    return ""
+
+
+def _quick_gguf(origin: Origin) -> AbstractContextManager[None]:
+    if not origin.gguf:
+        return nullcontext()
+    # Here and not above: gguf is an optional package.
+    from attn_cli.sources.huggingface.gguf_reading import read_once
+
+    return read_once()
+
+
 def _dtype(name: str) -> Any:
-    if name == "auto":
-        return "auto"
-    if name not in DTYPES:
-        raise InputError(f"unknown dtype {name!r}", f"one of auto, {', '.join(DTYPES)}")
-    return DTYPES[name]
+    known = DTYPES[name]
+    return known if known == "auto" else getattr(torch, known)
 
 
 def _device(name: str) -> torch.device:
-    available = ["cpu"]
-    if torch.backends.mps.is_available():
-        available.insert(0, "mps")
-    if torch.cuda.is_available():
-        available.insert(0, "cuda")
+    """The device of that name; "auto" is the first of cuda, mps, cpu that is there."""
+    counts = {
+        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+        "mps": int(torch.backends.mps.is_available()),
+        "cpu": 1,
+    }
+    there = [kind for kind, count in counts.items() if count]
     if name == "auto":
-        return torch.device(available[0])
-    if name.partition(":")[0] not in available:
-        raise InputError(f"no device {name!r} here", f"available: {', '.join(available)}")
+        return torch.device(there[0])
+    kind, _, number = name.partition(":")
+    if kind not in there or not (number or "0").isdecimal() or int(number or 0) >= counts[kind]:
+        listed = [f"{kind}:{i}" if kind == "cuda" else kind for kind in there for i in range(counts[kind])]
+        raise InputError(f"no device {name!r} here", f"available: {', '.join(listed)}")
     return torch.device(name)
-
-
-def _require_gguf() -> None:
-    try:
-        import accelerate  # noqa: F401
-        import gguf  # noqa: F401
-    except ImportError as error:
-        raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
 
 
 def _hush() -> None:
@@ -274,15 +211,3 @@ def _hush() -> None:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     warnings.filterwarnings("ignore", module=r"(transformers|torch|huggingface_hub)\b")
-
-
-def _neighbours(path: Path) -> str:
-    """The sibling with the nearest name, if one is near."""
-    import difflib
-
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return ""
-    near = difflib.get_close_matches(path.name, names, 1)
-    return str(path.parent / near[0]) if near else ""
