@@ -1,9 +1,11 @@
 """The command line: strings in, exit code out."""
 
+import errno
 import os
 import signal
 import sys
 import traceback
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -15,15 +17,16 @@ from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
 from attn_cli.cli.matrix import matrix
 from attn_cli.cli.schema import schema
+from attn_cli.cli.talk import say
 from attn_cli.cli.top import top
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.views.output import ReaderGone
-from attn_cli.views.tokens import visible
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for command in (inspect, matrix, top, heads, compute, schema):
@@ -53,34 +56,36 @@ def attn(
       echo "river bank" | attn top - --json | jq .result   a pipeline
 
     \b
-    Exit codes: 0 done, 1 the asked check is negative, 2 usage or unusable input, 3 model can't be
-    loaded, 4 too long or too large, 5 output can't be written, 70 a bug, 130 interrupted.
+    Exit codes:
+      0 done                             4 text too long, or not enough memory
+      1 the asked check is negative      5 output can't be written
+      2 usage or unusable input          70 a bug
+      3 model can't be loaded            130 interrupted, 143 terminated
     """
 
 
 def main() -> NoReturn:
     """Run the command line; the one place where a failure becomes a line and an exit code."""
-    arguments = sys.argv[1:]
+    arguments = sys.argv[1:] or ["--help"]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
     if "--debug" in options:
         arguments.remove("--debug")
+    if sys.stderr is None:  # closed by the caller; print() would fall back on standard output
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = app(arguments, prog_name="attn", standalone_mode=False)
-        sys.stdout.flush()
+        code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
         code = _told(error, debug)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SystemExit as request:
-        code = ExitCode.DONE if isinstance(request.__context__, BrokenPipeError) else request.code
-    if code == ExitCode.DONE or isinstance(code, ExitCode):
-        _drop_unwritten_output()
-    sys.exit(code)
+        code = ExitCode.DONE if isinstance(request.__context__, BrokenPipeError) else int(request.code or 0)
+    sys.exit(_flushed(code))
 
 
 def _told(error: Exception, debug: bool) -> int:
@@ -90,35 +95,44 @@ def _told(error: Exception, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, AttnError):
-        print(f"attn: {visible(error.message)}", file=sys.stderr)
-        if error.hint:
-            print(f"      {visible(error.hint)}", file=sys.stderr)
-        return error.code
+        return _complained(error.message, error.hint, error.code)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return _complained(f"can't write: {error.strerror}", "", ExitCode.OUTPUT)
     if isinstance(error, MemoryError):
-        print("attn: out of memory", file=sys.stderr)
-        return ExitCode.LIMIT
+        return _complained(
+            "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
+        )
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
-        print(f"attn: {visible(error.format_message())}", file=sys.stderr)
-        print(f"      try: {_usage(error)} --help", file=sys.stderr)
-        return int(error.exit_code)
-    if not debug:
-        print(f"attn: a bug: {type(error).__name__}: {visible(str(error))}", file=sys.stderr)
-        print("      please report it with what --debug prints", file=sys.stderr)
-    return ExitCode.BUG
+        command = getattr(getattr(error, "ctx", None), "command_path", "attn")
+        message = error.format_message()
+        text = f"; a text that starts with - goes after --: {command} -- TEXT" if "No such option" in message else ""
+        return _complained(message, f"try: {command} --help{text}", int(error.exit_code))
+    if debug:
+        return ExitCode.BUG
+    return _complained(
+        f"a bug: {type(error).__name__}: {error}", "please report it with what --debug prints", ExitCode.BUG
+    )
 
 
-def _usage(error: Exception) -> str:
-    context = getattr(error, "ctx", None)
-    return str(context.command_path) if context is not None else "attn"
+def _complained(message: str, hint: str, code: int) -> int:
+    say(f"attn: {message}")
+    if hint:
+        say(f"      {hint}")
+    return code
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     raise SystemExit(ExitCode.TERMINATED)
 
 
-def _drop_unwritten_output() -> None:
-    """Keep Python from complaining at exit about output that the reader no longer wants."""
+def _flushed(code: int) -> int:
+    """Hand what is buffered to standard output; the code to exit with, which is `code` unless that fails."""
+    if sys.stdout is None:
+        return code
     try:
         sys.stdout.flush()
-    except (BrokenPipeError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at exit, and complains
+        if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
+            return _complained(f"can't write standard output: {error.strerror}", "", ExitCode.OUTPUT)
+    return code

@@ -1,31 +1,42 @@
 """From texts to shown reports: what all commands on a text have in common."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from attn_cli.call import Call, Prompt, Selection
+from attn_cli.cli.talk import say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
 from attn_cli.views import View
-from attn_cli.views.tokens import visible
 
-# Which reducers look at a call of a prompt; none means that the call is not shown.
-Choose = Callable[[Prompt, Call], Sequence[Reducer]]
+# Which reducers look at the picked rows (None for all) of a call; none means that the call is not shown.
+Choose = Callable[[Sequence[int] | None, Call], Sequence[Reducer]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One text to be answered: its number, its tokens, and the query rows that are asked for (None for all)."""
+
+    number: int
+    prompt: Prompt
+    rows: Sequence[int] | None
+    notes: tuple[str, ...]
 
 
 def answer(
     command: str,
     source: Source,
-    texts: Iterator[str],
+    texts: Iterator[str | InputError],
     view: View,
     choose: Choose,
     *,
     selection: Selection,
+    token: str | None = None,
     lines: bool = False,
     pair: str | None = None,
     options: dict[str, Any] | None = None,
@@ -38,67 +49,81 @@ def answer(
     worst = ExitCode.DONE
     number = 0
     while batch := list(islice(texts, source.batch_size if lines else 1)):
-        prompts: list[tuple[int, Prompt]] = []
+        questions: list[Question] = []
         for text in batch:
             try:
-                prompts += [(number, prompt) for prompt in source.read([text], pair)]
+                questions.append(_question(number, text, source, token, pair))
             except AttnError as error:
                 if not lines:
                     raise
                 worst = max(worst, error.code)
-                tell(f"line {number + 1}: {error.message}", quiet=False)
+                say(f"attn: line {number + 1}: {error.message}")
             number += 1
-        if prompts:
-            for report in _reports(command, source, prompts, choose, selection, lines, options or {}):
+        if questions:
+            for report in _reports(command, source, questions, choose, selection, lines, options or {}):
                 for warning in report.warnings:
                     tell(warning, quiet=quiet)
                 view.show(report)
     if number == 0:
-        raise InputError("no text", "standard input was empty")
+        raise InputError("no text", "there was nothing to read")
     return worst
+
+
+def _question(number: int, text: str | InputError, source: Source, token: str | None, pair: str | None) -> Question:
+    if isinstance(text, InputError):
+        raise text
+    prompt = source.read([text], pair)[0]
+    rows, notes = picked(prompt, token) if token is not None else (None, ())
+    return Question(number, prompt, rows, notes)
 
 
 def _reports(
     command: str,
     source: Source,
-    prompts: Sequence[tuple[int, Prompt]],
+    questions: Sequence[Question],
     choose: Choose,
     selection: Selection,
     lines: bool,
     options: dict[str, Any],
 ) -> Iterator[Report]:
-    found: list[list[Summary]] = [[] for _ in prompts]
+    found: list[list[Summary]] = [[] for _ in questions]
 
     def visit(call: Call) -> None:
-        reducers = choose(prompts[call.place.text][1], call)
+        reducers = choose(questions[call.place.text].rows, call)
         if reducers:
             found[call.place.text].append(reduce(call, *reducers))
 
-    source.each([prompt for _, prompt in prompts], selection, visit)
-    for (number, prompt), summaries in zip(prompts, found, strict=True):
-        index = number if lines else None
-        yield Report(command, source.about, prompt, tuple(summaries), prompt.warnings, options, index)
+    source.each([question.prompt for question in questions], selection, visit)
+    for question, summaries in zip(questions, found, strict=True):
+        index = question.number if lines else None
+        warnings = question.prompt.warnings + question.notes
+        yield Report(command, source.about, question.prompt, tuple(summaries), warnings, options, index)
 
 
-def rows_of(prompt: Prompt, pick: str | None) -> list[int] | None:
-    """The query rows that `--token` picks: a number, a word (all its places), or word#2; None picks all."""
-    if pick is None:
-        return None
+def picked(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:
+    """The query rows that `--token` picks, a number, a word (all its places) or word#2, and what to note about them."""
     tokens = prompt.tokens
     if re.fullmatch(r"-?\d+", pick):
         row = int(pick)
         if not -len(tokens) <= row < len(tokens):
             raise InputError(f"there is no token {row}", f"tokens: {_listed(prompt)}")
-        return [row % len(tokens)]
-    word, _, place = pick.rpartition("#") if re.fullmatch(r".+#\d+", pick) else (pick, "", "")
+        return [row % len(tokens)], ()
+    word, place = pick, ""
     places = _places(prompt, word)
+    if not places and (match := re.fullmatch(r"(.+)#(\d+)", pick, re.DOTALL)):
+        word, place = match.groups()
+        places = _places(prompt, word)
     if not places:
         raise InputError(f"no token {word!r} in the text", f"tokens: {_listed(prompt)}")
     if place:
         if not 1 <= int(place) <= len(places):
-            raise InputError(f"{word!r} occurs {len(places)} times", f"{word}#1 to {word}#{len(places)}")
-        places = [places[int(place) - 1]]
-    return sorted({row for rows in places for row in rows})
+            times = f"{len(places)} time{'s' * (len(places) != 1)}"
+            raise InputError(f"{word!r} occurs {times}, there is no {pick}", f"tokens: {_listed(prompt)}")
+        return places[int(place) - 1], ()
+    rows = sorted({row for rows in places for row in rows})
+    where = ", ".join(str(rows[0]) for rows in places)
+    note = f"{word!r} occurs {len(places)} times, at {where}; {word}#2 picks the second"
+    return rows, (note,) if len(places) > 1 else ()
 
 
 def _places(prompt: Prompt, word: str) -> list[list[int]]:
@@ -118,9 +143,3 @@ def _places(prompt: Prompt, word: str) -> list[list[int]]:
 def _listed(prompt: Prompt) -> str:
     shown = " ".join(f"{token.index} {token.text}" for token in prompt.tokens[:40])
     return shown + (" ..." if len(prompt.tokens) > 40 else "")
-
-
-def tell(message: str, *, quiet: bool) -> None:
-    """One line of talk on stderr."""
-    if not quiet:
-        print(f"attn: {visible(message)}", file=sys.stderr)

@@ -7,8 +7,8 @@ import typer
 
 from attn_cli.call import Call, Prompt, Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import tell
 from attn_cli.cli.shared import opened_view
+from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.summaries.matrix import FullMatrix
@@ -40,7 +40,9 @@ def compute(
     wo: Annotated[
         str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
     ] = None,
-    heads: Annotated[int | None, typer.Option("--heads", help="Cut the last axis into so many heads.", min=1)] = None,
+    heads: Annotated[
+        int | None, typer.Option("--heads", help="Cut the last axis into N heads.", min=1, metavar="N")
+    ] = None,
     mask: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +67,9 @@ def compute(
     color: o.Color = "auto",
     quiet: o.Quiet = False,
 ) -> int:
-    """Scaled dot-product attention, from scratch, on your own matrices: scores, weights, output.
+    """Attention from scratch on your own matrices.
+
+    Scaled dot-product attention: prints scores, weights and output; -o out.npz saves them.
 
     \b
     Examples:
@@ -96,13 +100,18 @@ def _report(matrices: Matrices, selection: Selection, view: View, pool: str, col
         found.append(reduce(call, *_reducers(matrices, view, pool)))
 
     matrices.each(selection, visit)
-    options = {"scale": color_scale, "lead": matrices.lead, "head_axis": matrices.head_axis}
+    options = {
+        "scale": color_scale,
+        "lead": matrices.lead,
+        "head_axis": matrices.head_axis,
+        "joined": matrices.joined,
+        "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.made else {},
+    }
     return Report("compute", matrices.about, Prompt("", ()), tuple(found), matrices.notes, options)
 
 
 def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:
-    joined = matrices.made or matrices.projection is not None
-    output = KeepOutput(joined=joined, projection=matrices.projection)
+    output = KeepOutput(joined=matrices.joined, projection=matrices.projection)
     if view.only_output:
         return [output]
     if view.room is None:

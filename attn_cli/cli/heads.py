@@ -7,11 +7,11 @@ from attn_cli.summaries.heads import HeadStatistics
 
 @takes_shared
 def heads(shared: Shared) -> ExitCode:
-    """One line per head: how spread its attention is, how far it looks, and at what.
+    """One line per head: how spread, how far, and at what.
 
     \b
     Examples:
       attn heads "river bank" -m ./my-model
       attn heads --file prompt.txt -m gpt2 -f csv | sort -t, -k4 -g | head
     """
-    return shared.run("heads", lambda view, source: lambda prompt, call: [HeadStatistics()])
+    return shared.run("heads", lambda view, source: lambda rows, call: [HeadStatistics()])

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt
+from attn_cli.call import Call
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.cli.answer import Choose
+from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
 from attn_cli.summaries.heads import HeadStatistics
@@ -25,7 +26,7 @@ def inspect(
     scores: o.Scores = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
-    """The overview of a text: tokens, heads, most attended tokens, one matrix.
+    """The overview: tokens, heads, most attended tokens, one matrix.
 
     The matrix is the mean over the chosen heads of the last chosen layer, pooled if it is larger than the screen.
 
@@ -38,14 +39,14 @@ def inspect(
     o.one_of(pool, ("max", "mean"), "--pool")
 
     def make(view: View, source: Source) -> Choose:
-        rows, keys = view.room or DATA_ROOM
+        height, width = view.room or DATA_ROOM
         last = source.last_layer(shared.selection)
 
-        def choose(prompt: Prompt, call: Call) -> Sequence[Reducer]:
+        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                reducers.append(PooledMatrix(rows, keys, scores=scores, mean_heads=mean, pooling=pool))
+                reducers.append(PooledMatrix(height, width, scores=scores, mean_heads=mean, pooling=pool))
             return reducers
 
         return choose

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt
+from attn_cli.call import Call
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import rows_of
-from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.cli.answer import Choose
+from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
 from attn_cli.summaries.matrix import FullMatrix
@@ -26,7 +26,7 @@ def matrix(
     mean: o.Mean = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
-    """Scores or weights of the chosen layers and heads, as heat maps or as arrays.
+    """Scores or weights themselves, as heat maps or as arrays.
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
 
@@ -40,8 +40,7 @@ def matrix(
     o.one_of(pool, ("max", "mean"), "--pool")
 
     def make(view: View, source: Source) -> Choose:
-        def choose(prompt: Prompt, call: Call) -> Sequence[Reducer]:
-            rows = rows_of(prompt, token)
+        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
             if view.room is None:
                 kinds = {"weights": weights or not scores, "scores": scores or not weights}
                 return [FullMatrix(**kinds, rows=rows, mean_heads=mean)]
@@ -53,4 +52,4 @@ def matrix(
 
         return choose
 
-    return shared.run("matrix", make)
+    return shared.run("matrix", make, token=token)

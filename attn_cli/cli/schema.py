@@ -1,21 +1,26 @@
 """attn schema: the published JSON Schemas."""
 
-import sys
 from typing import Annotated
 
 import typer
 
+from attn_cli.errors import ExitCode
+from attn_cli.views.output import Sink
 from attn_cli.views.schemas import SCHEMAS, schema_text
 
 
 def schema(
     name: Annotated[str | None, typer.Argument(help=f"One of {', '.join(SCHEMAS)}.", metavar="NAME")] = None,
 ) -> int:
-    """The JSON Schema of a command's --json output; without a name, the names.
+    """The JSON Schema of a command's --json output.
+
+    Without a name, the names.
 
     \b
     Example:
       attn schema top | jq '.properties.result'
     """
-    sys.stdout.write("".join(f"{known}\n" for known in SCHEMAS) if name is None else schema_text(name))
-    return 0
+    text = "".join(f"{known}\n" for known in SCHEMAS) if name is None else schema_text(name)
+    with Sink(None) as sink:
+        sink.write(text.encode())
+    return ExitCode.DONE

@@ -1,24 +1,21 @@
 """The options that every command on a text takes: declared once, spread over each command's signature."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any
 
-from attn_cli.call import Call, Prompt, Selection
+from attn_cli.call import Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import answer
-from attn_cli.cli.progress import said
+from attn_cli.cli.answer import Choose, answer
+from attn_cli.cli.talk import said
 from attn_cli.cli.texts import texts_of
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, Source, open_source
-from attn_cli.summaries.reduce import Reducer
 from attn_cli.views import View, open_view
 from attn_cli.views.palette import SCALES
-
-Choose = Callable[[Prompt, Call], Sequence[Reducer]]
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,12 @@ class Shared:
                 offline=self.offline,
             )
 
-    def run(self, command: str, make: Callable[[View, Source], Choose]) -> ExitCode:
+    def run(self, command: str, make: Callable[[View, Source], Choose], *, token: str | None = None) -> ExitCode:
         """Answer `command`: everything that can be refused is checked before a model is loaded.
 
-        `make` gets the view and the source and returns which reducers look at which call.
+        `make` gets the view and the source and returns which reducers look at which call; `token` picks query rows.
         """
         chosen = self.selection
-        o.one_of(self.color, ("auto", "always", "never"), "--color")
         o.one_of(self.scale, SCALES, "--scale")
         texts = texts_of(self.text, self.file, lines=self.lines)
         if not self.lines:
@@ -88,6 +84,7 @@ class Shared:
                 view,
                 make(view, source),
                 selection=chosen,
+                token=token,
                 lines=self.lines,
                 pair=self.pair,
                 options={"scale": self.scale},
@@ -100,6 +97,7 @@ def opened_view(format: str | None, json: bool, output: str | None, color: str, 
     """The view behind --format, its shorthand --json, and --output."""
     if json and format not in (None, "json"):
         raise InputError(f"--json and --format {format} at once", "give one of them")
+    o.one_of(color, ("auto", "always", "never"), "--color")
     with open_view("json" if json else format, output, color=color, force=force) as view:
         yield view
 
@@ -113,7 +111,8 @@ def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
         for field in fields(Shared)
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    parameters = [spread[0], *own, *spread[1:]]
+    after = 1 + [field.name for field in fields(Shared)].index("head")  # what to look at, then where to show it
+    parameters = [*spread[:after], *own, *spread[after:]]
 
     @wraps(command)
     def spread_out(**values: Any) -> int:

@@ -1,57 +1,69 @@
 """Where texts come from: the argument, a file, standard input as one text, or line by line."""
 
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attn_cli.errors import InputError
 
+_CONVERT = "convert it: iconv -t utf-8"
 
-def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str]:
+
+def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str | InputError]:
     """The texts to answer, in order: one, or with `lines` one per line.
 
-    Raises InputError for no text at all, for text and file at once, and for bytes that are not UTF-8.
+    A line that isn't UTF-8 comes as the error it is, so that the lines after it are answered all the same. Raises
+    InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.
     """
     if text is not None and file is not None:
         raise InputError("a text and --file at once", "give one of them")
-    if file is None and text not in (None, "-"):
-        yield from _split(text or "") if lines else (text or "",)
-        return
-    if file is not None and file != "-":
+    if text is not None and text != "-":
         try:
-            content = Path(file).expanduser().read_bytes()
-        except OSError as error:
-            raise InputError(f"can't read {file}: {error.strerror}") from error
-        where = file
+            content = text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
+        yield from _by_line(io.BytesIO(content)) if lines else (text,)
+        return
+    where = "standard input" if file in (None, "-") else file or ""
+    source = _stdin(asked=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(where))
+    if lines:
+        yield from _by_line(source)
     else:
-        where = "standard input"
-        if lines:
-            yield from (_decoded(line, f"line {number} of {where}") for number, line in enumerate(_stdin(text), 1))
-            return
-        content = b"".join(_stdin(text))
-    whole = _decoded(content, where)
-    yield from _split(whole) if lines else (whole,)
+        yield _decoded(b"".join(source), where)
 
 
-def _stdin(text: str | None) -> Iterator[bytes]:
-    """The lines of standard input, as they come."""
+def _content(file: str) -> bytes:
+    try:
+        return Path(file).expanduser().read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"can't read {file}: {reason}", "check the name and the folder") from None
+
+
+def _stdin(*, asked: bool) -> Iterator[bytes]:
+    """The lines of standard input, as they come; a terminal is read only if the user `asked` for it."""
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
-        if text is None:
+        if not asked:
             raise InputError("no text", 'try: attn inspect "river bank"')
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
     yield from sys.stdin.buffer
 
 
-def _decoded(content: bytes, where: str) -> str:
-    """UTF-8 without byte order mark and without the end of the last line."""
+def _by_line(lines: Iterable[bytes]) -> Iterator[str | InputError]:
+    for number, line in enumerate(lines, 1):
+        try:
+            yield _decoded(line, "the line", first=number == 1)
+        except InputError as error:
+            yield error
+
+
+def _decoded(content: bytes, where: str, *, first: bool = True) -> str:
+    """UTF-8 without a byte order mark at the start and without the end of the last line."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not UTF-8 at byte {error.start}", "convert it: iconv -t utf-8") from error
+        raise InputError(f"{where} is not UTF-8 at byte {error.start}", _CONVERT) from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _split(text: str) -> list[str]:
-    return [line.removesuffix("\r") for line in text.split("\n")]

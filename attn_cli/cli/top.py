@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt
+from attn_cli.call import Call
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import rows_of
-from attn_cli.cli.shared import Choose, Shared, takes_shared
+from attn_cli.cli.answer import Choose
+from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer
@@ -33,9 +33,9 @@ def top(
     """
 
     def make(view: View, source: Source) -> Choose:
-        def choose(prompt: Prompt, call: Call) -> Sequence[Reducer]:
-            return [TopKeys(k, rows=rows_of(prompt, token), mean_heads=mean)]
+        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+            return [TopKeys(k, rows=rows, mean_heads=mean)]
 
         return choose
 
-    return shared.run("top", make)
+    return shared.run("top", make, token=token)

@@ -1,5 +1,6 @@
 """The user's own matrices as a source: q, k and v as they are, or x with its projections."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ class Matrices:
     lead       the batch axes as they came
     head_axis  whether the user's q had a heads axis, so that results get one too
     made       whether q, k, v were made from x here
+    joined     whether the output is that of all heads side by side: for x, or where there is a projection
     """
 
     q: np.ndarray
@@ -39,8 +41,15 @@ class Matrices:
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def joined(self) -> bool:
+        """Whether heads are put side by side before anything is shown as output."""
+        return self.made or self.projection is not None
+
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per batch entry; `Place.text` is its number."""
+        if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
+            raise InputError("--head picks heads but --wo mixes all of them", "leave out one of the two")
         for call in self.calls(selection):
             visit(call)
 
@@ -67,9 +76,9 @@ class Matrices:
     def _rule(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Rule:
         mask, bias = self.rule_parts["mask"], self.rule_parts["bias"]
         if isinstance(mask, np.ndarray):
-            mask = Given(_of_entry(mask, at, self.q.shape[-3], heads))
+            mask = Given(_of_entry(mask, at, heads))
         if bias is not None:
-            bias = _of_entry(bias, at, self.q.shape[-3], heads)
+            bias = _of_entry(bias, at, heads)
         return Rule(self.rule_parts["scale"], bias=bias, mask=mask)
 
 
@@ -116,15 +125,20 @@ def open_matrices(
         query = _present(read(q, "q"))
         key = query if k is None else _present(read(k, "k"))
         value = key if v is None else _present(read(v, "v"))
-    query, key, value, head_axis = _in_heads(query, key, value, heads)
+    head_axis = heads is not None or (not made and query.ndim > 2)  # x has batches there, q may have heads
+    query, key, value = _in_heads(query, key, value, heads or 1 if made else heads)
     lead = _check(query, key, value)
     projection = read(wo, "wo")
-    if projection is not None and projection.shape[-2] != query.shape[-3] * value.shape[-1]:
+    if projection is not None and projection.ndim != 2:
+        raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
+    if projection is not None and projection.shape[0] != query.shape[-3] * value.shape[-1]:
         raise InputError(
             f"wo has shape {projection.shape} but the joined heads are {query.shape[-3] * value.shape[-1]} wide",
             "wo is [heads * e, width]",
         )
     rule_mask, bias, notes = _mask(mask, query, key, allow_nonfinite)
+    if scale is not None and not math.isfinite(scale):
+        raise InputError(f"--scale {scale} is not a finite number", "leave it out for 1 / sqrt(d)")
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     about = {"model": "matrices", "type": "matrices", "revision": None, "dtype": str(query.dtype), "device": "cpu"}
     rule = {"mask": rule_mask, "bias": bias, "scale": float(factor)}
@@ -141,7 +155,9 @@ def _projected(x: np.ndarray, w: np.ndarray | None, name: str) -> np.ndarray:
     if w is None:
         return x
     if w.ndim != 2:
-        raise InputError(f"{name} has shape {w.shape}; a projection has two axes [{x.shape[-1]}, width]")
+        raise InputError(
+            f"{name} has shape {w.shape}; a projection has two axes", f"{name} is [{x.shape[-1]}, heads * d]"
+        )
     if w.shape[0] != x.shape[-1]:
         slip = "; did you mean its transpose?" if w.shape[1] == x.shape[-1] else ""
         raise InputError(
@@ -154,12 +170,11 @@ def _projected(x: np.ndarray, w: np.ndarray | None, name: str) -> np.ndarray:
 
 def _in_heads(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Q, k, v with a heads axis: cut from the last axis by `heads`, or the third axis from the end, or one head."""
     if heads is None:
-        head_axis = q.ndim > 2
         added = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
-        return added[0], added[1], added[2], head_axis
+        return added[0], added[1], added[2]
     if q.shape[-1] % heads:
         raise InputError(f"q is {q.shape[-1]} wide, which {heads} heads don't divide", "heads divide the width")
     d = q.shape[-1] // heads
@@ -169,24 +184,28 @@ def _in_heads(
         )
     groups = k.shape[-1] // d
     if v.shape[-1] % groups:
-        raise InputError(f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide")
-    return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups), True
+        raise InputError(
+            f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide", "v holds as many heads as k"
+        )
+    return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
 
 
 def _check(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[int, ...]:
     """The shared batch axes; refuse shapes that don't fit, naming both and the likely slip."""
     if q.shape[-1] != k.shape[-1]:
-        slip = ""
-        if q.shape[-1] == k.shape[-2]:
-            slip = f"k has {k.shape[-2]} rows: is it transposed?"
+        slip = f"k has {k.shape[-2]} rows: is it transposed?" if q.shape[-1] == k.shape[-2] else ""
         raise InputError(
-            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} (last axis; k {k.shape}, q {q.shape})", slip
+            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} (k {k.shape}, q {q.shape})",
+            slip or "q [n, d] and k [m, d] end in the same axis",
         )
     if k.shape[-2] != v.shape[-2]:
         raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} (k {k.shape}, v {v.shape})",
                          "there is one value for every key")  # fmt: skip
     if k.shape[-3] != v.shape[-3]:
-        raise InputError(f"v has {v.shape[-3]} heads but k has {k.shape[-3]} (k {k.shape}, v {v.shape})")
+        raise InputError(
+            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} (k {k.shape}, v {v.shape})",
+            "every key head has its values",
+        )
     if q.shape[-3] % k.shape[-3]:
         raise InputError(
             f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide (q {q.shape}, k {k.shape})",
@@ -218,8 +237,11 @@ def _mask(
     cells = read_array(spec, name="mask", allow_nonfinite=allow_nonfinite)
     if cells.shape[-2:] != (n, m) or cells.ndim > q.ndim:
         raise InputError(f"mask has shape {cells.shape} but q and k make {n} x {m}", "rows are queries, columns keys")
-    if cells.ndim > 2 and cells.shape[-3] not in (1, q.shape[-3]):
-        raise InputError(f"mask has {cells.shape[-3]} heads but q has {q.shape[-3]}")
+    if any(size not in (1, known) for size, known in zip(cells.shape[-3::-1], q.shape[-3::-1], strict=False)):
+        raise InputError(
+            f"mask has shape {cells.shape} but q has {q.shape[:-2]} before its last two axes",
+            "each of those axes is as long as q's, or 1, or left out from the front",
+        )
     if cells.dtype == np.bool_ or np.isin(cells, (0, 1)).all():
         return cells.astype(bool), None, (f"{spec}: read as 1 = may attend, 0 = blocked",)
     lowest = np.finfo(cells.dtype).min / 2
@@ -228,10 +250,11 @@ def _mask(
     return allowed, bias, (f"{spec}: read as additive (-inf or the lowest number blocks)",)
 
 
-def _of_entry(cells: np.ndarray, at: tuple[int, ...], h: int, heads: tuple[int, ...]) -> np.ndarray:
-    """The part `[n, m]` or `[h, n, m]` of a mask or bias for one batch entry."""
-    if cells.ndim > 3:
-        cells = cells[at[-(cells.ndim - 3) :]]
+def _of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
+    """The part `[n, m]` or `[h, n, m]` of a mask or bias for one batch entry; axes of length 1 serve all entries."""
+    while cells.ndim > 3:
+        place = at[len(at) - (cells.ndim - 3)]
+        cells = cells[place if cells.shape[0] > 1 else 0]
     if cells.ndim == 3:
         return cells[0] if cells.shape[0] == 1 else cells[list(heads)]
     return cells

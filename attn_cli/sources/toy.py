@@ -15,7 +15,7 @@ from attn_cli.sources.tables import Table, split_words
 class TableSource:
     """One attention layer over a table: q = k = v = x unless the table brings its own, scale 1 / sqrt(d), no mask."""
 
-    batch_size = 64
+    batch_size = 1  # nothing is gained by waiting for more
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -2,16 +2,22 @@
 
 import csv
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
 from attn_cli._version import __version__
+from attn_cli.call import Token
 from attn_cli.errors import InputError
+from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.top import Top
+
+_JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def envelope(report: Report) -> dict[str, Any]:
@@ -26,25 +32,97 @@ def envelope(report: Report) -> dict[str, Any]:
             for t in report.prompt.tokens
         ],
     }
-    shown["result"] = result(report)
+    shown["result"] = _computation(report) if report.command == "compute" else _result(report)
     shown["warnings"] = list(report.warnings)
     return shown
 
 
-def result(report: Report) -> dict[str, Any]:
-    """The layers that were seen, then every part by its name, each a list over layers and heads."""
-    found: dict[str, Any] = {"layers": [layer(summary) for summary in report.summaries]}
-    if report.command == "compute":
-        arrays = computed(report)
-        masked = {"masked_cells": int(np.isneginf(arrays["scores"]).sum())} if "scores" in arrays else {}
-        return found | arrays | masked
+def to_json(report: Report) -> bytes:
+    """The envelope on one line; NaN and infinities are null."""
+    return _json_line(envelope(report))
+
+
+def to_jsonl(report: Report) -> bytes:
+    """One flat row per line, or with `--lines` one envelope per text and line."""
+    if report.index is not None:
+        return to_json(report)
+    return b"".join(_json_line(row) for row in records(report))
+
+
+def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
+    """Flat rows with a header line; numbers with as many digits as they have, blocked scores empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    for row in records(report):
+        if header:
+            writer.writerow(row)
+            header = False
+        writer.writerow([_cell(value) for value in row.values()])
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def records(report: Report) -> Iterator[dict[str, Any]]:
+    """Flat rows of the report's first part.
+
+    Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
+    the stream where a model has several.
+    """
     for summary in report.summaries:
+        lead: dict[str, Any] = {} if report.index is None else {"text": report.index}
+        if report.options.get("lead"):
+            lead["batch"] = summary.place.text
+        if len(_streams(report)) > 1:
+            lead["stream"] = summary.place.stream
+        for row in summary.parts[0].records(summary):
+            yield lead | row
+
+
+def to_npz(report: Report) -> bytes:
+    """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
+
+    Where layers differ in shape each has its own `layerN.` names; where a model has several streams, each has its own
+    prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
+    only some rows were picked, `block` where a cell stands for several.
+    """
+    if report.command == "compute":
+        return archive(_computed(report))
+    arrays: dict[str, np.ndarray] = {}
+    streams = _streams(report)
+    for stream in streams:
+        summaries = [summary for summary in report.summaries if summary.place.stream == stream]
+        prefix = "" if len(streams) == 1 else f"{stream}."
+        arrays |= {prefix + name: values for name, values in (_stacked(summaries) | _labels(summaries)).items()}
+    return archive(arrays)
+
+
+def to_npy(report: Report) -> bytes:
+    """The attention output alone, as it is."""
+    if report.command != "compute":
+        raise InputError("npy holds one array, for attn compute", "use npz")
+    buffer = io.BytesIO()
+    np.save(buffer, _computed(report)["output"])
+    return buffer.getvalue()
+
+
+def archive(arrays: dict[str, np.ndarray]) -> bytes:
+    """Named arrays as an .npz file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _result(report: Report) -> dict[str, Any]:
+    """The layers that were seen, then every part by its name, each a list over layers and heads."""
+    found: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
+    several = len(_streams(report)) > 1
+    for summary in report.summaries:
+        lead = {"stream": summary.place.stream} if several else {}
         for part in summary.parts:
-            found.setdefault(part.name, []).extend(part.documents(summary))
+            found.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
     return found
 
 
-def layer(summary: Summary) -> dict[str, Any]:
+def _layer(summary: Summary) -> dict[str, Any]:
     """Which attention a summary is about and by which rule it works."""
     place = summary.place
     return {
@@ -58,91 +136,34 @@ def layer(summary: Summary) -> dict[str, Any]:
     }
 
 
-def to_json(report: Report) -> bytes:
-    """The envelope on one line; NaN and infinities are null."""
-    # Surrogates can't be UTF-8: a text that holds half a character keeps it as an escape.
-    try:
-        return orjson.dumps(envelope(report), option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        raise InputError("the text is not valid UTF-8 and can't be written as JSON") from None
+def _computation(report: Report) -> dict[str, Any]:
+    """What `attn compute` found: the rule, then the arrays, and how many of their cells JSON can't say."""
+    first = report.summaries[0]
+    arrays = _computed(report)
+    masked = int(np.isneginf(arrays["scores"]).sum())
+    return {
+        "batch": list(report.options["lead"]),
+        "heads": list(first.place.heads),
+        "kv_heads": list(first.place.groups),
+        "rule": dict(first.rule),
+        "masked_cells": masked,
+        "nonfinite_cells": sum(int((~np.isfinite(values)).sum()) for values in arrays.values()) - masked,
+    } | arrays
 
 
-def records(report: Report) -> Iterator[dict[str, Any]]:
-    """Flat rows of the report's first part; with `--lines` each row begins with the text's number."""
-    for summary in report.summaries:
-        for row in summary.parts[0].records(summary):
-            yield row if report.index is None else {"text": report.index, **row}
-
-
-def to_jsonl(report: Report) -> bytes:
-    """One flat row per line, or with `--lines` one envelope per text and line."""
-    if report.index is not None:
-        return to_json(report)
-    option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    return b"".join(orjson.dumps(row, option=option) for row in records(report))
-
-
-def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
-    """Flat rows with a header line; numbers with as many digits as they have, blocked scores empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    for row in records(report):
-        if header:
-            writer.writerow(row)
-            header = False
-        writer.writerow([_cell(value) for value in row.values()])
-    return text.getvalue().encode("utf-8", "surrogatepass")
-
-
-def to_npz(report: Report) -> bytes:
-    """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
-
-    Where layers differ in shape each has its own `layerN.` names; where a model has several streams, each has its own
-    prefix (`encoder.`, `decoder.`, `cross.`).
-    """
-    if report.command == "compute":
-        return archive(computed(report))
-    arrays: dict[str, np.ndarray] = {}
-    streams = list(dict.fromkeys(summary.place.stream for summary in report.summaries))
-    for stream in streams:
-        summaries = [summary for summary in report.summaries if summary.place.stream == stream]
-        prefix = "" if len(streams) == 1 else f"{stream}."
-        arrays |= {prefix + name: values for name, values in _stacked(summaries).items()}
-        arrays[prefix + "layers"] = np.array([summary.place.layer for summary in summaries])
-        arrays[prefix + "heads"] = np.array(summaries[0].place.heads)
-    if report.prompt.tokens:
-        arrays["tokens"] = np.array([token.text for token in report.prompt.tokens])
-        arrays["token_ids"] = np.array([-1 if token.id is None else token.id for token in report.prompt.tokens])
-    return archive(arrays)
-
-
-def to_npy(report: Report) -> bytes:
-    """The attention output alone, as it is."""
-    if report.command != "compute":
-        raise InputError("npy holds one array, for attn compute", "use npz")
-    buffer = io.BytesIO()
-    np.save(buffer, computed(report)["output"])
-    return buffer.getvalue()
-
-
-def computed(report: Report) -> dict[str, np.ndarray]:
-    """`scores`, `weights` and `output` of `attn compute` with the axes that the user's matrices had."""
-    lead = tuple(report.options["lead"])
+def _computed(report: Report) -> dict[str, np.ndarray]:
+    """`scores`, `weights`, `output` (and q, k, v if they were made) with the axes that the user's matrices had."""
+    options = report.options
     found = {}
-    for name, values in _stacked(list(report.summaries)).items():
-        keep_heads = report.options["head_axis"] and not (name == "output" and values.shape[1] == 1)
-        found[name] = values.reshape(*lead, *(values.shape[1:] if keep_heads else values.shape[2:]))
-    return found
+    for name, values in _stacked(report.summaries).items():
+        keep_heads = options["head_axis"] and not (name == "output" and options["joined"])
+        found[name] = values.reshape(*options["lead"], *(values.shape[1:] if keep_heads else values.shape[2:]))
+    made = {name: x if options["head_axis"] else x[..., 0, :, :] for name, x in options["made"].items()}
+    return {name: found[name] for name in ("scores", "weights", "output") if name in found} | made
 
 
-def archive(arrays: dict[str, np.ndarray]) -> bytes:
-    """Named arrays as an .npz file."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def _stacked(summaries: list[Summary]) -> dict[str, np.ndarray]:
+def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
+    """Every named array over all layers; under `layerN.` names where a layer lacks it or has another shape."""
     found: dict[str, np.ndarray] = {}
     by_name: dict[str, list[tuple[int, np.ndarray]]] = {}
     for summary in summaries:
@@ -150,11 +171,63 @@ def _stacked(summaries: list[Summary]) -> dict[str, np.ndarray]:
             for name, values in part.arrays().items():
                 by_name.setdefault(name, []).append((summary.place.layer, values))
     for name, items in by_name.items():
-        if len({values.shape for _, values in items}) == 1:
+        if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
             found[name] = np.stack([values for _, values in items])
         else:
             found |= {f"layer{number}.{name}": values for number, values in items}
     return found
+
+
+def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
+    """What the axes of the stacked arrays of one stream mean."""
+    first = summaries[0]
+    labels = {"layers": np.array([summary.place.layer for summary in summaries])}
+    if len({summary.place.heads for summary in summaries}) == 1:
+        labels["heads"] = np.array(first.place.heads)
+    else:
+        labels |= {f"layer{summary.place.layer}.heads": np.array(summary.place.heads) for summary in summaries}
+    labels |= _tokens("", first.queries)
+    if first.keys != first.queries:
+        labels |= _tokens("key_", first.keys)
+    for part in (part for summary in summaries for part in summary.parts):
+        if isinstance(part, Matrix | Top) and part.rows is not None:
+            labels["queries"] = np.array(part.rows)
+        if isinstance(part, Matrix) and part.block != (1, 1):
+            labels["block"] = np.array(part.block)
+    return labels
+
+
+def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
+    ids = [-1 if token.id is None else token.id for token in tokens]
+    return {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
+
+
+def _streams(report: Report) -> list[str]:
+    return list(dict.fromkeys(summary.place.stream for summary in report.summaries))
+
+
+def _json_line(value: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(value, _listed, _JSON)
+    except TypeError:  # half a surrogate pair, as in the name of a file that isn't UTF-8: JSON has an escape for it
+        return orjson.dumps(_escaped(value), _listed, _JSON)
+
+
+def _listed(value: Any) -> Any:
+    """Arrays that orjson won't take: those whose numbers don't lie one after the other."""
+    return np.ascontiguousarray(value)
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _escaped(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(inner) for inner in value]
+    return orjson.Fragment(json.dumps(value)) if isinstance(value, str) and not _is_utf8(value) else value
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _cell(value: Any) -> Any:

@@ -4,8 +4,10 @@ import errno
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 from attn_cli.errors import InputError, OutputError
 
@@ -18,38 +20,46 @@ class Sink:
     """Takes bytes; a context manager that publishes the file at a clean end and leaves no trace at any other.
 
     A file is written beside its target under another name, flushed to disk and renamed, so a reader sees the old file
-    or the whole new one. An existing target is refused unless `force`.
+    or the whole new one. An existing target is refused unless `force`. Devices and pipes are written as they are.
     """
 
     def __init__(self, path: str | None, *, binary: bool = False, force: bool = False) -> None:
-        self.path = None if path in (None, "-") else Path(path or "").expanduser().resolve()
+        self.path: Path | None = None
         self.temporary: Path | None = None
-        if self.path is None:
+        self.file: BinaryIO
+        if path in (None, "-"):
+            if sys.stdout is None:
+                raise OutputError("standard output is closed", "add -o FILE")
             if binary and sys.stdout.isatty():
                 raise InputError("a terminal can't show this format", "add -o FILE, or pipe it on")
+            self.file = sys.stdout.buffer
             return
-        if self.path.is_dir():
-            raise OutputError(f"{path} is a folder", "give a file name")
-        if self.path.exists() and not force:
-            raise OutputError(f"{path} exists", "add --force to replace it")
         try:
-            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", suffix=".part", dir=self.path.parent)
-        except OSError as error:
-            raise OutputError(f"can't write {path}: {error.strerror}", "is the folder there and writable?") from error
+            self.path = Path(path or "").expanduser().resolve()
+            if self.path.is_dir() or (path or "").endswith(("/", os.sep)):
+                raise OutputError(f"{path} is a folder", "give a file name")
+            if self.path.exists() and not self.path.is_file():
+                self.file = self.path.open("wb")
+                return
+            if self.path.exists() and not force:
+                raise OutputError(f"{path} exists", "add --force to replace it")
+            handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path.parent)
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a home that isn't known
+            raise OutputError(f"can't write {path}: {getattr(error, 'strerror', None) or error}",
+                              "is the folder there and writable?") from error  # fmt: skip
         self.temporary = Path(name)
         self.file = os.fdopen(handle, "wb")
 
     def write(self, data: bytes) -> None:
-        """Pass `data` on."""
+        """Pass `data` on; standard output gets it at once."""
         try:
             if self.path is None:
                 sys.stdout.flush()
-                sys.stdout.buffer.write(data)
-                sys.stdout.buffer.flush()
-            else:
-                self.file.write(data)
+            self.file.write(data)
+            if self.path is None:
+                self.file.flush()
         except OSError as error:
-            self._give_up(error)
+            raise self._failure(error) from error
 
     def __enter__(self) -> "Sink":
         return self
@@ -57,26 +67,33 @@ class Sink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.path is None or self.temporary is None:
+        if self.path is None:
             return
         try:
             if kind is None:
-                self.file.flush()
-                os.fsync(self.file.fileno())
-                self.file.close()
-                umask = os.umask(0)
-                os.umask(umask)
-                mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o666 & ~umask
-                self.temporary.chmod(mode)  # mkstemp makes it private
-                self.temporary.replace(self.path)
+                self._publish(self.path)
         except OSError as failure:
-            self._give_up(failure)
+            raise self._failure(failure) from failure
         finally:
-            self.file.close()
-            self.temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what could not be flushed above can't be flushed here either
+                self.file.close()
+            if self.temporary is not None:
+                self.temporary.unlink(missing_ok=True)
 
-    def _give_up(self, error: OSError) -> None:
-        if self.path is None and error.errno == errno.EPIPE:
-            raise ReaderGone from error
+    def _publish(self, path: Path) -> None:
+        self.file.flush()
+        if self.temporary is None:
+            return
+        os.fsync(self.file.fileno())
+        self.file.close()
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask
+        self.temporary.chmod(mode)  # mkstemp makes it private
+        self.temporary.replace(path)
+
+    def _failure(self, error: OSError) -> Exception:
+        if error.errno == errno.EPIPE:
+            return ReaderGone()
         where = "standard output" if self.path is None else str(self.path)
-        raise OutputError(f"can't write {where}: {error.strerror}") from error
+        return OutputError(f"can't write {where}: {error.strerror}")
