@@ -10,7 +10,7 @@ from attn_cli.errors import InputError
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from attn_cli.views.output import Sink
-from attn_cli.views.screen import Screen, screen_of
+from attn_cli.views.screen import Screen, room_on, screen_of
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
 _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
@@ -45,8 +45,7 @@ def open_view(
     with Sink(output, binary=name in ("npz", "npy"), force=force) as sink:
         view: View
         if name == "terminal":
-            screen = screen_of(sys.stdout, color) if sink.path is None else Screen(80)
-            view = TerminalView(sink, screen)
+            view = TerminalView(sink, screen_of(sys.stdout if sink.path is None else None, color))
         elif name in ("html", "svg"):
             view = PageView(sink, name)
         elif name in ("npz", "npy"):
@@ -79,8 +78,7 @@ class TerminalView:
 
     def __init__(self, sink: Sink, screen: Screen) -> None:
         self.sink, self.screen = sink, screen
-        keys = max(8, screen.width - max(8, screen.width // 5) - 1)
-        self.room: tuple[int, int] | None = (keys, keys)
+        self.room: tuple[int, int] | None = room_on(screen)
         self.first = True
 
     def show(self, report: Report) -> None:
@@ -104,8 +102,7 @@ class PageView:
         from attn_cli.views.page import PAGE
 
         self.sink, self.name = sink, name
-        keys = PAGE.width - max(8, PAGE.width // 5) - 1
-        self.room: tuple[int, int] | None = (keys, keys)
+        self.room: tuple[int, int] | None = room_on(PAGE)
         self.reports: list[Report] = []
 
     def show(self, report: Report) -> None:

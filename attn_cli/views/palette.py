@@ -13,6 +13,9 @@ ASCII_SHADES = " .:*#"
 NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
 _DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
+_RED, _GREEN, _YELLOW, _BLUE, _CYAN = 1, 2, 3, 4, 6
+_SIXTEEN = (None, _BLUE, _CYAN, _GREEN, _YELLOW)
+_SIXTEEN_DIVERGING = (_BLUE, _CYAN, None, _YELLOW, _RED)
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,25 @@ def ramp_for(values: np.ndarray, kind: str, scale: str) -> Ramp:
 
 def background(level: float, ramp: Ramp, depth: str) -> Style:
     """The style of a cell at `level` (NaN for blocked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
-    if depth in ("16", "none") or level != level:
+    if depth == "none" or level != level:
         return Style.null()
+    if depth == "16":
+        number = _sixteen(level, ramp)
+        text = _LIGHT if number in (_BLUE, _RED) else _DARK
+        return Style.null() if number is None else Style(color=text, bgcolor=Color.from_ansi(number))
     return _style(round(level * (_LEVELS - 1)), ramp.diverging, depth)
+
+
+def foreground(level: float, ramp: Ramp, depth: str) -> Style:
+    """The style of a shade at `level`: coloured with 16 colours only, where a shade and its colour say the same."""
+    number = None if level != level or depth != "16" else _sixteen(level, ramp)
+    return Style.null() if number is None else Style(color=Color.from_ansi(number))
+
+
+def _sixteen(level: float, ramp: Ramp) -> int | None:
+    """One of the terminal's own colours, whose looks are the user's choice, or None for its plain background."""
+    colors = _SIXTEEN_DIVERGING if ramp.diverging else _SIXTEEN
+    return colors[min(int(level * len(colors)), len(colors) - 1)]
 
 
 def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:

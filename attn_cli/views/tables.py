@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from rich.cells import cell_len
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -19,14 +20,25 @@ from attn_cli.views.tokens import fit, visible
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
-# name, heading, digits; a narrow screen loses the last ones first
+
+
+class Column(NamedTuple):
+    """A number of the head table: its name, heading, digits after the point, and what it means."""
+
+    name: str
+    heading: str
+    digits: int
+    meaning: str
+
+
+# A narrow screen loses the last ones first.
 _COLUMNS = (
-    ("entropy_bits", "entropy (bits)", 2),
-    ("distance", "distance", 1),
-    ("first_weight", "first", 2),
-    ("previous_weight", "previous", 2),
-    ("self_weight", "self", 2),
-    ("sink_weight", "sink", 2),
+    Column("entropy_bits", "entropy (bits)", 2, "entropy of the weights"),
+    Column("distance", "distance", 1, "distance in tokens"),
+    Column("first_weight", "first", 2, "weight on the first key"),
+    Column("previous_weight", "previous", 2, "on the previous token"),
+    Column("self_weight", "self", 2, "on the query itself"),
+    Column("sink_weight", "sink", 2, "on the learned sink"),
 )
 
 
@@ -49,41 +61,29 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
 
 
-def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Table:
-    """One line per head; columns that say nothing here (no sink, no grouped keys) or don't fit are left out."""
+def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Table | Text]:
+    """One line per head, and what its columns mean; columns that say nothing here or don't fit are left out."""
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
-    columns = [
-        column for column in _COLUMNS if column[0] != "sink_weight" or any(r.heads.sink_weight.any() for r in rows)
-    ]
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
-    room = screen.width - sum(len(name) + 2 for name in lead)
-    while sum(len(heading) + 2 for _, heading, _ in columns) > room and len(columns) > 1:
+    columns = [c for c in _COLUMNS if c.name != "sink_weight" or any(row.heads.sink_weight.any() for row in rows)]
+    while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
         columns.pop()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
-    for heading in (*lead, *(heading for _, heading, _ in columns)):
+    for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
     for summary, heads, at in rows:
         place = summary.place
         cells = [Text(place.stream)] if streams else []
-        cells += [
-            Text(str(place.layer)),
-            Text(str(place.heads[at])),
-            *([Text(str(place.groups[at]))] if grouped else []),
-        ]
-        for name, _, digits in columns:
-            value = float(getattr(heads, name)[at])
-            style = background(value, Ramp(0.0, 1.0), screen.depth) if name.endswith("weight") else Style.null()
-            cells.append(Text("-" if np.isnan(value) else f"{value:.{digits}f}", style))
+        cells += [Text(str(place.layer)), Text(str(place.heads[at]))]
+        cells += [Text(str(place.groups[at]))] if grouped else []
+        for column in columns:
+            value = float(getattr(heads, column.name)[at])
+            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.name.endswith("weight") else Style.null()
+            cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
-    return table
-
-
-def heads_legend() -> Text:
-    """What the columns of the head table mean."""
-    return Text(
-        "means over queries: distance in tokens, weight on the first key, the previous token, the query itself", _DIM
-    )
+    yield table
+    yield Text("means over queries: " + ", ".join(column.meaning for column in columns), _DIM)
 
 
 def masked_rows_note(summaries: Sequence[Summary]) -> Text | None:
@@ -138,10 +138,10 @@ def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) ->
     room = screen.width - label_width - 3
     for key, weight in pairs:
         piece = f" {fit(labelled(key), 16).rstrip()} {weight:.2f} "
-        if len(piece) > room:
+        if cell_len(piece) > room:
             break
         line.append(piece, background(weight, Ramp(0.0, 1.0), screen.depth)).append(" ")
-        room -= len(piece) + 1
+        room -= cell_len(piece) + 1
     line.rstrip()
     return line
 

@@ -2,8 +2,8 @@
 
 import io
 from collections.abc import Iterator
-from itertools import islice
 
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
@@ -15,12 +15,13 @@ from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.top import Top
+from attn_cli.views.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.screen import Screen, packed
 from attn_cli.views.tables import (
     head_rows,
-    heads_legend,
     heads_table,
+    labelled,
     masked_rows_note,
     received_lines,
     sharpest,
@@ -32,6 +33,7 @@ _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _SHARPEST = 8
 _MANY_HEADS = 24
+_MANY_TOKENS = 200
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
@@ -54,19 +56,21 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
 
 def render(report: Report, screen: Screen) -> str:
     """The report as text, with escape codes if the screen has colours."""
+    if screen.ascii_only:
+        report = in_ascii(report)
     console = console_for(screen)
     for renderable in renderables(report, screen):
         console.print(renderable, soft_wrap=False)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     text = "\n".join(line.rstrip() for line in text.split("\n")) if screen.depth == "none" else text
-    return text.encode("ascii", "backslashreplace").decode() if screen.ascii_only else text
+    return marks_in_ascii(text) if screen.ascii_only else text
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
     yield _header(report, screen)
     if report.command == "inspect":
-        yield _tokens(report)
+        yield _tokens(report, screen)
     summaries = report.summaries
     if any(summary.part(Heads) for summary in summaries):
         yield ""
@@ -83,29 +87,43 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
             elif isinstance(part, Matrix):
                 yield from _matrices(report, summary, part, screen)
             elif isinstance(part, Outputs):
-                yield from _outputs(summary, part, screen)
+                yield from _outputs(report, summary, part, screen)
 
 
 def _header(report: Report, screen: Screen) -> Text:
-    source, layers = report.source, report.summaries
-    numbers = sorted({summary.place.layer for summary in layers})
-    heads = sum(len(summary.place.heads) for summary in layers)
-    parts = [visible(str(source["model"]))]
-    if source.get("type") not in ("table", "matrices"):
-        parts += [str(source["dtype"]), str(source["device"])]
-    parts.append(f"{len(numbers)} layer{'s' * (len(numbers) != 1)}, {heads} head{'s' * (heads != 1)}")
-    if report.prompt.tokens:
-        count = len(report.prompt.tokens)
-        parts.append(f"{count} token{'s' * (count != 1)}")
-    rules = {_rule_words(summary) for summary in layers}
-    if len(rules) == 1:
-        parts.append(rules.pop())
     title = Text()
     if report.index is not None:
         title.append(f"[{report.index}] ", _BOLD)
     if report.prompt.text:
         title.append(_short(report.prompt.text), _BOLD).append("\n")
-    return title.append("\n".join(packed(parts, screen.width)), _DIM)
+    return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
+
+
+def _about(report: Report) -> Iterator[str]:
+    """Where the answer comes from and how much there is of everything."""
+    source, summaries = report.source, report.summaries
+    yield visible(str(source["model"]))
+    if source["type"] == "matrices":
+        first = summaries[0]
+        if report.options["lead"]:
+            yield f"batch of {' x '.join(map(str, report.options['lead']))}"
+        yield _counted(len(first.place.heads), "head")
+        yield f"{len(first.queries)} queries, {len(first.keys)} keys"
+    else:
+        if source["type"] != "table":
+            yield f"{source['dtype']}"
+            yield f"{source['device']}"
+        heads = sum(len(summary.place.heads) for summary in summaries)
+        layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
+        yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
+        yield _counted(len(report.prompt.tokens), "token")
+    rules = {_rule_words(summary) for summary in summaries}
+    if len(rules) == 1:
+        yield rules.pop()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _rule_words(summary: Summary) -> str:
@@ -122,14 +140,12 @@ def _short(text: str, longest: int = 200) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _tokens(report: Report) -> Text:
-    line = Text("tokens ", _DIM)
-    for token in islice(report.prompt.tokens, 200):
-        line.append(" ").append(f"{token.index}", _DIM).append(" ")
-        line.append(visible(token.text), _DIM if token.special else None)
-    if len(report.prompt.tokens) > 200:
-        line.append(" …", _DIM)
-    return line
+def _tokens(report: Report, screen: Screen) -> Text:
+    """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token."""
+    tokens = report.prompt.tokens
+    shown = [labelled(token) for token in tokens[:_MANY_TOKENS]]
+    shown += [f"… {len(tokens) - _MANY_TOKENS} more"] if len(tokens) > _MANY_TOKENS else []
+    return Text("\n".join(packed(["tokens", *shown], screen.width, "  ")))
 
 
 def _heads(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -137,54 +153,55 @@ def _heads(report: Report, screen: Screen) -> Iterator[RenderableType]:
     if report.command == "inspect" and len(rows) > _MANY_HEADS:
         yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
         rows = sharpest(rows, _SHARPEST)
-    yield heads_table(rows, screen)
-    yield heads_legend()
+    yield from heads_table(rows, screen)
     note = masked_rows_note(report.summaries)
     if note is not None:
         yield note
 
 
 def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) -> Iterator[RenderableType]:
-    place = summary.place
+    rows = matrix.row_numbers(summary)
+    alone = report.command == "compute" and len(matrix.head_names(summary)) == 1
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
-        if values is None:
-            continue
-        for at, head in enumerate(matrix.head_names(summary)):
+        for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
             which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
-            where = "" if place.stream == "self" else f" {place.stream}"
-            if report.command == "compute":
-                title = kind if len(matrix.head_names(summary)) == 1 else f"{kind} · head {head}"
-                title = title if place.text == 0 and len(report.summaries) == 1 else f"batch {place.text} · {title}"
-            else:
-                title = f"layer {place.layer}{where} {which} · {kind}"
             yield ""
             yield HeatMap(
-                values[at],
+                values[at],  # type: ignore[index]
                 kind,
-                title,
-                [summary.queries[row].text for row in matrix.row_numbers(summary)],
+                _where(report, summary) + (kind if alone else f"{which} · {kind}"),
+                [summary.queries[row].text for row in rows],
                 [token.text for token in summary.keys],
                 screen,
                 scale=str(report.options.get("scale", "linear")),
                 block=matrix.block,
                 pooling=matrix.pooling,
-                row_numbers=list(matrix.row_numbers(summary)),
+                row_numbers=list(rows),
+                scale_option="--color-scale" if report.command == "compute" else "--scale",
             )
 
 
-def _outputs(summary: Summary, outputs: Outputs, screen: Screen) -> Iterator[RenderableType]:
-    for at, name in enumerate(outputs.names):
-        values = outputs.values[at]
+def _outputs(report: Report, summary: Summary, outputs: Outputs, screen: Screen) -> Iterator[RenderableType]:
+    for values, name in zip(outputs.values, outputs.names, strict=True):
         yield ""
         yield HeatMap(
             values,
             "output",
-            name,
+            _where(report, summary) + name,
             [token.text for token in summary.queries],
             [str(column) for column in range(values.shape[1])],
             screen,
-            axes="rows = queries, columns = value dimensions",
+            column_word="dimensions",
         )
+
+
+def _where(report: Report, summary: Summary) -> str:
+    """The layer, or the entry of a batch of matrices, before the name of a map."""
+    place = summary.place
+    if report.command != "compute":
+        return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"
+    lead = report.options["lead"]
+    return f"batch {','.join(str(int(at)) for at in np.unravel_index(place.text, lead))} · " if lead else ""
 
 
 def _mean_over(summaries: tuple[Summary, ...]) -> str:

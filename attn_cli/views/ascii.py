@@ -1,0 +1,28 @@
+"""Screens that know ASCII alone: labels are escaped before layout, the few marks of our own replaced after it."""
+
+from dataclasses import replace
+
+from attn_cli.call import Token
+from attn_cli.summaries.report import Report
+from attn_cli.views.tokens import ascii_visible
+
+_MARKS = str.maketrans({"·": "|", "…": "~", "█": "#"})  # one for one, so that nothing moves
+
+
+def in_ascii(report: Report) -> Report:
+    """`report` with every text from outside in ASCII, other characters as their escapes."""
+    prompt = replace(report.prompt, text=ascii_visible(report.prompt.text), tokens=_tokens(report.prompt.tokens))
+    summaries = tuple(
+        replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
+    )
+    source = {**report.source, "model": ascii_visible(str(report.source["model"]))}
+    return replace(report, source=source, prompt=prompt, summaries=summaries)
+
+
+def marks_in_ascii(text: str) -> str:
+    """`text` with the separators, ellipses and bars of a rendering replaced; whatever is left is escaped."""
+    return text.translate(_MARKS).encode("ascii", "backslashreplace").decode()
+
+
+def _tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    return tuple(replace(token, text=ascii_visible(token.text)) for token in tokens)
