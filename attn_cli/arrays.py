@@ -72,3 +72,23 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     if is_torch(like):
         return xp.zeros(shape, dtype=dtype, device=like.device)
     return xp.zeros(shape, dtype=dtype)
+
+
+def row_dot(a: Array, b: Array) -> Array:
+    """The dot product of the last axes, `[..., c]` and `[..., c]` to `[...]`, in one pass.
+
+    The general `vecdot` goes through a batched matrix product in torch, four times slower than its own.
+    """
+    if is_torch(a):
+        import torch  # already there: a is a tensor
+
+        return torch.linalg.vecdot(a, b)
+    return namespace(a).vecdot(a, b, axis=-1)
+
+
+def integers(shape: tuple[int, ...], value: int, like: Array) -> Array:
+    """An array of 64-bit integers, all `value`, on the device of `like`."""
+    xp = namespace(like)
+    if is_torch(like):
+        return xp.full(shape, value, dtype=xp.int64, device=like.device)
+    return xp.full(shape, value, dtype=xp.int64)

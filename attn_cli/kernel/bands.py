@@ -22,8 +22,8 @@ GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 class Band:
     """Query rows start:stop against keys first:last; every key outside is blocked for all of these rows.
 
-    weights `[h, b, c]` with c = last - first; scores `[h, b, c]` (-inf where blocked) or None when nobody asked;
-    output `[h, b, e]`. Keys of `open` are allowed for all rows; the rest of first:last was asked cell by cell.
+    weights `[h, b, c]` with c = last - first; output `[h, b, e]`; raw_scores `[h, b, c]`, None when nobody asked, with
+    the lowest finite number where blocked, so that a weight of 0 times its score is 0.
     Do not keep any of the arrays: their memory is used again for the next band.
     """
 
@@ -32,9 +32,13 @@ class Band:
     first: int
     last: int
     weights: Array
-    scores: Array | None
+    raw_scores: Array | None
     output: Array
-    open: tuple[int, int] = (0, 0)
+
+    @property
+    def scores(self) -> Array | None:
+        """The scores with -inf where blocked; a copy."""
+        return None if self.raw_scores is None else with_infinities(self.raw_scores)
 
 
 def band_height(h: int, m: int, budget: int = CACHE_BYTES) -> int:
@@ -101,16 +105,18 @@ def bands(
         if bias is not None:
             scores = scores + raised(bias)
         block(scores, rule, (start, stop), span)
-        weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores)
+        sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
+        weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
         gathered = xp.reshape(weights, (g, (h // g) * b, c))
         output = xp.reshape(gathered @ v[:, span.first : span.last, :], (h, b, v.shape[-1]))
         kept = scores if softened.size else None
-        yield Band(start, stop, span.first, span.last, weights, kept, output, (span.open_first, span.open_last))
+        yield Band(start, stop, span.first, span.last, weights, kept, output)
 
 
 def block(scores: Array, rule: Rule, rows: tuple[int, int], span: Span) -> None:
-    """Set the blocked cells of a band to -inf, in place; only keys that are not open for all rows are asked."""
+    """Set the blocked cells of a band to the lowest number, in place; only keys not open for all rows are asked."""
     xp = namespace(scores)
+    lowest = lowest_of(scores)
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
         if right > left:
             i = indices(*rows, scores)[:, None]
@@ -118,12 +124,23 @@ def block(scores: Array, rule: Rule, rows: tuple[int, int], span: Span) -> None:
             allowed = rule.mask.allowed(i, j)
             part = scores[..., left - span.first : right - span.first]
             if is_torch(scores):
-                part.masked_fill_(~allowed, -float("inf"))
+                part.masked_fill_(~allowed, lowest)
             elif isinstance(scores, np.ndarray):
-                np.copyto(part, -np.inf, where=~allowed)
+                np.copyto(part, lowest, where=~allowed)
             else:
-                blocked = xp.where(allowed, part, xp.full_like(part, -float("inf")))
+                blocked = xp.where(allowed, part, xp.full_like(part, lowest))
                 scores[..., left - span.first : right - span.first] = blocked
+
+
+def lowest_of(scores: Array) -> float:
+    """The lowest finite number of the precision: its exponential is 0, and 0 times it is 0 and not NaN."""
+    return float(namespace(scores).finfo(scores.dtype).min)
+
+
+def with_infinities(scores: Array) -> Array:
+    """A copy of `scores` with -inf in the blocked cells."""
+    xp = namespace(scores)
+    return xp.where(scores == lowest_of(scores), xp.full_like(scores, -float("inf")), scores)
 
 
 class _Buffer:

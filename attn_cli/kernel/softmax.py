@@ -30,22 +30,24 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     return weights / xp.where(total > 0, total, xp.ones_like(total))
 
 
-def softmax_into(scores: Array, sink: Array | None, out: Array | None) -> Array:
-    """The same weights, written into `out` where that saves a pass; `out` may be `scores` itself, which is then lost.
+def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: bool) -> Array:
+    """The same weights for scores whose blocked cells hold the lowest finite number, written into `out`.
 
-    Equal to `softmax` (tests/kernel/test_softmax.py). torch's own softmax is one fused pass; NumPy gets in-place steps.
+    `out` may be `scores` itself, which is then lost, or None for new memory; `sure` promises that every row has a key
+    to attend to. Equal to `softmax` (tests/kernel/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
     """
-    if sink is not None or out is None or scores.shape[-1] == 0:
-        return softmax(scores, sink)
-    if is_torch(scores):
-        xp = namespace(scores)
+    if scores.shape[-1] == 0:
+        return scores
+    xp = namespace(scores)
+    blocked = None
+    if not sure:
+        blocked = xp.max(scores, axis=-1, keepdims=True) == xp.finfo(scores.dtype).min
+    if sink is not None or out is None:
+        weights = softmax(scores, sink)
+    elif is_torch(scores):
         weights = xp.softmax(scores, -1, out=out)
-        blocked = weights[..., :1].isnan()  # a row of -inf comes out as NaN throughout, so one column tells
-        return weights.masked_fill_(blocked, 0.0) if bool(blocked.any()) else weights
-    top = scores.max(axis=-1, keepdims=True)
-    top[~np.isfinite(top)] = 0
-    np.subtract(scores, top, out=out)
-    np.exp(out, out=out)
-    total = out.sum(axis=-1, keepdims=True)
-    total[total == 0] = 1
-    return np.divide(out, total, out=out)
+    else:
+        weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
+        np.exp(weights, out=weights)
+        np.divide(weights, weights.sum(axis=-1, keepdims=True), out=weights)
+    return weights if blocked is None else xp.where(blocked, xp.zeros_like(weights), weights)

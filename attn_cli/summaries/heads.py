@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, indices, namespace, to_numpy, zeros
+from attn_cli.arrays import Array, indices, namespace, row_dot, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
@@ -86,8 +86,9 @@ class HeadStatistics:
         sums = self.sums
         sums["masked_rows"] += xp.sum(1 - live, axis=-1)
         totals = xp.sum(weights, axis=-1) if self.has_sink else live
-        log_sum = xp.max(band.scores, axis=-1) - xp.log(heaviest)
-        nats = xp.where(live > 0, totals * log_sum - _mean_score(band), 0 * live)
+        log_sum = xp.max(band.raw_scores, axis=-1) - xp.log(heaviest)
+        mean_score = row_dot(weights, band.raw_scores)
+        nats = xp.where(live > 0, totals * log_sum - mean_score, 0 * live)
         if self.has_sink:
             left = 1 - totals
             nats = nats - left * xp.log(xp.where(left > 0, left, 0 * left + 1))
@@ -144,18 +145,3 @@ class HeadStatistics:
         rows = band.weights[:, first_row - band.start : last_row - band.start, :]
         keys = rows[:, :, first_row + self.offset - back - band.first : last_row + self.offset - back - band.first]
         return xp.sum(xp.linalg.diagonal(keys), axis=-1)
-
-
-def _mean_score(band: Band) -> Array:
-    """The weighted mean score `[h, b]` of every row; a blocked cell (0 times -inf) counts 0."""
-    xp = namespace(band.weights)
-    found = 0.0
-    first, last = band.open if band.open[1] > band.open[0] else (band.first, band.first)
-    for left, right, is_open in ((band.first, first, False), (first, last, True), (last, band.last, False)):
-        if right > left:
-            keys = slice(left - band.first, right - band.first)
-            weights, scores = band.weights[:, :, keys], band.scores[:, :, keys]  # type: ignore[index]
-            if not is_open:
-                scores = xp.where(weights > 0, scores, xp.zeros_like(scores))
-            found = found + xp.vecdot(weights, scores, axis=-1)
-    return found
