@@ -83,8 +83,9 @@ class HeatMap:
 
     @cached_property
     def _labels(self) -> list[str]:
-        """A label for every row: its number and its token, or the numbers of the rows that it stands for."""
-        height, numbers = self.block[0], self.row_numbers or range(len(self.rows))
+        """A label for every row: its number and its token; of pooled rows, the numbers that a line stands for."""
+        numbers = self.row_numbers or range(len(self.rows))
+        height = self.block[0] * (2 if self._halves and self.block[0] > 1 else 1)
         if height == 1:
             pairs = zip(numbers, self.rows, strict=True)
             return [f"{index} {label}" if label != str(index) else label for index, label in pairs]
@@ -101,6 +102,8 @@ class HeatMap:
     @cached_property
     def _cell(self) -> tuple[int, str]:
         """The width of a cell and the number format in it, the most telling that fits; "" is no number."""
+        if self._halves:
+            return 1, ""
         room = self.screen.width - self._label_width - 1
         m = self.values.shape[1]
         ends = (self._finite.min(), self._finite.max()) if self._finite.size else (0.0,)
@@ -114,7 +117,9 @@ class HeatMap:
 
     @property
     def _halves(self) -> bool:
-        return self._cell[0] == 1 and self.values.shape[0] > TALLEST and self.screen.halves
+        """Whether two rows share a line: many rows, and not even room for cells two columns wide."""
+        room = self.screen.width - label_room(self.screen) - 1
+        return self.screen.halves and self.values.shape[0] > TALLEST and self.values.shape[1] * 2 > room
 
     @property
     def _has_ramp(self) -> bool:
@@ -179,10 +184,11 @@ class HeatMap:
     def _halved(self) -> list[list[Segment]]:
         """Two matrix rows to a line: the upper half block's foreground and background are one cell each."""
         lines = []
-        for top in range(0, self.values.shape[0], 2):
+        labels = self._labels[::2] if self.block[0] == 1 else self._labels
+        for top, label in zip(range(0, self.values.shape[0], 2), labels, strict=True):
             below = self._levels[top + 1] if top + 1 < len(self._levels) else np.full(self.values.shape[1], np.nan)
             pairs = zip(self._levels[top].tolist(), below.tolist(), strict=True)
-            lines.append([*(self._half(upper, lower) for upper, lower in pairs), self._label(self._labels[top])])
+            lines.append([*(self._half(upper, lower) for upper, lower in pairs), self._label(label)])
         return lines
 
     def _half(self, upper: float, lower: float) -> Segment:

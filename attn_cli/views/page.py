@@ -20,7 +20,7 @@ _HTML = """<!DOCTYPE html>
 <style>
 {stylesheet}
 body {{ color: {foreground}; background-color: {background}; }}
-pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; line-height: 1.25; }}
+pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 </style></head>
 <body><pre>{code}</pre></body></html>
 """
