@@ -45,6 +45,8 @@ class Place:
     heads    the true numbers of the heads in the arrays
     groups   for every such head the key/value head that it reads
     text     the index of the text in the batch
+    way      how it was seen: "computed" by attn itself from a table or matrices; in a model through the "registry"
+             of its attention, as its "softmax" or "sdpa" call, through torch's "dispatch", or as it "returned" it
     """
 
     layer: int
@@ -54,6 +56,7 @@ class Place:
     stream: str = "self"
     call: int = 0
     text: int = 0
+    way: str = "computed"
 
 
 class Output:

@@ -11,6 +11,7 @@ unknown one, others choose classes by it.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,8 +24,11 @@ from attn_cli.call import AttentionCall, Call, Output, Place, Selection, Token
 from attn_cli.kernel.bands import bands
 from attn_cli.kernel.masks import Cropped, Given, Mask, Open
 from attn_cli.kernel.rule import Rule
+from attn_cli.sources.huggingface.fallback import Fallback
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.modules import Seat, seat_of
+from attn_cli.sources.huggingface.modules import Seat, seats
+from attn_cli.sources.huggingface.texts import Part, Texts
+from attn_cli.sources.huggingface.watch import watching
 
 Visit = Callable[[Call], None]
 EVERYTHING = Selection()
@@ -37,11 +41,15 @@ def capture(
     *,
     selection: Selection = EVERYTHING,
     texts: Sequence[Sequence[Token]] | None = None,
+    decoder_texts: Sequence[Sequence[Token]] | None = None,
 ) -> Iterator["Capture"]:
     """While open, `visit` is called once per asked layer and text of every forward pass of `model`.
 
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
            cut away either way: a padded text is seen as if it ran alone.
+    decoder_texts  the same of what the decoder reads, for models with an encoder and a decoder
+
+    Attention that does not ask the registry is seen by other means (`watch`); `Place.way` says which one served.
 
     The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
     of transformers is one for the whole process: don't run other models in other threads meanwhile.
@@ -49,7 +57,7 @@ def capture(
         with capture(model, lambda call: found.append(reduce(call, TopKeys(5)))):
             model(**inputs)
     """
-    seen = Capture(model, visit, selection, texts)
+    seen = Capture(model, visit, selection, texts, decoder_texts)
     functions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
     missing = object()
     kept = functions.get("eager", missing), masks.get("eager", missing)
@@ -58,9 +66,12 @@ def capture(
     functions["eager"], masks["eager"] = seen.attention, lazy_mask
     for config in configs:
         config._attn_implementation = "eager"
+    reading = model.register_forward_pre_hook(seen.texts.read, with_kwargs=True)
     try:
-        yield seen
+        with watching(model, Fallback(seen)):
+            yield seen
     finally:
+        reading.remove()
         for config, name in zip(configs, names, strict=True):
             config._attn_implementation = name
         for mapping, before in zip((functions, masks), kept, strict=True):
@@ -77,16 +88,30 @@ class Capture:
     """
 
     def __init__(
-        self, model: PreTrainedModel, visit: Visit, selection: Selection, texts: Sequence[Sequence[Token]] | None
+        self,
+        model: PreTrainedModel,
+        visit: Visit,
+        selection: Selection,
+        texts: Sequence[Sequence[Token]] | None,
+        decoder_texts: Sequence[Sequence[Token]] | None,
     ) -> None:
-        encoder_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
-        self.seats: dict[nn.Module, Seat] = {
-            module: seat_of(module, path, encoder_decoder=encoder_decoder) for path, module in model.named_modules()
-        }
-        self.blocks = block_count(model)
-        self.visit, self.selection, self.texts = visit, selection, texts
+        self.seats = seats(model)
+        self.visit, self.selection = visit, selection
+        self.texts = Texts(texts, decoder_texts, halves=bool(getattr(model.config, "is_encoder_decoder", False)))
         self.layers: dict[tuple[str, int], int] = {}
         self.modules: dict[nn.Module, int] = {}
+
+    def place(self, module: nn.Module, way: str) -> tuple[Place, bool]:
+        """The place of the call that `module` makes now, and whether it was asked for."""
+        call = self.modules.get(module, 0)
+        self.modules[module] = call + 1
+        known = self.seats.get(module) or (
+            Seat(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1),
+        )
+        seat = known[call % len(known)]  # a module that is built into several blocks runs in them one after the other
+        self.layers[seat.stream, seat.layer] = self.layers.get((seat.stream, seat.layer), 0) + 1
+        place = Place(seat.layer, seat.path, (), (), seat.stream, call // len(known), way=way)
+        return place, self.selection.has_layer(seat.layer, seat.blocks)
 
     def attention(
         self,
@@ -106,24 +131,25 @@ class Capture:
 
         Returns the output `[B, n, h, e]`, and None for the weights, which nobody holds.
         """
-        seat = self.seats.get(module) or Seat(getattr(module, "layer_idx", None), type(module).__name__, "self")
-        call = self.modules.get(module, 0)
-        self.modules[module] = call + 1
-        layer = seat.layer if seat.layer is not None else len(self.layers)
-        self.layers[seat.stream, layer] = self.layers.get((seat.stream, layer), 0) + 1
+        place, asked = self.place(module, "registry")
         scale = scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5
         sink = s_aux if s_aux is not None else sinks
         layer_rule = LayerRule(float(scale), softcap, position_bias, sink, attention_mask)
         output: torch.Tensor | None = None
-        with torch.no_grad():
-            if self.selection.has_layer(layer, self.blocks):
-                place = Place(layer, seat.path, (), (), seat.stream, call)
-                output = self._show(place, query, key, value, layer_rule)
+        # What is computed here is no softmax or SDPA of the model's own: the watch must not see it.
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            if asked:
+                output = self.show(place, query, key, value, layer_rule)
             if output is None:
                 output = layer_rule.plain(query, key, value)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None
 
-    def _show(
+    @staticmethod
+    def rule(scale: float, mask: torch.Tensor | None) -> "LayerRule":
+        """The rule of a call that has no more than a scale and a mask."""
+        return LayerRule(scale, None, None, None, mask)
+
+    def show(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: "LayerRule"
     ) -> torch.Tensor | None:
         """Visit each text of the batch; the layer's output `[B, h, n, e]` if every row of every text was walked."""
@@ -133,40 +159,40 @@ class Capture:
         whole = len(heads) == h
         output = query.new_zeros((batch, h, n, value.shape[-1]), dtype=torch.float32)
         complete = whole
-        for text in range(batch):
-            q_from, q_to, k_from, k_to = self._real_part(text, n, key.shape[2], place.stream, layer_rule)
-            rows, keys = slice(q_from, q_to), slice(k_from, k_to)
-            q, k, v = query[text, :, rows], key[text, :, keys], value[text, :, keys]
+        for index in range(batch):
+            spot = self.texts.spot(place, index, batch)
+            part = self._real_part(spot, index, query, key, layer_rule)
+            rows, keys = part.rows, part.keys
+            q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]
             if not whole:
                 q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
             call = AttentionCall(
                 q,
                 k,
                 v,
-                layer_rule.of_text(text, rows, keys, heads),
-                Place(place.layer, place.name, heads, groups, place.stream, place.call, text),
-                self._labels(text, q_to - q_from),
-                self._labels(text, k_to - k_from),
-                Output(output[text, :, rows]) if whole else None,
+                layer_rule.of_text(index, rows, keys, heads),
+                replace(spot, heads=heads, groups=groups),
+                part.queries,
+                part.key_tokens,
+                Output(output[index, :, rows]) if whole else None,
             )
             self.visit(call)
             complete = complete and call.output is not None and call.output.complete
         return output if complete else None
 
-    def _real_part(self, text: int, n: int, m: int, stream: str, layer_rule: "LayerRule") -> tuple[int, int, int, int]:
-        """The query rows and keys of one text between its padding, as q_from, q_to, k_from, k_to."""
+    def _real_part(
+        self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: "LayerRule"
+    ) -> Part:
+        """The query rows and keys of one element of the batch between its padding, labelled."""
+        batch, n, m = query.shape[0], query.shape[2], key.shape[2]
         padding = layer_rule.padding()
-        if padding is None or padding.shape[-1] != m or stream == "cross":
-            return 0, n, 0, m
-        real = padding[text].nonzero()
+        if padding is None or padding.shape[-1] != m or place.stream == "cross":
+            return self.texts.part(place, batch, n, m)
+        real = padding[index].nonzero()
         first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
         # Queries are the last n of the m keys (n < m with a cache of past keys).
-        return max(first - (m - n), 0), max(last - (m - n), 0), first, last
-
-    def _labels(self, text: int, count: int) -> tuple[Token, ...]:
-        if self.texts is not None and text < len(self.texts) and len(self.texts[text]) == count:
-            return tuple(self.texts[text])
-        return tuple(Token(index, str(index)) for index in range(count))
+        rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
+        return self.texts.labelled(place, batch, rows, slice(first, last))
 
 
 class LayerRule:
@@ -194,7 +220,7 @@ class LayerRule:
         mask: Mask = Open()
         if isinstance(self.mask, LazyMask):
             mask = self.mask.rule_mask(text, keys)
-            if not isinstance(mask, Open) and self.padding() is not None:
+            if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
                 mask = Cropped(mask, rows.start, keys.start, keys.stop - keys.start)
         elif self.mask is not None:
             given: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)

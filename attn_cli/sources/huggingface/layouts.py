@@ -1,0 +1,49 @@
+"""Softmaxes in the many layouts of models' own code, brought to `[b, h, n, m]` with true positions."""
+
+import torch
+from torch import nn
+
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "h")
+_KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
+
+
+def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, blank: float) -> torch.Tensor:
+    """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`.
+
+    tokens  how many tokens the model was given, to cut what it padded itself; None if it was given none
+    blank   what stands in cells that the module left out: 0 in weights, the lowest float in scores
+    """
+    h = heads_of(module)
+    if window := getattr(module, "one_sided_attn_window_size", 0):
+        return _unbanded(x, window, tokens, blank)
+    if getattr(module, "block_size", 0) and tokens is not None and x.shape[-2] == x.shape[-1] > tokens:
+        return x[..., :tokens, :tokens]
+    if x.ndim == 3:  # batch and heads in one axis
+        h = h if h and x.shape[0] % (h * texts) == 0 else x.shape[0] // texts if x.shape[0] % texts == 0 else 1
+        return x.reshape(-1, h, *x.shape[1:])
+    axes = range(1, x.ndim - 1)
+    axis = next((axis for axis in (x.ndim - 3, *axes) if x.shape[axis] == h), x.ndim - 3)
+    x = x.movedim(axis, -3)
+    return x.flatten(0, x.ndim - 4) if x.ndim > 4 else x
+
+
+def heads_of(module: nn.Module) -> int | None:
+    """The number of heads that the module says it has."""
+    return next((value for name in _HEADS if isinstance(value := getattr(module, name, None), int)), None)
+
+
+def groups_of(module: nn.Module, h: int) -> list[int]:
+    """For every head the key/value head that it reads, as far as the module says."""
+    g = next((value for name in _KEY_HEADS if isinstance(value := getattr(module, name, None), int)), h)
+    return [head // (h // g) for head in range(h)] if g and h % g == 0 else list(range(h))
+
+
+def _unbanded(x: torch.Tensor, window: int, tokens: int | None, blank: float) -> torch.Tensor:
+    """Longformer's `[b, n, h, window + 1 + window]`, column c for key i - window + c, at the keys' true places."""
+    x = x.transpose(1, 2)
+    b, h, n, width = x.shape
+    placed = x.new_full((b, h, n, n + 2 * window), blank)
+    columns = torch.arange(n, device=x.device)[:, None] + torch.arange(width, device=x.device)
+    placed.scatter_(3, columns.expand(b, h, n, width), x)
+    real = n if tokens is None else min(tokens, n)
+    return placed[:, :, :real, window : window + real]

@@ -1,0 +1,101 @@
+"""The texts of one forward pass: how many there are, what their tokens are called, where their padding is."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from attn_cli.call import Place, Token
+
+Labels = Sequence[Sequence[Token]]
+# Streams whose queries and keys are tokens of the text, of the decoder's text, or neither.
+_OF_TEXT = {"self", "text", "encoder"}
+
+
+class Part(NamedTuple):
+    """The rows and keys of one text between its padding, and what they are called."""
+
+    rows: slice
+    keys: slice
+    queries: tuple[Token, ...]
+    key_tokens: tuple[Token, ...]
+
+
+class Texts:
+    """Labels of the texts and of what a decoder reads (or None), and what the running forward pass was given.
+
+    size     how many texts the pass has
+    length   how many tokens it was given, None if it was given none
+    padding  for "text" and "decoder" which tokens are real `[size, tokens]`, where the pass was told
+    """
+
+    def __init__(self, texts: Labels | None, decoder_texts: Labels | None, *, halves: bool) -> None:
+        self.halves = halves  # cross attention is from a decoder to an encoder
+        self.labels: dict[str, Labels | None] = {"text": texts, "decoder": decoder_texts}
+        self.size = max(1, len(texts or ()))
+        self.length: int | None = None
+        self.padding: dict[str, torch.Tensor] = {}
+
+    def read(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Note the number of texts and their padding before a pass; a forward pre-hook."""
+        given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
+        given |= given.pop("kwargs", {})
+        first = next((given[x] for x in ("input_ids", "inputs_embeds") if given.get(x) is not None), None)
+        if first is None:
+            first = next((x for x in given.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
+        self.size = 1 if first is None else int(first.shape[0])
+        self.length = None if given.get("input_ids") is None else int(given["input_ids"].shape[-1])
+        masks = {"text": given.get("attention_mask"), "decoder": given.get("decoder_attention_mask")}
+        self.padding = {
+            side: mask.bool() for side, mask in masks.items() if isinstance(mask, torch.Tensor) and mask.ndim == 2
+        }
+
+    def spot(self, place: Place, index: int, batch: int) -> Place:
+        """The place of one element of a batch of `batch`: its text, and its call number.
+
+        A batch can be larger than the number of texts, since windows of an image are batched too; each is a call.
+        """
+        parts = max(1, batch // self.size)
+        text = min(index // parts, self.size - 1)
+        return replace(place, text=text, call=place.call * parts + index % parts)
+
+    def part(self, place: Place, batch: int, n: int, m: int) -> Part:
+        """What is real among n queries and m keys of an element of a batch of `batch`, labelled."""
+        query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
+        rows, keys = self._real(query_side, place.text, n, m - n), self._real(key_side, place.text, m)
+        return self.labelled(place, batch, rows, keys)
+
+    def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> Part:
+        """These rows and keys of an element of a batch of `batch`, with what they are called."""
+        query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
+        queries = self._tokens(query_side, place.text, rows.stop - rows.start)
+        return Part(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))
+
+    def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
+        """The text's tokens if there are as many as asked, otherwise numbers."""
+        known = self.labels.get(side or "")
+        if known is not None and text < len(known) and len(known[text]) == count:
+            return tuple(known[text])
+        return tuple(Token(index, str(index)) for index in range(count))
+
+    def _sides(self, stream: str) -> tuple[str | None, str | None]:
+        """Whose tokens the queries and the keys of a stream are."""
+        if stream == "cross":
+            return ("decoder", "text") if self.halves else ("text", None)
+        side = "decoder" if stream == "decoder" else "text" if stream in _OF_TEXT else None
+        return side, side
+
+    def _real(self, side: str | None, text: int, count: int, past: int = 0) -> slice:
+        """The tokens of a text from the first real one to the last, as positions among `count`.
+
+        `past` keys lie before the first query where a cache holds them.
+        """
+        mask = self.padding.get(side or "")
+        if mask is None or mask.shape[1] - count not in (0, past) or not bool(mask[text].any()):
+            return slice(0, count)
+        before = mask.shape[1] - count
+        real = mask[text].nonzero()
+        return slice(max(int(real[0]) - before, 0), max(int(real[-1]) + 1 - before, 0))
