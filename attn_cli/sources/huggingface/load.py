@@ -109,6 +109,7 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
         attn_implementation="eager",
         dtype=_dtype(origin.options.dtype),
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # so that they are in the report, by name; `_check_weights` refuses them
         **extra,
         **origin.hub,
     )
@@ -132,9 +133,12 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
             f"{name}: {len(missing)} of the model's weights are missing from its files ({shown})",
             "they would be random numbers; is this the right checkpoint for its config.json?",
         )
-    mismatched = sorted(str(key) for key in report.get("mismatched_keys", ()))
-    if mismatched:
-        raise LoadError(f"{name}: {len(mismatched)} weights have another shape than config.json says ({mismatched[0]})")
+    for key, found, expected in sorted(report.get("mismatched_keys", ()), key=str):
+        if not _HEADS.search(key):
+            raise LoadError(
+                f"{name}: {key} is {list(found)} in its files and {list(expected)} by config.json",
+                "is this the right checkpoint for its config.json?",
+            )
 
 
 def _explained(error: Exception, origin: Origin) -> LoadError:
@@ -156,6 +160,10 @@ def _explained(error: Exception, origin: Origin) -> LoadError:
     if isinstance(error, ImportError):
         return LoadError(
             f"{origin.name} needs a package that is not installed: {first_line}", "install it and try again"
+        )
+    if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
+        return LoadError(
+            f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
         )
     if broken := _broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")

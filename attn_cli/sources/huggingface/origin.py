@@ -86,8 +86,14 @@ def find(name: str, options: ModelOptions) -> Origin:
         _check_gguf(origin)
     elif origin.local:
         folder = Path(origin.path)
+        if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
+            raise LoadError(
+                f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
+            )
         if not (folder / "config.json").is_file():
-            raise _no_config(origin, folder)
+            files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
+            hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
+            raise LoadError(f"{name} has no config.json", hint)
         vet(origin, folder / "config.json")
         if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
             raise LoadError(
@@ -121,8 +127,11 @@ def vet(origin: Origin, path: Path) -> None:
 
 
 def _found(name: str, options: ModelOptions) -> Origin:
-    path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError as error:  # no home folder for ~someone
+        raise LoadError(f"no model at {name}: {error}", "give the whole path") from error
+    if name and path.is_dir():
         return Origin(name, str(path), options)
     if path.is_file():
         if path.suffix.lower() == ".gguf":
@@ -144,18 +153,6 @@ def _check_gguf(origin: Origin) -> None:
         import gguf  # noqa: F401
     except ImportError as error:
         raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
-
-
-def _no_config(origin: Origin, folder: Path) -> LoadError:
-    if (folder / "adapter_config.json").is_file():
-        return LoadError(
-            f"{origin.name} is an adapter (adapter_config.json) without its base model",
-            "merge the adapter into its base model first",
-        )
-    files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
-    if files:
-        return LoadError(f"{origin.name} has no config.json", f"give the file itself: {Path(origin.name) / files[0]}")
-    return LoadError(f"{origin.name} has no config.json", "is it a model folder?")
 
 
 def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:

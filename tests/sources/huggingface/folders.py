@@ -1,0 +1,40 @@
+"""Broken copies of a model folder, made without copying the weights where they stay whole."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+
+def linked(source: Path, target: Path, *, without: tuple[str, ...] = ()) -> Path:
+    """A folder of links to the files of `source`, less some."""
+    target.mkdir()
+    for file in source.iterdir():
+        if file.is_file() and file.name not in without:
+            (target / file.name).symlink_to(file)
+    return target
+
+
+def replaced(folder: Path, name: str, content: bytes | str) -> Path:
+    """`folder` with that file replaced by `content`."""
+    path = folder / name
+    path.unlink(missing_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def edited_config(folder: Path, **changes: Any) -> Path:
+    """`folder` with entries of its config.json set."""
+    config = json.loads((folder / "config.json").read_text())
+    return replaced(folder, "config.json", json.dumps(config | changes))
+
+
+def edited_weights(folder: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    """`folder` with its tensors edited."""
+    tensors = load_file(folder / "model.safetensors")
+    edit(tensors)
+    (folder / "model.safetensors").unlink()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder

@@ -1,0 +1,73 @@
+"""What the tests of captured attention share: run a model with capture on, and run it plainly."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from attn_cli.call import Call, Selection
+from attn_cli.sources.huggingface.capture import capture
+from attn_cli.summaries.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reduce import Summary, reduce
+
+TEXT = "He sat on the river bank, and the bank approved his loan."
+OTHER = "Short text."
+
+
+@dataclass
+class Seen:
+    """The model's own answer and what the visitor got, in order."""
+
+    outputs: Any = None
+    summaries: list[Summary] = field(default_factory=list)
+
+    def of(self, layer: int, text: int = 0, stream: str = "self") -> Summary:
+        """The one summary of that layer, text and stream."""
+        wanted = (layer, text, stream)
+        found = [s for s in self.summaries if (s.place.layer, s.place.text, s.place.stream) == wanted]
+        assert len(found) == 1, f"{wanted} was seen {len(found)} times"
+        return found[0]
+
+    def weights(self, layer: int, text: int = 0, stream: str = "self") -> np.ndarray:
+        return self._matrix(layer, text, stream).weights
+
+    def scores(self, layer: int, text: int = 0, stream: str = "self") -> np.ndarray:
+        return self._matrix(layer, text, stream).scores
+
+    def _matrix(self, layer: int, text: int, stream: str) -> Matrix:
+        matrix = self.of(layer, text, stream).part(Matrix)
+        assert matrix is not None
+        return matrix
+
+
+def see(model: PreTrainedModel, inputs: dict[str, Any], selection: Selection | None = None) -> Seen:
+    """Run `model` on `inputs` with capture on, every matrix kept."""
+    seen = Seen()
+
+    def visit(call: Call) -> None:
+        seen.summaries.append(reduce(call, FullMatrix(weights=True, scores=True)))
+
+    with capture(model, visit, selection=selection or Selection()), torch.no_grad():
+        seen.outputs = model(**inputs)
+    return seen
+
+
+def plain(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> Any:
+    """Run `model` on `inputs` without capture."""
+    with torch.no_grad():
+        return model(**inputs, **options)
+
+
+def encoded(loaded: Any, *texts: str, side: str = "right") -> dict[str, torch.Tensor]:
+    """The texts as one batch, padded on that side."""
+    tokenizer = loaded.tokenizer
+    kept = tokenizer.padding_side
+    tokenizer.padding_side = side
+    try:
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return dict(tokenizer(list(texts), return_tensors="pt", padding=len(texts) > 1))
+    finally:
+        tokenizer.padding_side = kept
