@@ -68,7 +68,7 @@ def capture(
         config._attn_implementation = "eager"
     reading = model.register_forward_pre_hook(seen.texts.read, with_kwargs=True)
     try:
-        with watching(model, Fallback(seen)):
+        with watching(model, seen.fallback):
             yield seen
     finally:
         reading.remove()
@@ -85,6 +85,7 @@ class Capture:
     """The attention function of an open capture, and what it has seen so far.
 
     layers  how often each (stream, block number) was called
+    unseen  the places of asked modules that ran and must have attended, but showed nothing
     """
 
     def __init__(
@@ -95,23 +96,37 @@ class Capture:
         texts: Sequence[Sequence[Token]] | None,
         decoder_texts: Sequence[Sequence[Token]] | None,
     ) -> None:
+        self.fallback = Fallback(self)
         self.seats = seats(model)
         self.visit, self.selection = visit, selection
         self.texts = Texts(texts, decoder_texts, halves=bool(getattr(model.config, "is_encoder_decoder", False)))
         self.layers: dict[tuple[str, int], int] = {}
+        self.unseen: list[Seat] = []
         self.modules: dict[nn.Module, int] = {}
+        self.shown: dict[tuple[str, int], int] = {}
+
+    def seat(self, module: nn.Module, call: int = 0) -> Seat:
+        """Where the module sits when it runs for the `call`-th time: where it is built into several blocks, in turn."""
+        known = self.seats.get(module)
+        if known is None:
+            return Seat(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)
+        return known[call % len(known)]
 
     def place(self, module: nn.Module, way: str) -> tuple[Place, bool]:
         """The place of the call that `module` makes now, and whether it was asked for."""
         call = self.modules.get(module, 0)
         self.modules[module] = call + 1
-        known = self.seats.get(module) or (
-            Seat(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1),
-        )
-        seat = known[call % len(known)]  # a module that is built into several blocks runs in them one after the other
+        seat = self.seat(module, call)
         self.layers[seat.stream, seat.layer] = self.layers.get((seat.stream, seat.layer), 0) + 1
-        place = Place(seat.layer, seat.path, (), (), seat.stream, call // len(known), way=way)
+        place = Place(seat.layer, seat.path, (), (), seat.stream, way=way)
         return place, self.selection.has_layer(seat.layer, seat.blocks)
+
+    def spot(self, place: Place, index: int, batch: int) -> Place:
+        """The place of one element of a batch of `batch`: its text, and the number of its call."""
+        text = self.texts.of(index, batch)
+        call = self.shown.get((place.name, text), 0)
+        self.shown[place.name, text] = call + 1
+        return replace(place, text=text, call=call)
 
     def attention(
         self,
@@ -131,14 +146,19 @@ class Capture:
 
         Returns the output `[B, n, h, e]`, and None for the weights, which nobody holds.
         """
-        place, asked = self.place(module, "registry")
         scale = scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5
         sink = s_aux if s_aux is not None else sinks
+        moving = None
+        if sink is not None and sink.numel() != query.shape[1]:  # a number per query and not only per head
+            moving, sink = sink, None
         layer_rule = LayerRule(float(scale), softcap, position_bias, sink, attention_mask)
         output: torch.Tensor | None = None
         # What is computed here is no softmax or SDPA of the model's own: the watch must not see it.
         with torch.no_grad(), torch._C.DisableTorchFunction():
-            if asked:
+            place, asked = self.place(module, "registry")
+            if moving is not None:
+                output = self.fallback.sunk(place if asked else None, query, key, value, layer_rule, moving)
+            elif asked:
                 output = self.show(place, query, key, value, layer_rule)
             if output is None:
                 output = layer_rule.plain(query, key, value)
@@ -160,7 +180,7 @@ class Capture:
         output = query.new_zeros((batch, h, n, value.shape[-1]), dtype=torch.float32)
         complete = whole
         for index in range(batch):
-            spot = self.texts.spot(place, index, batch)
+            spot = self.spot(place, index, batch)
             part = self._real_part(spot, index, query, key, layer_rule)
             rows, keys = part.rows, part.keys
             q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]

@@ -7,12 +7,14 @@ import torch
 from torch import nn
 from transformers.masking_utils import causal_mask_function
 
+from attn_cli.call import Place
+from attn_cli.kernel.bands import bands
 from attn_cli.sources.huggingface.layouts import as_maps, groups_of, heads_of
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.seen import SeenCall, UnknownRule, blocked, check
 
 if TYPE_CHECKING:
-    from attn_cli.sources.huggingface.capture import Capture
+    from attn_cli.sources.huggingface.capture import Capture, LayerRule
 
 
 class Fallback:
@@ -21,28 +23,68 @@ class Fallback:
     def __init__(self, capture: "Capture") -> None:
         self.capture = capture
 
+    @property
+    def count(self) -> int:
+        """How many calls were seen so far, those of the registry included."""
+        return sum(self.capture.layers.values())
+
+    @torch.no_grad()
     def weights(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Show the weights of one softmax, text by text."""
-        capture, texts = self.capture, self.capture.texts
-        place, asked = capture.place(module, way)
+        place, asked = self.capture.place(module, way)
         if not asked:
             return
+        texts = self.capture.texts
         maps = as_maps(weights.detach().float(), module, texts.size, texts.length, 0.0)
         before = None
         if scores is not None:
             lowest = torch.finfo(torch.float32).min
             before = as_maps(scores.detach().float().clamp(min=lowest), module, texts.size, texts.length, lowest)
             maps, before = blocked(maps, before)
-        batch, h = maps.shape[:2]
+        self._show(place, groups_of(module, maps.shape[1]), maps, before)
+
+    def unseen(self, module: nn.Module) -> None:
+        """Remember that a module ran which names a softmax and showed none."""
+        seat = self.capture.seat(module)
+        if self.capture.selection.has_layer(seat.layer, seat.blocks):
+            self.capture.unseen.append(seat)
+
+    def sunk(
+        self,
+        place: Place | None,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        layer_rule: "LayerRule",
+        sink: torch.Tensor,
+    ) -> torch.Tensor:
+        """The output `[b, h, n, e]` of a registry call with a sink per query `[b, h, n, 1]`; shown if it has a place.
+
+        The kernel's rules know sinks per head only, so here the whole matrix is made.
+        """
+        (b, h, n, _), m = query.shape, key.shape[2]
+        before = torch.full((b, h, n, m), -torch.inf, device=query.device)
+        for index in range(b):
+            rule = layer_rule.of_text(index, slice(0, n), slice(0, m), range(h))
+            for band in bands(query[index], key[index], value[index], rule, want_scores=True):
+                before[index, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
+        maps = torch.cat([before, sink.float()], dim=-1).softmax(-1)[..., :-1]
+        if place is not None:
+            self._show(place, [head // (h // key.shape[1]) for head in range(h)], maps, before)
+        return maps @ value.float().repeat_interleave(h // value.shape[1], dim=1)
+
+    def _show(self, place: Place, groups: list[int], maps: torch.Tensor, before: torch.Tensor | None) -> None:
+        """Visit the weights `[b, h, n, m]` and scores of each text."""
+        capture = self.capture
+        batch, h, n, m = maps.shape
         heads = capture.selection.pick_heads(h)
-        groups = groups_of(module, h)
+        chosen = list(heads)
         for index in range(batch):
-            spot = texts.spot(place, index, batch)
-            part = texts.part(spot, batch, *maps.shape[2:])
-            cut = (list(heads), part.rows, part.keys)
+            spot = capture.spot(place, index, batch)
+            part = capture.texts.part(spot, batch, n, m)
             call = SeenCall(
-                maps[index][cut[0]][:, cut[1], cut[2]],
-                None if before is None else before[index][cut[0]][:, cut[1], cut[2]],
+                maps[index][chosen][:, part.rows, part.keys],
+                None if before is None else before[index][chosen][:, part.rows, part.keys],
                 replace(spot, heads=heads, groups=tuple(groups[head] for head in heads)),
                 part.queries,
                 part.key_tokens,
@@ -51,6 +93,7 @@ class Fallback:
             check(call.weights, call.place)
             capture.visit(call)
 
+    @torch.no_grad()
     def sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
         """Show a call of torch's SDPA; its output if the visitor's walk computed it."""
         query, key, value = (arguments[name] for name in ("query", "key", "value"))

@@ -8,7 +8,7 @@ from torch import nn
 _ATTENTION = re.compile(r"attn|attention|mixer", re.IGNORECASE)
 # What holds a softmax and is no attention, or holds attention and is none itself.
 _OTHER = re.compile(
-    r"(router|gate|gating|experts?|moe|block|mlp|ffn|indexer|connection|compressor)$", re.IGNORECASE
+    r"(router|gate|gating|experts?|moe|block|mlp|ffn|indexer|connection|compressor|residual)$", re.IGNORECASE
 )  # fmt: skip
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|encoder_decoder", re.IGNORECASE)
 # The parts of a model of several senses, by the name that its maker gave them.

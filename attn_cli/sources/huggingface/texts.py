@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -53,14 +52,12 @@ class Texts:
             side: mask.bool() for side, mask in masks.items() if isinstance(mask, torch.Tensor) and mask.ndim == 2
         }
 
-    def spot(self, place: Place, index: int, batch: int) -> Place:
-        """The place of one element of a batch of `batch`: its text, and its call number.
+    def of(self, index: int, batch: int) -> int:
+        """Which text an element of a batch of `batch` belongs to.
 
-        A batch can be larger than the number of texts, since windows of an image are batched too; each is a call.
+        A batch can be larger than the number of texts: windows of an image are batched too.
         """
-        parts = max(1, batch // self.size)
-        text = min(index // parts, self.size - 1)
-        return replace(place, text=text, call=place.call * parts + index % parts)
+        return min(index // max(1, batch // self.size), self.size - 1)
 
     def part(self, place: Place, batch: int, n: int, m: int) -> Part:
         """What is real among n queries and m keys of an element of a batch of `batch`, labelled."""

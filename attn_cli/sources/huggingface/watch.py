@@ -8,7 +8,7 @@ modules that use none of these return their weights if asked, and are asked.
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface import returned
-from attn_cli.sources.huggingface.suspects import suspects
+from attn_cli.sources.huggingface.suspects import names_a_softmax, suspects
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _ATEN_SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default}
@@ -28,6 +28,13 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 class Witness(Protocol):
     """Who is told what was seen."""
+
+    @property
+    def count(self) -> int:
+        """How many calls were seen so far, those of the registry included."""
+
+    def unseen(self, module: nn.Module) -> None:
+        """A module ran that must have attended, and nothing was seen of it."""
 
     def weights(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Attention weights in the layout of the module that made them, and the scores they came from."""
@@ -57,16 +64,24 @@ def watching(model: nn.Module, witness: Witness) -> Iterator[None]:
         mode.close()
 
 
+class Running(NamedTuple):
+    """A watched module that runs: whether its softmax is attention, and how much was seen before it began."""
+
+    module: nn.Module
+    is_attention: bool
+    before: int
+
+
 class Watch(TorchFunctionMode):
     """The function mode; on only while a watched module runs.
 
-    running  the watched modules that run now, outermost first, each with whether its softmax is attention
+    running  the watched modules that run now, outermost first
     """
 
     def __init__(self, witness: Witness) -> None:
         super().__init__()
         self.witness = witness
-        self.running: list[tuple[nn.Module, bool]] = []
+        self.running: list[Running] = []
 
     def hooks(self, module: nn.Module, *, is_attention: bool) -> list[RemovableHandle]:
         """Hooks that keep account of `module` running, and the mode on meanwhile."""
@@ -81,14 +96,16 @@ class Watch(TorchFunctionMode):
         def enter(module: nn.Module, _: Any) -> None:
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append((module, is_attention))
+            self.running.append(Running(module, is_attention, self.witness.count))
 
         return enter
 
     def leaving(self, module: nn.Module, *_: Any) -> None:
         """A hook after a watched module's forward, also when it raised."""
-        if self.running and self.running[-1][0] is module:
-            self.running.pop()
+        if self.running and self.running[-1].module is module:
+            ran = self.running.pop()
+            if ran.is_attention and ran.before == self.witness.count and names_a_softmax(type(module)):  # type: ignore[arg-type]
+                self.witness.unseen(module)
             if not self.running:
                 self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
@@ -103,7 +120,7 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         """Do what was asked, and tell of it if it was attention."""
         kwargs = kwargs or {}
-        module, is_attention = self.running[-1]
+        module, is_attention, _ = self.running[-1]
         if not is_attention:
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
@@ -152,8 +169,8 @@ class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def owner(module: nn.Module, running: list[tuple[nn.Module, bool]]) -> nn.Module:
+def owner(module: nn.Module, running: list[Running]) -> nn.Module:
     """The module that a softmax belongs to: the one around it where the softmax is a module of its own."""
     if isinstance(module, nn.Softmax) and len(running) > 1:
-        return running[-2][0]
+        return running[-2].module
     return module
