@@ -130,6 +130,7 @@ def _layer(summary: Summary) -> dict[str, Any]:
         "name": place.name,
         "stream": place.stream,
         "call": place.call,
+        "way": place.way,
         "heads": list(place.heads),
         "kv_heads": list(place.groups),
         "rule": dict(summary.rule),

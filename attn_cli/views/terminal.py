@@ -128,6 +128,8 @@ def _counted(number: int, noun: str) -> str:
 
 def _rule_words(summary: Summary) -> str:
     rule = summary.rule
+    if rule["scale"] is None:  # only the model's own code knows
+        return str(rule["mask"])
     words = [f"scale {rule['scale']:.4g}", str(rule["mask"])]
     if rule["softcap"] is not None:
         words.append(f"softcap {rule['softcap']:g}")

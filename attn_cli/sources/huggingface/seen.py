@@ -22,7 +22,7 @@ class UnknownRule(Rule):
 
     def describe(self) -> dict[str, Any]:
         """That nothing is known."""
-        return {"scale": None, "softcap": None, "bias": None, "mask": "the model's own", "sink": None}
+        return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
 
 
 @dataclass(frozen=True, eq=False)
