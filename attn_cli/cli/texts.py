@@ -49,7 +49,7 @@ def _stdin(*, asked: bool) -> Iterator[bytes]:
         if not asked:
             raise InputError("no text", 'try: attn inspect "river bank"')
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
-    yield from sys.stdin.buffer
+    yield from iter(sys.stdin.buffer.readline, b"")  # not the stream itself, which `yield from` would close
 
 
 def _by_line(lines: Iterable[bytes]) -> Iterator[str | InputError]:

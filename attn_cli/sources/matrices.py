@@ -126,8 +126,9 @@ def open_matrices(
         key = query if k is None else _present(read(k, "k"))
         value = key if v is None else _present(read(v, "v"))
     head_axis = heads is not None or (not made and query.ndim > 2)  # x has batches there, q may have heads
+    came = {"q": query.shape, "k": key.shape, "v": value.shape}
     query, key, value = _in_heads(query, key, value, heads or 1 if made else heads)
-    lead = _check(query, key, value)
+    lead = _check(query, key, value, came)
     projection = read(wo, "wo")
     if projection is not None and projection.ndim != 2:
         raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
@@ -190,29 +191,33 @@ def _in_heads(
     return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
 
 
-def _check(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[int, ...]:
-    """The shared batch axes; refuse shapes that don't fit, naming both and the likely slip."""
+def _check(q: np.ndarray, k: np.ndarray, v: np.ndarray, came: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shared batch axes; refuse shapes that don't fit, naming both as they `came` and the likely slip."""
+
+    def both(*names: str) -> str:
+        return "(" + ", ".join(f"{name} {came[name]}" for name in names) + ")"
+
     if q.shape[-1] != k.shape[-1]:
         slip = f"k has {k.shape[-2]} rows: is it transposed?" if q.shape[-1] == k.shape[-2] else ""
         raise InputError(
-            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} (k {k.shape}, q {q.shape})",
+            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} {both('k', 'q')}",
             slip or "q [n, d] and k [m, d] end in the same axis",
         )
     if k.shape[-2] != v.shape[-2]:
-        raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} (k {k.shape}, v {v.shape})",
+        raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}",
                          "there is one value for every key")  # fmt: skip
     if k.shape[-3] != v.shape[-3]:
         raise InputError(
-            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} (k {k.shape}, v {v.shape})",
+            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}",
             "every key head has its values",
         )
     if q.shape[-3] % k.shape[-3]:
         raise InputError(
-            f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide (q {q.shape}, k {k.shape})",
+            f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide {both('q', 'k')}",
             "grouped queries share a key head each; is the heads axis the third from the end?",
         )
     if not q.shape[:-3] == k.shape[:-3] == v.shape[:-3]:
-        raise InputError(f"the batch axes differ: q {q.shape}, k {k.shape}, v {v.shape}", "all but the last three axes")
+        raise InputError(f"the batch axes differ {both('q', 'k', 'v')}", "all but the last three axes")
     return q.shape[:-3]
 
 
@@ -235,11 +240,12 @@ def _mask(
     if spec != "-" and not Path(spec.rpartition(":")[0] or spec).expanduser().exists() and not Path(spec).exists():
         raise InputError(f"--mask {spec!r} is neither a mask nor a file", f"one of {', '.join(MASKS)}, or a file")
     cells = read_array(spec, name="mask", allow_nonfinite=allow_nonfinite)
-    if cells.shape[-2:] != (n, m) or cells.ndim > q.ndim:
+    if cells.shape[-2:] != (n, m):
         raise InputError(f"mask has shape {cells.shape} but q and k make {n} x {m}", "rows are queries, columns keys")
-    if any(size not in (1, known) for size, known in zip(cells.shape[-3::-1], q.shape[-3::-1], strict=False)):
+    axes = zip(cells.shape[-3::-1], q.shape[-3::-1], strict=False)
+    if cells.ndim > q.ndim or any(size not in (1, known) for size, known in axes):
         raise InputError(
-            f"mask has shape {cells.shape} but q has {q.shape[:-2]} before its last two axes",
+            f"mask has shape {cells.shape} but q has batch and head axes {q.shape[:-2]}",
             "each of those axes is as long as q's, or 1, or left out from the front",
         )
     if cells.dtype == np.bool_ or np.isin(cells, (0, 1)).all():

@@ -1,0 +1,183 @@
+"""Bad input gets one line that says what, where and why, one that says what to do, its exit code, and no file."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import attn, refused
+
+LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["inspect", ""], USAGE, ["the text is empty"]),
+        (["inspect", " \n\t "], USAGE, ["the text is empty"]),
+        (["inspect", "zzqqy"], USAGE, ["no word of the text is in the table minilm", "22,016 words"]),
+        (["inspect", "dog", "-m", "toy:the-cat-sat"], USAGE, ["it knows the, cat, sat"]),
+        (["inspect", "dog", "-m", "toy:nothing"], USAGE, ["'nothing'", "minilm, the-cat-sat"]),
+        (["inspect", "dog", "--pair", "cat"], USAGE, ["--pair needs a model"]),
+        (["inspect"], USAGE, ["no text", 'attn inspect "river bank"']),
+        (["inspect", "a", "--file", "b"], USAGE, ["at once"]),
+        (["inspect", "--file", "b.txt"], USAGE, ["can't read b.txt: No such file or directory"]),
+        (["inspect", "--file", "."], USAGE, ["can't read .: Is a directory"]),
+        (["inspect", "--file", "a\0b"], USAGE, ["can't read a␀b"]),
+        (["inspect", "river", "-l", "1"], USAGE, ["there is no attention layer 1", "layers with attention: 0"]),
+        (["inspect", "river", "-l", "-2"], USAGE, ["there is no attention layer -2"]),
+        (["inspect", "river", "-l", "one"], USAGE, ["--layer 'one'", "0,2   4-7   all"]),
+        (["heads", "river", "-H", "4"], USAGE, ["there is no head 4", "heads: 0-3"]),
+        (["heads", "river", "-H", "3-1"], USAGE, ["--head '3-1'"]),
+        (["top", "river bank", "-t", "moon"], USAGE, ["no token 'moon' in the text", "0 river 1 bank"]),
+        (["top", "river bank", "-t", "2"], USAGE, ["there is no token 2", "0 river 1 bank"]),
+        (["top", "river bank", "-t", "bank#2"], USAGE, ["'bank' occurs 1 time,", "0 river 1 bank"]),
+        (["top", "river bank", "-k", "0"], USAGE, ["'--top' / '-k'"]),
+        (["matrix", "river", "--pool", "min"], USAGE, ["--pool 'min'", "max, mean"]),
+        (["matrix", "river", "--scale", "cubic"], USAGE, ["--scale 'cubic'", "linear, sqrt, log, row"]),
+        (["matrix", "river", "--color", "no"], USAGE, ["--color 'no'", "auto, always, never"]),
+        (["matrix", "river", "-f", "xlsx"], USAGE, ["unknown format 'xlsx'", "terminal, json"]),
+        (["matrix", "river", "--json", "-f", "csv"], USAGE, ["--json and --format csv at once"]),
+        (["matrix", "river", "-o", "a.xlsx"], USAGE, ["no format belongs to '.xlsx'", "--format"]),
+        (["matrix", "river", "-o", "a"], USAGE, ["a name without suffix"]),
+        (["matrix", "river", "-f", "npy"], USAGE, ["npy holds one array"]),
+        (["matrix", "river", "-o", "no/such/a.json"], OUTPUT, ["can't write no/such/a.json: No such file"]),
+        (["matrix", "river", "-o", "/proc/attn.json"], OUTPUT, ["can't write /proc/attn.json"]),
+        (["matrix", "river", "-f", "csv", "-o", "new/"], OUTPUT, ["new/ is a folder"]),
+        (["matrix", "river", "-f", "csv", "-o", "."], OUTPUT, [". is a folder"]),
+        (["matrix", "river", "-f", "csv", "-o", "a\0.csv"], OUTPUT, ["can't write a␀.csv"]),
+        (["matrix", "river", "-m", "./nothing"], LOAD, ["./nothing"]),
+        (["matrix", "-1 river"], USAGE, ["No such option: -1", "-- TEXT"]),
+        (["matrix", "river", "bank"], USAGE, ["unexpected extra argument"]),
+        (["matrix", "river", "--modle", "toy"], USAGE, ["--modle", "--model", "attn matrix --help"]),
+        (["matricks"], USAGE, ["No such command 'matricks'", "attn --help"]),
+        (["schema", "nothing"], USAGE, ["no schema is named 'nothing'", "inspect, matrix"]),
+        (["compute"], USAGE, ["no matrix", "--q FILE"]),
+        (["compute", "--q", "q.npy", "--color", "no"], USAGE, ["--color 'no'"]),
+        (["compute", "--q", "q.npy"], USAGE, ["no file q.npy"]),
+        (["compute", "--q", "-", "--k", "-"], USAGE, ["more than once"]),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else None,
+)  # fmt: skip
+def test_bad_input_is_refused_in_words(arguments: list[str], code: int, words: list[str], here: Path) -> None:
+    before = sorted(here.iterdir())
+    refused(attn(*arguments), code, *words)
+    assert sorted(here.iterdir()) == before
+
+
+Q = np.arange(8.0).reshape(2, 4)
+
+
+def _whole(array: np.ndarray = Q) -> bytes:
+    np.save("whole.npy", array)
+    return Path("whole.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("q.npy", lambda: b"", ["q.npy is empty"]),
+        ("q.npy", lambda: _whole()[:-9], ["q.npy"]),
+        ("q.npy", lambda: _whole(np.array([[{}]], dtype=object)), ["Python objects"]),
+        ("q.npy", lambda: pickle.dumps([[1.0, 2.0]]), ["q.npy"]),
+        ("q.npy", lambda: _whole(np.arange(3.0)), ["shape (3,)", "at least 2 axes"]),
+        ("q.npy", lambda: _whole(np.array([[1, np.nan], [np.inf, np.nan]])), ["2 NaN and 1 Inf among 4", "[0, 1]"]),
+        ("q.csv", lambda: b"1,2\n3\n", ["q.csv"]),
+        ("q.csv", lambda: b"1,two\n3,4\n", ["q.csv"]),
+        ("q.json", lambda: b"[[1, 2], [3]]", ["q.json"]),
+        ("q.json", lambda: b"[[1, 2], [3,", ["q.json"]),
+        ("q.npz", lambda: b"PK\3\4 and no more", ["q.npz"]),
+        ("q.safetensors", lambda: b"\xff" * 30, ["q.safetensors"]),
+        ("q.png", lambda: b"\x89PNG\r\n\x1a\n" + b"\0" * 50, ["PNG"]),
+    ],
+)
+def test_a_bad_file_is_refused_in_words(name: str, content: Callable[[], bytes], words: list[str], here: Path) -> None:
+    Path(name).write_bytes(content())
+    before = sorted(here.iterdir())
+    refused(attn("compute", "--q", name, "-o", "out.npz"), USAGE, *words)
+    assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "words"),
+    [
+        ({"q": (2, 4), "k": (3, 5)}, [], ["k has head size 5 but q has 4", "(2, 4)", "(3, 5)"]),
+        ({"q": (2, 4), "k": (4, 3)}, [], ["k has 4 rows: is it transposed?"]),
+        ({"q": (2, 4), "k": (3, 4), "v": (2, 4)}, [], ["v has 2 rows but k has 3"]),
+        ({"q": (4, 2, 4), "k": (3, 2, 4)}, [], ["q has 4 heads, which the 3 heads of k don't divide"]),
+        ({"q": (4, 2, 4), "k": (2, 2, 4), "v": (4, 2, 4)}, [], ["v has 4 heads but k has 2"]),
+        ({"q": (2, 1, 2, 4), "k": (3, 1, 2, 4)}, [], ["the batch axes differ"]),
+        ({"q": (2, 4)}, ["--heads", "3"], ["q is 4 wide, which 3 heads don't divide"]),
+        ({"q": (2, 4), "k": (2, 3)}, ["--heads", "2"], ["k is 3 wide but a head of q is 2 wide"]),
+        ({"q": (2, 4), "v": (2, 3)}, ["--heads", "2"], ["v is 3 wide"]),
+        ({"q": (2, 4), "mask": (2, 3)}, [], ["mask has shape (2, 3) but q and k make 2 x 2"]),
+        ({"q": (3, 2, 4), "mask": (2, 2, 2)}, [], ["mask has shape (2, 2, 2) but q has batch and head axes (3,)"]),
+        ({"q": (2, 4), "mask": (2, 2, 2)}, [], ["mask has shape (2, 2, 2)"]),
+        ({"x": (2, 4), "wq": (3, 4)}, [], ["wq has shape (3, 4) but x has shape (2, 4)"]),
+        ({"x": (2, 4), "wq": (3, 4)}, [], ["did you mean its transpose?"]),
+        ({"x": (2, 4), "wq": (2, 4, 4)}, [], ["wq has shape (2, 4, 4)"]),
+        ({"x": (2, 4), "wo": (3, 4)}, [], ["wo has shape (3, 4) but the joined heads are 4 wide"]),
+        ({"x": (2, 4), "wo": (2, 4, 4)}, [], ["wo has shape (2, 4, 4)"]),
+        ({"x": (2, 4), "wo": (4, 4)}, ["--heads", "2", "-H", "0"], ["--wo mixes all of them"]),
+        ({"x": (2, 4), "q": (2, 4)}, [], ["at once"]),
+        ({"q": (2, 4), "wq": (4, 4)}, [], ["--x, which is missing"]),
+        ({"q": (2, 4)}, ["-H", "1"], ["there is no head 1"]),
+        ({"q": (2, 4)}, ["--mask", "diagonal"], ["--mask 'diagonal'", "causal"]),
+        ({"q": (2, 4)}, ["--scale", "nan"], ["--scale nan"]),
+        ({"q": (2, 4)}, ["--heads", "0"], ["'--heads'"]),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(
+    shapes: dict[str, tuple[int, ...]], options: list[str], words: list[str], here: Path
+) -> None:
+    arguments = list(options)
+    for name, shape in shapes.items():
+        np.save(f"{name}.npy", np.ones(shape) / 2)
+        arguments += [f"--{name}", f"{name}.npy"]
+    before = sorted(here.iterdir())
+    refused(attn("compute", *arguments, "-o", "out.npz"), USAGE, *words)
+    assert sorted(here.iterdir()) == before
+
+
+def test_an_existing_file_is_replaced_only_by_force(here: Path) -> None:
+    Path("a.json").write_text("old")
+    refused(attn("top", "river bank", "-o", "a.json"), OUTPUT, "a.json exists", "--force")
+    assert Path("a.json").read_text() == "old"
+    assert attn("top", "river bank", "-o", "a.json", "--force").code == 0
+    assert json.loads(Path("a.json").read_text())["schema"] == "attn.top/1"
+    assert [file.name for file in here.iterdir()] == ["a.json"]
+
+
+def test_an_existing_file_survives_a_failure(here: Path) -> None:
+    Path("a.json").write_text("old")
+    assert attn("top", "river", "-t", "moon", "-o", "a.json", "--force").code == USAGE
+    assert Path("a.json").read_text() == "old"
+    assert [file.name for file in here.iterdir()] == ["a.json"]
+
+
+def test_a_bug_is_told_as_one_and_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a\x1b[31mb")
+
+    monkeypatch.setattr("attn_cli.cli.answer.reduce", broken)
+    run = attn("top", "river bank")
+    assert run.code == 70
+    assert run.errors.splitlines()[0] == r"attn: a bug: KeyError: 'a\x1b[31mb'"
+    assert "Traceback" in attn("top", "river bank", "--debug").errors
+
+
+def test_too_little_memory_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("attn_cli.cli.answer.reduce", greedy)
+    refused(attn("top", "river bank"), LIMIT, "out of memory")

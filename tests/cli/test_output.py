@@ -1,0 +1,180 @@
+"""The same answer in every format: same names, same numbers, and files that are whole."""
+
+import csv
+import io
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli import FullMatrix, Matrix, Selection, open_source, reduce
+from tests.program import attn, refused, strict_json
+
+TEXT = "the bank of the river"
+SUFFIXES = {".json": b"{", ".jsonl": b"{", ".ndjson": b"{", ".csv": b"layer,", ".tsv": b"layer\t", ".npz": b"PK",
+            ".html": b"<!DOCTYPE", ".htm": b"<!DOCTYPE", ".svg": b"<svg", ".txt": b"the bank"}  # fmt: skip
+
+
+def library() -> Matrix:
+    """The matrix of TEXT as a notebook gets it."""
+    source = open_source("toy")
+    found: list[Matrix] = []
+    prompts = source.read([TEXT])
+    source.each(prompts, Selection(), lambda call: found.append(reduce(call, FullMatrix(scores=True)).part(Matrix)))
+    return found[0]
+
+
+def npz(data: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return dict(file)
+
+
+def table(data: bytes, delimiter: str = ",") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode()), delimiter=delimiter))
+
+
+def test_json_npz_csv_tsv_and_jsonl_hold_the_librarys_numbers() -> None:
+    whole = library()
+    expected = {"weights": whole.weights, "scores": whole.scores}
+
+    arrays = npz(attn("matrix", TEXT, "-f", "npz").bytes)
+    shown = attn("matrix", TEXT, "--json").json["result"]["matrices"][0]
+    rows = {
+        "csv": table(attn("matrix", TEXT, "-f", "csv").bytes),
+        "tsv": table(attn("matrix", TEXT, "-f", "tsv").bytes, "\t"),
+        "jsonl": [strict_json(line) for line in attn("matrix", TEXT, "-f", "jsonl").bytes.splitlines()],
+    }
+    for name, values in expected.items():
+        assert arrays[name].shape == (1, 4, 5, 5)
+        np.testing.assert_array_equal(arrays[name][0], values)
+        np.testing.assert_array_equal(np.array(shown[name], dtype=np.float32), values)  # as many digits as it takes
+        for format in rows:
+            cells = np.array([row[name.removesuffix("s")] for row in rows[format]], dtype=np.float32)
+            np.testing.assert_array_equal(cells.reshape(4, 5, 5), values)
+    assert arrays["tokens"].tolist() == TEXT.split()
+    assert arrays["layers"].tolist() == [0]
+    assert arrays["heads"].tolist() == [0, 1, 2, 3]
+    assert arrays["token_ids"].shape == (5,)
+    assert arrays["token_ids"][0] == arrays["token_ids"][3]
+    header = ["layer", "head", "query", "query_token", "key", "key_token", "score", "weight"]
+    assert all(list(rows[format][0]) == header for format in rows)
+
+
+@pytest.mark.parametrize(
+    ("command", "header"),
+    [
+        ("top", "layer,head,query,query_token,rank,key,key_token,score,weight"),
+        ("heads", "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,sink_weight,"
+                  "masked_rows"),
+        ("inspect", "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,sink_weight,"
+                    "masked_rows"),
+        ("matrix", "layer,head,query,query_token,key,key_token,score,weight"),
+    ],
+)  # fmt: skip
+def test_headers_are_stable(command: str, header: str) -> None:
+    assert attn(command, TEXT, "-f", "csv").lines[0] == header
+    assert attn(command, TEXT, "-f", "tsv").lines[0] == header.replace(",", "\t")
+
+
+def test_picked_rows_and_heads_are_labelled() -> None:
+    arrays = npz(attn("matrix", TEXT, "-t", "bank", "-H", "1,3", "-f", "npz").bytes)
+    whole = library()
+    assert arrays["weights"].shape == (1, 2, 1, 5)
+    assert arrays["queries"].tolist() == [1]
+    assert arrays["heads"].tolist() == [1, 3]
+    np.testing.assert_array_equal(arrays["weights"][0, :, 0], whole.weights[[1, 3], 1])
+
+
+def test_only_weights_or_only_scores_if_asked() -> None:
+    assert "scores" not in attn("matrix", TEXT, "--weights", "--json").json["result"]["matrices"][0]
+    assert "weights" not in attn("matrix", TEXT, "--scores", "--json").json["result"]["matrices"][0]
+    assert {"weights", "scores"} <= set(npz(attn("matrix", TEXT, "--weights", "--scores", "-f", "npz").bytes))
+
+
+def test_the_mean_is_that_of_the_heads() -> None:
+    shown = attn("matrix", TEXT, "--mean", "--json").json["result"]["matrices"][0]
+    assert shown["heads"] == ["mean"]
+    # float32 sums of four numbers below 1
+    np.testing.assert_allclose(shown["weights"][0], library().weights.mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_suffix_chooses_the_format(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"a{suffix}"
+    run = attn("matrix", TEXT, "-o", file)
+    assert (run.code, run.bytes, run.errors) == (0, b"", "")
+    assert file.read_bytes().startswith(SUFFIXES[suffix])
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_format_wins_over_the_suffix_and_json_is_short_for_it(tmp_path: Path) -> None:
+    attn("matrix", TEXT, "-f", "csv", "-o", tmp_path / "a.json")
+    assert (tmp_path / "a.json").read_bytes().startswith(b"layer,")
+    attn("matrix", TEXT, "--json", "-o", tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_bytes() == attn("matrix", TEXT, "-f", "json").bytes
+    assert attn("matrix", TEXT, "-f", "csv", "-o", "-").bytes == attn("matrix", TEXT, "-f", "csv").bytes
+
+
+def test_a_table_file_is_the_same_as_the_screen_without_colours(tmp_path: Path) -> None:
+    attn("inspect", TEXT, "-o", tmp_path / "a.txt")
+    assert (tmp_path / "a.txt").read_bytes() == attn("inspect", TEXT).bytes
+    attn("inspect", TEXT, "-o", tmp_path / "b.txt", "--color", "always")
+    assert b"\x1b[" in (tmp_path / "b.txt").read_bytes()
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl", "csv", "tsv", "npz", "html", "svg", "terminal"])
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+def test_equal_input_gives_equal_bytes(command: str, format: str) -> None:
+    first, second = attn(command, TEXT, "-f", format), attn(command, TEXT, "-f", format)
+    assert first.code == 0, first.errors
+    assert first.bytes == second.bytes
+    assert first.bytes
+
+
+@pytest.mark.parametrize("format", ["npz", "npy"])
+def test_binary_is_not_shown_to_a_terminal(format: str) -> None:
+    refused(attn("matrix", TEXT, "-f", format, terminal=True), 2, "a terminal can't show this format", "-o FILE")
+
+
+def test_a_page_needs_nothing_but_itself() -> None:
+    html = attn("inspect", TEXT, "-f", "html").text
+    assert "default-src 'none'" in html
+    assert "<script" not in html
+    assert "http" not in html.replace("http-equiv", "")
+    svg = attn("inspect", TEXT, "-f", "svg").text
+    assert "<script" not in svg
+    assert svg.count("http") == svg.count("http://www.w3.org/2000/svg") == 1
+
+
+def test_a_file_gets_the_usual_rights_and_keeps_those_it_had(tmp_path: Path) -> None:
+    umask = os.umask(0o027)
+    try:
+        attn("top", TEXT, "-o", tmp_path / "a.json")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "a.json").stat().st_mode) == 0o640
+    (tmp_path / "a.json").chmod(0o604)
+    attn("top", TEXT, "-o", tmp_path / "a.json", "--force")
+    assert stat.S_IMODE((tmp_path / "a.json").stat().st_mode) == 0o604
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.json").write_text("old")
+    (tmp_path / "a.json").symlink_to(tmp_path / "real" / "a.json")
+    assert attn("top", TEXT, "-o", tmp_path / "a.json", "--force").code == 0
+    assert (tmp_path / "a.json").is_symlink()
+    assert strict_json((tmp_path / "real" / "a.json").read_bytes())
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    assert attn("top", TEXT, "--json", "-o", os.devnull).code == 0
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)  # noqa: PTH116
+
+
+def test_one_archive_holds_one_text(tmp_path: Path) -> None:
+    run = attn("top", "--lines", "-o", tmp_path / "a.npz", stdin=b"river\nbank\n")
+    refused(run, 2, "holds one text", "jsonl")
+    assert list(tmp_path.iterdir()) == []

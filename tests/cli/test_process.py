@@ -1,0 +1,159 @@
+"""What only a process of its own can show: pipes, closed streams, full disks, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.program import SHORT, environment, process, program, refused
+
+LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
+
+
+@pytest.mark.parametrize(
+    "arguments", [["top", "--lines", "--json"], ["matrix", "--lines", "-f", "csv"], ["inspect", "--lines"]]
+)
+def test_a_reader_that_has_enough_ends_the_run_quietly(arguments: list[str]) -> None:
+    with subprocess.Popen(
+        program(*arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as running:
+        assert running.stdin and running.stdout and running.stderr
+        feeder = threading.Thread(target=_feed, args=(running.stdin,))
+        feeder.start()
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(SHORT) == 0
+        feeder.join()
+        assert running.stderr.read() == b""
+
+
+def _feed(pipe) -> None:
+    try:
+        pipe.write(LONG)
+        pipe.close()
+    except BrokenPipeError:
+        pass
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["inspect", "--help"], ["schema"], ["top", "river"]])
+def test_a_reader_that_is_gone_from_the_start_is_no_error(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = process(*arguments, stdout=writer)
+    os.close(writer)
+    assert (run.code, run.errors) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema", "top"], ["top", "river"]])
+def test_a_full_disk_behind_standard_output_is_told(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        refused(process(*arguments, stdout=full), 5, "No space left on device")
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    limited = f"ulimit -f 1; exec {' '.join(program('matrix', '-f', 'csv', '-o', tmp_path / 'a.csv'))}"
+    done = subprocess.run(
+        ["bash", "-c", limited],
+        input=b"river " * 80,
+        capture_output=True,
+        env=environment(),
+        timeout=SHORT,
+        check=False,
+    )
+    assert done.returncode == 5
+    assert done.stderr.decode() == f"attn: can't write {tmp_path / 'a.csv'}: File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    refused(process("top", "river", "-o", tmp_path / "a.json"), 5, "Permission denied")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _with_closed(redirection: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = f'exec "$@" {redirection}'
+    return subprocess.run(
+        ["bash", "-c", command, "bash", *program(*arguments)],
+        capture_output=True,
+        env=environment(),
+        timeout=SHORT,
+        check=False,
+    )
+
+
+def test_a_closed_standard_output_is_told_where_it_is_needed(tmp_path: Path) -> None:
+    done = _with_closed(">&-", "top", "river bank")
+    assert (done.returncode, done.stderr) == (5, b"attn: standard output is closed\n      add -o FILE\n")
+    assert _with_closed(">&-", "top", "river bank", "-o", str(tmp_path / "a.json")).returncode == 0
+    assert _with_closed(">&-", "--help").returncode == 0
+
+
+def test_a_closed_standard_input_is_told_where_it_is_needed() -> None:
+    done = _with_closed("<&-", "top")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"attn: standard input is closed\n")
+    assert _with_closed("<&-", "top", "river bank").returncode == 0
+    assert _with_closed("<&-", "compute", "--q", "-").returncode == 2
+
+
+def test_a_closed_standard_error_moves_no_talk_to_standard_output() -> None:
+    done = _with_closed("2>&-", "top", "river bank", "-t", "moon")
+    assert (done.returncode, done.stdout) == (2, b"")
+    done = _with_closed("2>/dev/full", "top", "river bank", "-t", "moon")
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_no_text_and_an_empty_standard_input() -> None:
+    refused(process("top"), 2, "the text is empty")
+
+
+def test_arguments_that_are_not_utf8_are_told_as_such() -> None:
+    done = subprocess.run(
+        [*map(os.fsencode, program("top")), b"river \xff bank", b"--json"],
+        capture_output=True, env=environment(), timeout=SHORT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"attn: the text is not UTF-8 at character 6\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text("old")
+    with subprocess.Popen(
+        program("top", "--lines", "-o", str(tmp_path / "a.jsonl"), "--force"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as running:
+        assert running.stdin and running.stderr
+        running.stdin.write(b"river bank\nzzqqy\n")
+        running.stdin.flush()
+        assert running.stderr.readline() == b"attn: line 2: no word of the text is in the table minilm\n"
+        assert len(list(tmp_path.iterdir())) == 2  # the new file waits beside the old one
+        running.send_signal(number)
+        assert running.wait(SHORT) == code
+        assert running.stderr.read() == b""
+    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
+    assert (tmp_path / "a.jsonl").read_text() == "old"
+
+
+def test_one_name_and_one_version_everywhere() -> None:
+    from attn_cli import __version__
+
+    assert process("--version").text == f"attn {__version__}\n"
+    installed = Path(sys.executable).with_name("attn")
+    done = subprocess.run([installed, "--version"], capture_output=True, timeout=SHORT, check=False)
+    assert done.stdout.decode() == f"attn {__version__}\n"

@@ -1,0 +1,142 @@
+"""Where texts come from, and that they arrive as they are."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.program import attn, refused, strict_json
+
+
+def words(run) -> list[str]:
+    assert run.code == 0, run.errors
+    return [token["text"] for token in run.json["input"]["tokens"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"river bank", "river bank"),
+        (b"river bank\n", "river bank"),
+        (b"river bank\r\n", "river bank"),
+        (b"\xef\xbb\xbfriver bank\n", "river bank"),
+        (b"river\n\nbank\n\n", "river\n\nbank\n"),
+        (b"river\r\nbank\r\n", "river\r\nbank"),
+        ("río 中 bank".encode(), "río 中 bank"),
+    ],
+)
+def test_a_whole_stream_or_file_is_one_text(content: bytes, text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    for run in (
+        attn("top", "-", "--json", stdin=content),
+        attn("top", "--json", stdin=content),
+        attn("top", "--file", "-", "--json", stdin=content),
+        attn("top", "--file", tmp_path / "a.txt", "--json"),
+    ):
+        assert run.json["input"]["text"] == text
+        assert "index" not in run.json
+
+
+def test_offsets_point_into_the_text() -> None:
+    shown = attn("top", "  The river's bank!", "--json").json["input"]
+    assert [shown["text"][token["start"] : token["end"]] for token in shown["tokens"]] == [
+        token["text"] for token in shown["tokens"]
+    ]
+    assert [token["text"] for token in shown["tokens"]] == ["The", "river", "'", "s", "bank", "!"]
+
+
+def test_a_text_that_starts_with_a_dash_goes_after_two() -> None:
+    assert words(attn("top", "--json", "--", "-1 river")) == ["-", "1", "river"]
+    assert words(attn("top", "--json", "--", "--debug river"))[-1] == "river"
+
+
+def test_the_lone_dash_of_a_text_is_standard_input_even_after_two() -> None:
+    assert words(attn("top", "--json", "--", "-", stdin=b"river")) == ["river"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n\n"])
+def test_nothing_on_standard_input_is_an_empty_text(content: bytes) -> None:
+    refused(attn("top", "-", stdin=content), 2, "the text is empty")
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_their_place(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"river \xff bank")
+    refused(attn("top", stdin=b"river \xff bank"), 2, "standard input is not UTF-8 at byte 6", "iconv")
+    refused(attn("top", "--file", tmp_path / "a.txt"), 2, "a.txt is not UTF-8 at byte 6")
+    refused(attn("top", "river \udcff bank"), 2, "the text is not UTF-8 at character 6")  # as sys.argv holds \xff
+
+
+def test_a_word_that_the_table_lacks_is_named_and_not_dropped_in_silence() -> None:
+    run = attn("top", "river zzqqy bank", "--json")
+    assert words(run) == ["river", "bank"]
+    assert run.errors == "attn: not in the table minilm, left out: zzqqy\n"
+    assert run.json["warnings"] == ["not in the table minilm, left out: zzqqy"]
+    assert attn("top", "river zzqqy bank", "--quiet").errors == ""
+
+
+LINES = b"\xef\xbb\xbfriver bank\r\n\nhe sat\n\xff\nzzqqy\nbank loan"
+
+
+@pytest.mark.parametrize("option", ["jsonl", "json"])
+def test_every_line_is_a_text_in_order_and_a_bad_one_stops_nothing(option: str) -> None:
+    run = attn("top", "--lines", "--format", option, stdin=LINES)
+    answers = [strict_json(line) for line in run.bytes.splitlines()]
+    assert [(answer["index"], answer["input"]["text"]) for answer in answers] == [
+        (0, "river bank"),
+        (2, "he sat"),
+        (5, "bank loan"),
+    ]
+    assert run.code == 2
+    assert run.errors.splitlines() == [
+        "attn: line 2: the text is empty",
+        "attn: line 4: the line is not UTF-8 at byte 0",
+        "attn: line 5: no word of the text is in the table minilm",
+    ]
+
+
+def test_lines_come_from_files_and_arguments_too(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"river\nbank\n")
+    for run in (
+        attn("top", "--lines", "--file", tmp_path / "a.txt", "-f", "jsonl"),
+        attn("top", "--lines", "river\nbank\n", "-f", "jsonl"),
+    ):
+        assert run.code == 0
+        assert [strict_json(line)["input"]["text"] for line in run.bytes.splitlines()] == ["river", "bank"]
+
+
+def test_a_token_that_one_line_lacks_stops_only_that_line() -> None:
+    run = attn("top", "--lines", "--token", "bank", "-f", "jsonl", stdin=b"river bank\nhe sat\nbank loan\n")
+    assert run.code == 2
+    assert run.errors == "attn: line 2: no token 'bank' in the text\n"
+    rows = [strict_json(line)["result"]["top"] for line in run.bytes.splitlines()]
+    assert [{row["query"] for row in answer} for answer in rows] == [{1}, {0}]
+
+
+def test_a_head_that_is_not_there_stops_all_lines() -> None:
+    refused(attn("top", "--lines", "-H", "9", stdin=b"river bank\nhe sat\n"), 2, "there is no head 9")
+
+
+def test_rows_of_several_lines_say_whose_they_are() -> None:
+    run = attn("top", "--lines", "-k", "1", "-H", "0", "-f", "csv", stdin=b"river bank\nhe sat\n")
+    rows = [line.split(",") for line in run.lines]
+    assert rows[0][:4] == ["text", "layer", "head", "query"]
+    assert [(row[0], row[4]) for row in rows[1:]] == [("0", "river"), ("0", "bank"), ("1", "he"), ("1", "sat")]
+
+
+@pytest.mark.parametrize(
+    ("pick", "rows"),
+    [
+        ("bank", [0, 4]), ("BANK", [0, 4]), ("bank#1", [0]), ("bank#2", [4]), ("4", [4]), ("-1", [4]), ("0", [0]),
+        ("River", [2]), ("the", [3]), ("THE", [1, 3]),
+    ],
+)  # fmt: skip
+def test_token_picks_rows_by_word_place_or_number(pick: str, rows: list[int]) -> None:
+    run = attn("matrix", "bank The river the bank", "--token", pick, "--json")
+    assert run.json["result"]["matrices"][0]["queries"] == rows
+
+
+def test_a_word_that_occurs_twice_is_said_to() -> None:
+    run = attn("top", "bank river bank", "--token", "bank", "--json")
+    note = "'bank' occurs 2 times, at 0, 2; bank#2 picks the second"
+    assert run.errors == f"attn: {note}\n"
+    assert run.json["warnings"] == [note]
+    refused(attn("top", "bank river bank", "--token", "bank#3"), 2, "'bank' occurs 2 times, there is no bank#3")
