@@ -34,13 +34,14 @@ _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How to load: the options that commands share."""
+    """How to load: the options that commands share; without `reads_text` a tokenizer may be missing."""
 
     revision: str | None = None
     device: str = "auto"
     dtype: str = "auto"
     trust_remote_code: bool = False
     offline: bool = False
+    reads_text: bool = True
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def find(name: str, options: ModelOptions) -> Origin:
             hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
             raise LoadError(f"{name} has no config.json", hint)
         vet(origin, folder / "config.json")
-        if not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+        if options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
             raise LoadError(
                 f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
                 "copy the tokenizer files of the original model into the folder",
@@ -139,7 +140,7 @@ def _found(name: str, options: ModelOptions) -> Origin:
         raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")
     looks_like_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or name.lower().endswith(".gguf")
     if looks_like_path or not _HUB_ID.fullmatch(name):
-        near = _nearest(path)
+        near = _nearest(path, name)
         raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else
                         "a hub id has the form name or owner/name; a path starts with ./ or /")  # fmt: skip
     return Origin(name, name, options, local=False)
@@ -165,11 +166,11 @@ def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
     return []
 
 
-def _nearest(path: Path) -> str:
-    """The sibling with the nearest name, if one is near."""
+def _nearest(path: Path, name: str) -> str:
+    """The sibling with the nearest name, if one is near, written as `name` is."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return ""
     near = difflib.get_close_matches(path.name, names, 1)
-    return str(path.parent / near[0]) if near else ""
+    return name.rstrip("/").removesuffix(path.name) + near[0] if near else ""
