@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.program import TERMINAL_VARIABLES
 
@@ -32,3 +33,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Colours and widths are what a test says, not what the terminal says from which the tests were started."""
     for name in TERMINAL_VARIABLES:
         monkeypatch.delenv(name, raising=False)
+
+
+settings.register_profile("attn", deadline=None)  # the first call of an array library takes seconds on a slow machine
+settings.load_profile("attn")

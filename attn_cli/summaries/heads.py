@@ -90,7 +90,7 @@ class HeadStatistics:
         mean_score = row_dot(weights, band.raw_scores)
         nats = xp.where(live > 0, totals * log_sum - mean_score, 0 * live)
         if self.has_sink:
-            left = 1 - totals
+            left = live - totals  # a row that may attend to nothing is in no mean, the sink's neither
             nats = nats - left * xp.log(xp.where(left > 0, left, 0 * left + 1))
             sums["sink_weight"] += xp.sum(left, axis=-1)
         # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.

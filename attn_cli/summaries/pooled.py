@@ -73,7 +73,7 @@ class PooledMatrix:
 
     def _fold(self, cells: np.ndarray, first: int, width: int) -> np.ndarray:
         """`[h, b, c]` folded over the keys' blocks; the first and last block may be partly outside the band."""
-        if width == 1:
+        if width == 1 or cells.shape[2] == 0:  # reduceat takes no empty axis: rows that see no key
             return cells
         edges = np.arange(first // width * width, first + cells.shape[2], width) - first
         edges[0] = max(edges[0], 0)

@@ -89,9 +89,11 @@ class TopKeys:
         picked = heaviest(weights, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         found = with_infinities(xp.take_along_axis(scores, picked, axis=-1))
-        self.weights[:, fit.kept, :k] = xp.take_along_axis(weights, picked, axis=-1)
+        self.weights[:, fit.kept, :k] = top_weights = xp.take_along_axis(weights, picked, axis=-1)
         self.scores[:, fit.kept, :k] = found
-        self.keys[:, fit.kept, :k] = xp.where(xp.isinf(found), xp.full_like(picked, -1), picked + band.first)
+        # A mean over heads has a weight where one of them is not blocked, though its mean score is -inf.
+        blocked = xp.isinf(found) & (top_weights == 0)
+        self.keys[:, fit.kept, :k] = xp.where(blocked, xp.full_like(picked, -1), picked + band.first)
 
     def result(self) -> Top:
         """The ranked keys."""

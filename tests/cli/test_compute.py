@@ -1,0 +1,198 @@
+"""`attn compute` against torch's own attention in float64, read back from the files it wrote."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from tests.program import attn, process
+
+# Both add the same float64 numbers, at most a dozen of size 1, in another order.
+CLOSE = {"rtol": 0, "atol": 1e-12}
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def compute(*options: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
+    """What `attn compute` writes to an .npz for the given arrays."""
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    files = [word for name in arrays for word in (f"--{name}", f"{name}.npy")]
+    run = attn("compute", *files, *options, "-o", "out.npz", "--force", "--quiet")
+    assert (run.code, run.errors) == (0, "")
+    with np.load("out.npz", allow_pickle=False) as file:
+        return dict(file)
+
+
+def tensor(x: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(x))
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("mask", ["none", "causal", "bool", "additive", "lowest"])
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((5, 4), (5, 4), (5, 4)),
+        ((5, 4), (7, 4), (7, 3)),
+        ((2, 5, 4), (2, 7, 4), (2, 7, 3)),
+        ((3, 2, 5, 4), (3, 2, 7, 4), (3, 2, 7, 3)),
+        ((3, 1, 5, 4), (3, 1, 5, 4), (3, 1, 5, 4)),
+        ((2, 3, 2, 5, 4), (2, 3, 2, 5, 4), (2, 3, 2, 5, 1)),
+        ((6, 5, 4), (2, 7, 4), (2, 7, 3)),
+        ((2, 6, 5, 4), (2, 1, 7, 4), (2, 1, 7, 3)),
+    ],
+    ids=["square", "2-d", "heads", "batch", "one head", "two batches", "grouped", "multi-query"],
+)
+def test_compute_equals_torch(q, k, v, mask: str, scale: float | None) -> None:
+    arrays = {"q": RANDOM.normal(size=q), "k": RANDOM.normal(size=k), "v": RANDOM.normal(size=v)}
+    n, m = q[-2], k[-2]
+    allowed = RANDOM.random((n, m)) < 0.6
+    allowed[:, 0] = True  # torch makes a row that may attend to nothing NaN; here it is 0, and tested elsewhere
+    given, options = None, ["--mask", mask] if mask in ("none", "causal") else []
+    if mask == "causal":
+        given = np.tril(np.ones((n, m), dtype=bool))
+    elif mask == "bool":
+        arrays["mask"] = given = allowed
+    elif mask in ("additive", "lowest"):
+        blocked = -np.inf if mask == "additive" else np.finfo(np.float64).min
+        arrays["mask"] = given = np.where(allowed, RANDOM.normal(size=(n, m)), blocked)
+    options += [] if scale is None else ["--scale", str(scale)]
+    found = compute(*options, **arrays)
+
+    expected = scaled_dot_product_attention(
+        *(tensor(arrays[name]) for name in "qkv"),
+        attn_mask=None if given is None else tensor(given),
+        scale=scale,
+        enable_gqa=len(q) > 2 and q[-3] != k[-3],
+    ).numpy()
+    assert found["output"].dtype == np.float64
+    assert found["output"].shape == expected.shape
+    np.testing.assert_allclose(found["output"], expected, **CLOSE)
+    assert found["weights"].shape == found["scores"].shape == (*q[:-1], m)
+    if given is not None:
+        blocked = ~(given if given.dtype == bool else given > -1e300)
+        assert (found["weights"][..., blocked] == 0).all()
+        assert np.isneginf(found["scores"][..., blocked]).all()
+
+
+@pytest.mark.parametrize("lead", [(), (2, 1), (1, 3), (2, 3), (3,)])
+def test_a_mask_may_have_axes_of_its_own(lead: tuple[int, ...]) -> None:
+    q = RANDOM.normal(size=(2, 3, 4, 5))
+    mask = RANDOM.random((*lead, 4, 4)) < 0.5
+    mask[..., 0] = True
+    expected = scaled_dot_product_attention(tensor(q), tensor(q), tensor(q), attn_mask=tensor(mask)).numpy()
+    np.testing.assert_allclose(compute(q=q, mask=mask)["output"], expected, **CLOSE)
+
+
+def test_a_causal_mask_may_end_at_the_last_key() -> None:
+    q, k = RANDOM.normal(size=(2, 4)), RANDOM.normal(size=(5, 4))
+    weights = compute("--mask", "causal-bottom-right", q=q, k=k)["weights"]
+    assert (weights > 0).tolist() == [[True] * 4 + [False], [True] * 5]
+
+
+def test_a_row_that_may_attend_to_nothing_is_zero() -> None:
+    found = compute(q=RANDOM.normal(size=(2, 4)), mask=np.array([[False, False], [True, True]]))
+    assert found["weights"][0].tolist() == [0, 0]
+    assert found["output"][0].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_projections_heads_and_the_output_matrix_equal_torchs_module(lead: tuple[int, ...]) -> None:
+    width, heads = 8, 4
+    module = torch.nn.MultiheadAttention(width, heads, bias=False, batch_first=True, dtype=torch.float64)
+    x = RANDOM.normal(size=(*lead, 5, width))
+    wq, wk, wv = (part.T.detach().numpy() for part in module.in_proj_weight.chunk(3))
+    found = compute("--heads", "4", x=x, wq=wq, wk=wk, wv=wv, wo=module.out_proj.weight.T.detach().numpy())
+    flat = tensor(x).reshape(-1, 5, width)
+    output, weights = module(flat, flat, flat, average_attn_weights=False)
+    np.testing.assert_allclose(found["output"], output.detach().numpy().reshape(x.shape), **CLOSE)
+    np.testing.assert_allclose(found["weights"], weights.detach().numpy().reshape(*lead, heads, 5, 5), **CLOSE)
+    assert found["q"].shape == found["k"].shape == found["v"].shape == (*lead, heads, 5, 2)
+    np.testing.assert_allclose(found["q"].swapaxes(-2, -3).reshape(x.shape), x @ wq, **CLOSE)
+
+
+def test_axes_before_the_rows_of_x_are_batches_and_not_heads() -> None:
+    x = RANDOM.normal(size=(3, 5, 4))
+    found = compute(x=x)
+    assert found["weights"].shape == (3, 5, 5)
+    np.testing.assert_allclose(found["output"], scaled_dot_product_attention(*[tensor(x)] * 3).numpy(), **CLOSE)
+    np.testing.assert_array_equal(found["q"], x)
+
+
+def test_k_is_q_and_v_is_k_if_missing() -> None:
+    q, k = RANDOM.normal(size=(4, 3)), RANDOM.normal(size=(6, 3))
+    np.testing.assert_array_equal(compute(q=q)["output"], compute(q=q, k=q, v=q)["output"])
+    np.testing.assert_array_equal(compute(q=q, k=k)["output"], compute(q=q, k=k, v=k)["output"])
+
+
+def test_chosen_heads_are_the_same_as_among_all() -> None:
+    q, k = RANDOM.normal(size=(2, 6, 5, 4)), RANDOM.normal(size=(2, 3, 5, 4))
+    bias = RANDOM.normal(size=(6, 5, 5))
+    all_heads, some = compute(q=q, k=k, mask=bias), compute("-H", "1,4", q=q, k=k, mask=bias)
+    for name in ("scores", "weights", "output"):
+        np.testing.assert_allclose(some[name], all_heads[name][:, [1, 4]], **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"), [((4, 3), []), ((2, 4, 3), []), ((2, 1, 4, 3), []), ((4, 6), ["--heads", "2"])]
+)
+def test_json_npz_npy_and_csv_hold_the_same_numbers(shape: tuple[int, ...], options: list[str]) -> None:
+    options = [*options, "--mask", "causal"]
+    found = compute(*options, q=RANDOM.normal(size=shape))
+    shown = attn("compute", "--q", "q.npy", *options, "--json").json["result"]
+    output = np.load(io.BytesIO(attn("compute", "--q", "q.npy", *options, "-f", "npy").bytes))
+    np.testing.assert_array_equal(output, found["output"])
+    for name, values in found.items():
+        np.testing.assert_array_equal(
+            np.array(shown[name], dtype=np.float64), np.where(np.isneginf(values), np.nan, values)
+        )
+    assert shown["masked_cells"] == np.isneginf(found["scores"]).sum()
+    rows = attn("compute", "--q", "q.npy", *options, "-f", "csv").lines
+    batch = "batch," if len(shape) > 3 else ""
+    assert rows[0] == f"{batch}layer,head,query,query_token,key,key_token,score,weight"
+    np.testing.assert_array_equal([float(row.split(",")[-1]) for row in rows[1:]], found["weights"].ravel())
+
+
+def test_nan_and_inf_are_taken_if_allowed_and_counted() -> None:
+    np.save("q.npy", np.array([[1.0, np.nan], [2.0, 1.0]]))
+    shown = attn("compute", "--q", "q.npy", "--allow-nonfinite", "--json").json["result"]
+    assert shown["scores"][0] == [None, None]
+    assert shown["nonfinite_cells"] == 3 + 4 + 4  # scores of row and column 0; two rows of weights; so two of output
+    screen = attn("compute", "--q", "q.npy", "--allow-nonfinite")
+    assert screen.code == 0
+    assert "nan" in screen.text
+    assert screen.errors == ""
+
+
+def test_half_precision_is_raised_and_the_result_is_no_wider_than_it_must_be() -> None:
+    q = np.full((2, 64), 60.0, dtype=np.float16)  # 60 * 60 * 64 is beyond float16
+    found = compute("--scale", "0.125", q=q)
+    assert found["weights"].dtype == np.float32
+    assert found["weights"].tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_a_matrix_may_come_through_a_pipe() -> None:
+    np.save("q.npy", RANDOM.normal(size=(3, 2)))
+    piped = process("compute", "--q", "-", "-o", "piped.npy", input=Path("q.npy").read_bytes())
+    assert (piped.code, piped.errors) == (0, "")
+    named = attn("compute", "--q", "q.npy", "-f", "npy")
+    assert Path("piped.npy").read_bytes() == named.bytes
+    assert attn("compute", "--q", "-", "-f", "npy", stdin=b"1,0\n0,1\n").code == 0
+
+
+def test_how_a_mask_was_read_is_said() -> None:
+    np.save("q.npy", np.ones((2, 2)))
+    Path("ones.csv").write_text("1,0\n1,1\n")
+    Path("added.csv").write_text("0,-inf\n0.5,0\n")
+    assert "read as 1 = may attend" in attn("compute", "--q", "q.npy", "--mask", "ones.csv").errors
+    assert "read as additive" in attn("compute", "--q", "q.npy", "--mask", "added.csv").errors
+    np.save("k.npy", np.ones((3, 2)))
+    assert "causal-bottom-right" in attn("compute", "--q", "q.npy", "--k", "k.npy", "--mask", "causal").errors

@@ -1,0 +1,223 @@
+"""Every summary equals what plain NumPy says of the dense weights, whatever the mask, the grouping and the library."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.kernel import dense
+from attn_cli.kernel.masks import All, Given, Keys, Mask
+from attn_cli.kernel.rule import Rule
+from attn_cli.summaries.heads import Heads, HeadStatistics
+from attn_cli.summaries.matrix import FullMatrix, Matrix
+from attn_cli.summaries.output import KeepOutput, Outputs
+from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.received import Received, ReceivedShares
+from attn_cli.summaries.reduce import Reducer, reduce
+from attn_cli.summaries.top import Top, TopKeys
+from tests.strategies import Problem, problems
+
+# Both sum the same float64 numbers, at most 24 of them, in another order.
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+
+
+def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    if tensors:
+        q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), _as_tensors(rule)
+    h, n, m = problem.q.shape[0], problem.q.shape[1], problem.k.shape[1]
+    place = Place(3, "a.b", tuple(range(h)), tuple(range(h)), "self" if n == m else "cross")
+    return AttentionCall(q, k, v, rule, place, _tokens(n), _tokens(m))
+
+
+def _tokens(count: int) -> tuple[Token, ...]:
+    return tuple(Token(i, f"t{i}") for i in range(count))
+
+
+def _as_tensors(rule: Rule) -> Rule:
+    def tensor(x):
+        return None if x is None else torch.tensor(x)
+
+    def mask_of(mask: Mask) -> Mask:
+        if isinstance(mask, Given):
+            return Given(torch.tensor(mask.cells))
+        if isinstance(mask, Keys):
+            return Keys(torch.tensor(mask.real))
+        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
+
+    return Rule(rule.scale, rule.softcap, tensor(rule.bias), mask_of(rule.mask), tensor(rule.sink))
+
+
+def attended(problem: Problem) -> dense.Attention:
+    return dense.attend(problem.q, problem.k, problem.v, problem.rule)
+
+
+@st.composite
+def picks(draw: st.DrawFn) -> tuple[Problem, list[int] | None]:
+    """A problem, and some of its rows or None for all."""
+    problem = draw(problems())
+    rows = st.lists(st.integers(0, problem.q.shape[1] - 1), min_size=1, unique=True).map(sorted)
+    return problem, draw(st.none() | rows)
+
+
+def chosen(values: np.ndarray, rows: Sequence[int] | None, mean: bool) -> np.ndarray:
+    values = values.mean(0, keepdims=True) if mean else values
+    return values if rows is None else values[:, rows]
+
+
+@given(picks(), st.booleans(), st.booleans())
+def test_the_full_matrix_is_the_dense_one(pick, tensors: bool, mean: bool) -> None:
+    problem, rows = pick
+    call = call_of(problem, tensors=tensors)
+    found = reduce(call, FullMatrix(weights=True, scores=True, rows=rows, mean_heads=mean)).part(Matrix)
+    expected = attended(problem)
+    assert found.averaged == (problem.q.shape[0] if mean else 0)
+    assert found.rows == (None if rows is None else tuple(rows))
+    np.testing.assert_allclose(found.weights, chosen(expected.weights, rows, mean), **CLOSE)
+    np.testing.assert_allclose(found.scores, chosen(expected.scores, rows, mean), **CLOSE)
+
+
+def pooled_by_hand(cells: np.ndarray, block: tuple[int, int], how: str) -> np.ndarray:
+    """Cells [h, n, m] block by block, the plain way."""
+    height, width = block
+    fold = np.max if how == "max" else np.mean
+    return np.array(
+        [
+            [[fold(head[i : i + height, j : j + width]) for j in range(0, cells.shape[2], width)]
+             for i in range(0, cells.shape[1], height)]
+            for head in cells
+        ]
+    )  # fmt: skip
+
+
+@given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9), st.sampled_from(["max", "mean"]))
+def test_the_pooled_matrix_is_the_dense_one_in_blocks(pick, tensors, mean, height, width, how) -> None:
+    problem, rows = pick
+    reducer = PooledMatrix(height, width, rows=rows, mean_heads=mean, pooling=how)
+    found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
+    cells = chosen(attended(problem).weights, rows, mean)
+    assert found.weights.shape[1] <= height
+    assert found.weights.shape[2] <= width
+    assert found.block == (-(-cells.shape[1] // height), -(-cells.shape[2] // width))
+    np.testing.assert_allclose(found.weights, pooled_by_hand(cells, found.block, how), **CLOSE)
+
+
+@given(picks(), st.booleans(), st.booleans(), st.integers(1, 9), st.integers(1, 9))
+def test_pooled_scores_are_the_largest_of_a_block_and_minus_infinity_where_all_is_blocked(
+    pick, tensors, mean, height, width
+) -> None:
+    problem, rows = pick
+    reducer = PooledMatrix(height, width, rows=rows, scores=True, mean_heads=mean)
+    found = reduce(call_of(problem, tensors=tensors), reducer).part(Matrix)
+    cells = chosen(attended(problem).scores, rows, mean)
+    np.testing.assert_allclose(found.scores, pooled_by_hand(cells, found.block, "max"), **CLOSE)
+
+
+@given(problems(), st.booleans())
+def test_received_shares_are_column_means(problem: Problem, tensors: bool) -> None:
+    found = reduce(call_of(problem, tensors=tensors), ReceivedShares()).part(Received)
+    np.testing.assert_allclose(found.shares, attended(problem).weights.mean(axis=1), **CLOSE)
+
+
+@given(picks(), st.booleans(), st.booleans(), st.integers(1, 30))
+def test_top_keys_are_the_heaviest_in_order(pick, tensors: bool, mean: bool, count: int) -> None:
+    problem, rows = pick
+    found = reduce(call_of(problem, tensors=tensors), TopKeys(count, rows=rows, mean_heads=mean)).part(Top)
+    expected = attended(problem)
+    weights, scores = chosen(expected.weights, rows, mean), chosen(expected.scores, rows, mean)
+    k = min(count, weights.shape[2])
+    assert found.rows == tuple(range(problem.q.shape[1]) if rows is None else rows)
+    assert found.keys.shape == (*weights.shape[:2], k)
+    for head, row in np.ndindex(weights.shape[:2]):
+        named = found.keys[head, row] >= 0
+        keys = found.keys[head, row][named]
+        seen = np.isfinite(scores[head, row]) | (weights[head, row] > 0)
+        assert len(set(keys.tolist())) == len(keys) == min(k, seen.sum())
+        assert not named[len(keys) :].any()  # those without a key come last
+        np.testing.assert_allclose(found.weights[head, row][named], -np.sort(-weights[head, row])[: len(keys)], **CLOSE)
+        np.testing.assert_allclose(found.weights[head, row][named], weights[head, row, keys], **CLOSE)
+        np.testing.assert_allclose(found.scores[head, row][named], scores[head, row, keys], **CLOSE)
+        assert (found.weights[head, row][~named] == 0).all()
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_equal_weights_rank_by_key_number(tensors: bool) -> None:
+    problem = Problem(np.zeros((2, 3, 4)), np.zeros((1, 6, 4)), np.zeros((1, 6, 1)), Rule(1.0))
+    found = reduce(call_of(problem, tensors=tensors), TopKeys(5)).part(Top)
+    assert (found.keys == np.arange(5)).all()
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_top_keys_of_many_keys_are_the_heaviest_too(tensors: bool) -> None:
+    random = np.random.default_rng(3)
+    problem = Problem(random.normal(size=(2, 5, 4)), random.normal(size=(2, 700, 4)), np.ones((2, 700, 1)), Rule(1.0))
+    found = reduce(call_of(problem, tensors=tensors), TopKeys(7)).part(Top)
+    np.testing.assert_array_equal(found.keys, np.argsort(-attended(problem).weights, axis=-1, kind="stable")[..., :7])
+
+
+def heads_by_hand(problem: Problem) -> dict[str, np.ndarray]:
+    """The numbers of Heads from dense weights [h, n, m], one row at a time."""
+    weights = attended(problem).weights
+    h, n, m = weights.shape
+    found: dict[str, list[float]] = {}
+    masked = []
+    for head in range(h):
+        rows = [(i + m - n, row) for i, row in enumerate(weights[head]) if row.sum() > 0]
+        masked.append(n - len(rows))
+        sums = dict.fromkeys(("entropy_bits", "distance", "first_weight", "previous_weight", "self_weight",
+                              "sink_weight"), 0.0)  # fmt: skip
+        for at, row in rows:
+            left = 1 - row.sum() if problem.rule.sink is not None else 0.0
+            parts = np.append(row, left)
+            sums["entropy_bits"] -= sum(p * np.log2(p) for p in parts if p > 0)
+            sums["distance"] += sum(p * abs(at - key) for key, p in enumerate(row))
+            sums["first_weight"] += row[0]
+            sums["self_weight"] += row[at] if 0 <= at < m else 0
+            sums["previous_weight"] += row[at - 1] if 0 <= at - 1 < m else 0
+            sums["sink_weight"] += left
+        for name, total in sums.items():
+            found.setdefault(name, []).append(total / max(len(rows), 1))
+    return {name: np.array(values) for name, values in found.items()} | {"masked_rows": np.array(masked)}
+
+
+@given(problems(), st.booleans(), st.booleans())
+def test_head_statistics_are_means_over_the_rows_that_see_something(problem, tensors: bool, cross: bool) -> None:
+    call = call_of(problem, tensors=tensors)
+    cross = cross or call.n > call.m  # with a cache of past keys a self-attention has fewer queries, never more
+    stream = "cross" if cross else "self"
+    call = AttentionCall(call.q, call.k, call.v, call.rule, Place(0, "a", call.place.heads, call.place.groups, stream),
+                         call.queries, call.keys)  # fmt: skip
+    found = reduce(call, HeadStatistics()).part(Heads)
+    expected = heads_by_hand(problem)
+    for name, values in expected.items():
+        if cross and name in ("distance", "previous_weight", "self_weight"):
+            assert np.isnan(getattr(found, name)).all()
+        else:
+            np.testing.assert_allclose(getattr(found, name), values, err_msg=name, **CLOSE)
+
+
+@given(problems(), st.booleans(), st.booleans())
+def test_the_kept_output_is_the_dense_one_per_head_or_joined(problem: Problem, tensors: bool, joined: bool) -> None:
+    found = reduce(call_of(problem, tensors=tensors), KeepOutput(joined=joined)).part(Outputs)
+    output = attended(problem).output
+    if joined:
+        output = np.concatenate(list(output), axis=-1)[None]
+    np.testing.assert_allclose(found.values, output, **CLOSE)
+
+
+@given(picks(), st.booleans())
+def test_one_pass_feeds_all_reducers_as_if_each_were_alone(pick, tensors: bool) -> None:
+    problem, rows = pick
+    call = call_of(problem, tensors=tensors)
+
+    def all_of_them() -> list[Reducer]:
+        return [FullMatrix(rows=rows), TopKeys(3, rows=rows), ReceivedShares(), HeadStatistics(), PooledMatrix(4, 4)]
+
+    together = reduce(call, *all_of_them()).parts
+    for reducer, part in zip(all_of_them(), together, strict=True):
+        for name, values in reduce(call, reducer).parts[0].arrays().items():
+            np.testing.assert_allclose(part.arrays()[name], values, err_msg=name, **CLOSE)

