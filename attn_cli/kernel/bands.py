@@ -42,11 +42,11 @@ class Band:
 
 
 def band_height(h: int, m: int, budget: int = CACHE_BYTES) -> int:
-    """How many query rows of h heads against m keys make a band of about `budget` bytes of float32; at least 16.
+    """How many query rows of h heads against m keys make a band of about `budget` bytes of float32, 64 to 128.
 
-    At most 256: a taller band of a causal layer would compute too much of the blocked triangle.
+    A lower band makes slow matrix products; a taller one of a causal layer computes too much of the blocked triangle.
     """
-    return max(16, min(256, budget // max(1, 4 * h * m) // 16 * 16))
+    return max(64, min(128, budget // max(1, 4 * h * m) // 16 * 16))
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
