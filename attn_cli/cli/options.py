@@ -18,6 +18,15 @@ Lines = Annotated[bool, typer.Option("--lines", help="Every line of the input is
 Pair = Annotated[
     str | None, typer.Option("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT")
 ]
+DecoderText = Annotated[
+    str | None,
+    typer.Option("--decoder-text", help="What the decoder of an encoder-decoder reads.", metavar="TEXT"),
+]
+Inputs = Annotated[
+    str | None,
+    typer.Option("--inputs", metavar="FILE",
+                 help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
+]  # fmt: skip
 Model = Annotated[
     str,
     typer.Option("--model", "-m", metavar="MODEL",

@@ -26,6 +26,8 @@ class Shared:
     file: o.File = None
     lines: o.Lines = False
     pair: o.Pair = None
+    decoder_text: o.DecoderText = None
+    inputs: o.Inputs = None
     model: o.Model = DEFAULT_MODEL
     layer: o.Layer = "all"
     head: o.Head = "all"
@@ -58,6 +60,8 @@ class Shared:
         with said(f"loading {self.model} ...", quiet=self.quiet or self.model.startswith("toy")):
             return open_source(
                 self.model,
+                decoder_text=self.decoder_text,
+                inputs=self.inputs,
                 revision=self.revision,
                 device=self.device,
                 dtype=self.dtype,
@@ -72,7 +76,9 @@ class Shared:
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
-        texts = texts_of(self.text, self.file, lines=self.lines)
+        if self.inputs is not None and (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
+            raise InputError("a text and --inputs at once", "give one of them")
+        texts = texts_of(self.text if self.inputs is None else "", self.file, lines=self.lines)
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:

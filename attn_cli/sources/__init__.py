@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from attn_cli.call import Call, Prompt, Selection
+from attn_cli.errors import InputError
 
 DEFAULT_MODEL = "toy"
 
@@ -28,22 +29,29 @@ class Source(Protocol):
         """Show every asked layer of every prompt to `visit`."""
 
 
-def open_source(model: str = DEFAULT_MODEL, **options: Any) -> Source:
+def open_source(
+    model: str = DEFAULT_MODEL, *, decoder_text: str | None = None, inputs: str | None = None, **options: Any
+) -> Source:
     """The source behind a `--model` value: `toy`, `toy:NAME`, else a model folder, .gguf file or hub id.
 
-    `options` are those of `ModelOptions`: revision, device, dtype, trust_remote_code, offline.
+    decoder_text  what the decoder of an encoder-decoder reads
+    inputs        a file with all that a model reads, instead of texts
+    options       those of `ModelOptions`: revision, device, dtype, trust_remote_code, offline
     """
     kind, _, name = model.partition(":")
     if kind == "toy":
+        if decoder_text is not None or inputs is not None:
+            option = "--decoder-text" if inputs is None else "--inputs"
+            raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
         from attn_cli.sources.tables import open_table
         from attn_cli.sources.toy import TableSource
 
         return TableSource(open_table(name))
     from attn_cli.sources.huggingface.origin import ModelOptions, find
 
-    origin = find(model, ModelOptions(**options))
+    origin = find(model, ModelOptions(**options, reads_text=inputs is None))
     # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
     from attn_cli.sources.huggingface.load import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    return ModelSource(load(origin))
+    return ModelSource(load(origin), decoder_text, inputs)

@@ -86,9 +86,8 @@ class HeadStatistics:
         sums = self.sums
         sums["masked_rows"] += xp.sum(1 - live, axis=-1)
         totals = xp.sum(weights, axis=-1) if self.has_sink else live
-        log_sum = xp.max(band.raw_scores, axis=-1) - xp.log(heaviest)
-        mean_score = row_dot(weights, band.raw_scores)
-        nats = xp.where(live > 0, totals * log_sum - mean_score, 0 * live)
+        log_sum = xp.max(band.raw_scores, axis=-1) - xp.log(heaviest + (1 - live))  # of a dead row: any finite number
+        nats = totals * log_sum - row_dot(weights, band.raw_scores)
         if self.has_sink:
             left = live - totals  # a row that may attend to nothing is in no mean, the sink's neither
             nats = nats - left * xp.log(xp.where(left > 0, left, 0 * left + 1))

@@ -23,7 +23,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         candidates = {
             "heads": looked(model, ids, lambda: [HeadStatistics()]),
             "top, every query": looked(model, ids, lambda: [TopKeys(5)]),
-            "top, last query": looked(model, ids, lambda: [TopKeys(5, rows=[n - 1])]),
+            "top, last query": looked(model, ids, lambda last=n - 1: [TopKeys(5, rows=[last])]),
         }
         if n <= 2048:
             candidates["eager, output_attentions"] = eager(model, ids)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: what against what, the reference's median seconds, the ratio, and the bar if one is set."""
+    """One line of the table: what against what, the reference's median seconds, the ratio, and its bar if any."""
 
     what: str
     against: str

@@ -26,7 +26,7 @@ from attn_cli.kernel.masks import Cropped, Given, Mask, Open
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.huggingface.fallback import Fallback
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.modules import Seat, seats
+from attn_cli.sources.huggingface.modules import Seat, Seats
 from attn_cli.sources.huggingface.texts import Part, Texts
 from attn_cli.sources.huggingface.watch import watching
 
@@ -85,6 +85,7 @@ class Capture:
     """The attention function of an open capture, and what it has seen so far.
 
     layers  how often each (stream, block number) was called
+    blocks  how many blocks each stream has
     unseen  the places of asked modules that ran and must have attended, but showed nothing
     """
 
@@ -97,18 +98,19 @@ class Capture:
         decoder_texts: Sequence[Sequence[Token]] | None,
     ) -> None:
         self.fallback = Fallback(self)
-        self.seats = seats(model)
+        self.seats = Seats(model)
         self.visit, self.selection = visit, selection
         self.texts = Texts(texts, decoder_texts, halves=bool(getattr(model.config, "is_encoder_decoder", False)))
         self.layers: dict[tuple[str, int], int] = {}
+        self.blocks: dict[str, int] = {}
         self.unseen: list[Seat] = []
         self.modules: dict[nn.Module, int] = {}
         self.shown: dict[tuple[str, int], int] = {}
 
     def seat(self, module: nn.Module, call: int = 0) -> Seat:
         """Where the module sits when it runs for the `call`-th time: where it is built into several blocks, in turn."""
-        known = self.seats.get(module)
-        if known is None:
+        known = self.seats.of(module)
+        if not known:
             return Seat(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)
         return known[call % len(known)]
 
@@ -118,6 +120,7 @@ class Capture:
         self.modules[module] = call + 1
         seat = self.seat(module, call)
         self.layers[seat.stream, seat.layer] = self.layers.get((seat.stream, seat.layer), 0) + 1
+        self.blocks[seat.stream] = seat.blocks
         place = Place(seat.layer, seat.path, (), (), seat.stream, way=way)
         return place, self.selection.has_layer(seat.layer, seat.blocks)
 
@@ -286,12 +289,6 @@ class LayerRule:
         x = x[list(heads)] if x.shape[0] > 1 else x
         x = x[:, rows] if x.shape[1] > 1 else x
         return x[:, :, keys] if x.shape[2] > 1 else x
-
-
-def block_count(model: PreTrainedModel) -> int:
-    """The number of blocks of the model's text decoder or encoder: what a negative layer number counts from."""
-    config = model.config.get_text_config()
-    return int(getattr(config, "num_hidden_layers", None) or getattr(config, "num_layers", 0) or 0)
 
 
 def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:

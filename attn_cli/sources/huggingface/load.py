@@ -19,7 +19,6 @@ from huggingface_hub import hf_hub_download
 from safetensors import SafetensorError, safe_open
 from transformers import (
     AutoConfig,
-    AutoModel,
     AutoTokenizer,
     GgufConfig,
     PreTrainedConfig,
@@ -29,6 +28,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.classes import model_class
 from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
@@ -39,10 +39,10 @@ _HEADS = re.compile(
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run, in evaluation mode on its device, with its tokenizer."""
+    """A model ready to run, in evaluation mode on its device, with its tokenizer (None if it may do without)."""
 
     model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
 
 
@@ -103,7 +103,7 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     if origin.gguf:
         # Packed weights would be multiplied by a kernel fetched from the hub, if the machine can have one.
         extra["quantization_config"] = GgufConfig(dequantize=True)
-    model, report = AutoModel.from_pretrained(
+    model, report = model_class(config).from_pretrained(
         origin.path,
         config=config,
         attn_implementation="eager",
@@ -116,10 +116,15 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     return model, report
 
 
-def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase:
+def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
     """The tokenizer; refused if it is empty, as transformers makes it where files are missing."""
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
-    if len(tokenizer) < 2:
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
+    except Exception:  # of any type; without texts to read it only labels
+        if origin.options.reads_text:
+            raise
+        return None
+    if origin.options.reads_text and len(tokenizer) < 2:
         raise LoadError(f"{origin.name}: the tokenizer is empty ({len(tokenizer)} entries)", "are its files complete?")
     return tokenizer
 

@@ -33,17 +33,30 @@ class Seat(NamedTuple):
     blocks: int
 
 
-def seats(model: nn.Module) -> dict[nn.Module, tuple[Seat, ...]]:
-    """The places of every module; several where one module is built into several blocks, in their order."""
-    paths = dict(model.named_modules(remove_duplicate=False))
-    paths.pop("", None)
-    attentions = [path for path, module in paths.items() if looks_like_attention(path, module)]
-    streams = Streams(model, attentions)
-    found: dict[nn.Module, tuple[Seat, ...]] = {}
-    for path, module in paths.items():
-        layer, blocks = _block(model, path)
-        found[module] = (*found.get(module, ()), Seat(layer, path, streams.of(path), blocks))
-    return found
+class Seats:
+    """The places of a model's modules."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.paths: dict[nn.Module, list[str]] = {}
+        attentions = []
+        for path, module in model.named_modules(remove_duplicate=False):
+            if path:
+                self.paths.setdefault(module, []).append(path)
+                if looks_like_attention(path, module):
+                    attentions.append(path)
+        self.streams = Streams(model, attentions)
+        self.known: dict[nn.Module, tuple[Seat, ...]] = {}
+
+    def of(self, module: nn.Module) -> tuple[Seat, ...]:
+        """The module's places, several where it is built into several blocks; none if it isn't the model's."""
+        if module not in self.known:
+            self.known[module] = tuple(self._seat(path) for path in self.paths.get(module, ()))
+        return self.known[module]
+
+    def _seat(self, path: str) -> Seat:
+        layer, blocks = _block(self.model, path)
+        return Seat(layer, path, self.streams.of(path), blocks)
 
 
 def looks_like_attention(path: str, module: nn.Module) -> bool:

@@ -1,28 +1,60 @@
 """A transformers model as a source of attention calls."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from attn_cli.call import Prompt, Selection
-from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.capture import Visit, block_count, capture
+from attn_cli.call import Prompt, Selection, Token, ranges
+from attn_cli.errors import InputError, LimitError
+from attn_cli.sources.huggingface import inputs
+from attn_cli.sources.huggingface.capture import Visit, capture
+from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.load import Loaded, positions
+from attn_cli.sources.huggingface.missing import why_missing
+from attn_cli.sources.huggingface.modules import Seat, Seats
+from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.tokens import read
 
 
 class ModelSource:
-    """Runs texts through a loaded model, in batches, and shows every asked attention layer to a visitor."""
+    """Runs texts through a loaded model, in batches, and shows every asked attention layer to a visitor.
+
+    decoder_text  what the decoder of a model that has one reads; None for its start token alone
+    inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
+    """
 
     batch_size = 8
 
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+    def __init__(self, loaded: Loaded, decoder_text: str | None = None, inputs_file: str | None = None) -> None:
+        self.loaded, self.decoder_text, self.inputs_file = loaded, decoder_text, inputs_file
         self.about: dict[str, Any] = loaded.about
+        self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
+        seats = Seats(loaded.model)
+        self.seats: list[Seat] = [
+            seat for module in attention_modules(loaded.model) for seat in seats.of(module)
+        ]  # those that will attend, if they run
+        if decoder_text is not None and not self.has_decoder:
+            raise InputError(
+                f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
+                "leave out --decoder-text",
+            )
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether the model reads one text and writes another."""
+        return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens."""
+        """The texts as this model's tokens; with an inputs file what that holds, whatever the texts are."""
+        if self.arrays is not None:
+            return [inputs.prompt(self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
+        main = getattr(self.loaded.model, "main_input_name", "input_ids")
+        if self.loaded.tokenizer is None or main != "input_ids":
+            raise InputError(
+                f"{self.about['model']} ({self.about['type']}) reads {main}, not text", "give it with --inputs FILE"
+            )
         prompts = read(self.loaded.tokenizer, texts, [pair] * len(texts))
         limit = positions(self.loaded.model)
         for prompt in prompts:
@@ -31,50 +63,71 @@ class ModelSource:
                     f"the text has {len(prompt.tokens):,} tokens, the model has {limit:,} positions",
                     "shorten the text, or use a model with a longer context",
                 )
+        if self.has_decoder and self.decoder_text is None:
+            warning = "the decoder read its start token alone; --decoder-text gives it more"
+            return [replace(prompt, warnings=(*prompt.warnings, warning)) for prompt in prompts]
         return prompts
 
     def last_layer(self, selection: Selection) -> int:
-        """The last asked block, by the model's own count."""
-        total = block_count(self.loaded.model)
-        asked = range(total) if selection.layers is None else selection.layers
-        return max((x % total for x in asked if -total <= x < total), default=total - 1)
+        """The last asked block that attends, by the model's own count."""
+        asked = [seat.layer for seat in self.seats if selection.has_layer(seat.layer, seat.blocks)]
+        return max(asked, default=0)
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each asked layer of each text.
 
-        Raises LoadError for a model in which no softmax attention was seen, InputError for a layer it doesn't have.
+        Raises LoadError for a model in which an asked layer showed nothing, InputError for a layer it doesn't have.
         """
         model = self.loaded.model
-        total = block_count(model)
-        wrong = [x for x in selection.layers or () if total and not -total <= x < total]
+        blocks = max((seat.blocks for seat in self.seats), default=0)
+        wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
         if wrong:
-            raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers 0-{total - 1}")
-        ids, mask = self._padded(prompts)
-        inputs = {"input_ids": ids}
-        if bool((mask == 0).any()):
-            inputs["attention_mask"] = mask
+            numbers = ranges(range(blocks))
+            raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
         texts = [prompt.tokens for prompt in prompts]
-        with capture(model, visit, selection=selection, texts=texts) as seen, torch.no_grad():
-            extra = {"use_cache": False} if "use_cache" in vars(model.config) else {}
-            model(**inputs, **extra)
-        if not seen.layers:
-            raise LoadError(
-                f"{self.about['model']} ({self.about['type']}): no attention was seen in its forward pass",
-                "its attention code is its own, or it has no softmax attention",
-            )
-        selection.check_layers(sorted({layer for _, layer in seen.layers}))
+        decoder_texts: list[tuple[Token, ...]] | None = None
+        if self.arrays is not None:
+            arguments = inputs.fitted(model, self.arrays, self.inputs_file or "")
+            decoder_texts = [inputs.labels(self.loaded.tokenizer, self.arrays.get("decoder_input_ids"))]
+        else:
+            arguments = self._padded(prompts)
+            if self.has_decoder:
+                tokens = decoder_tokens(self.loaded, self.decoder_text)
+                decoder_texts = [tokens] * len(prompts)
+                ids = torch.tensor([[token.id for token in tokens]] * len(prompts))
+                arguments["decoder_input_ids"] = ids.to(model.device)
+        extra = {"use_cache": False} if "use_cache" in vars(model.config) else {}
+        with (
+            capture(model, visit, selection=selection, texts=texts, decoder_texts=decoder_texts) as seen,
+            torch.no_grad(),
+        ):
+            try:
+                model(**(extra | arguments))
+            except (TypeError, ValueError) as error:  # what models raise where an input lacks or doesn't fit
+                line = str(error).strip().partition("\n")[0]
+                raise InputError(
+                    f"{self.about['model']} ({self.about['type']}) can't be run on this: {line}",
+                    "--inputs FILE gives a model all that it reads; --debug shows the whole story",
+                ) from error
+        if missing := why_missing(model, seen, selection, self.about["model"]):
+            raise missing
 
-    def _padded(self, prompts: Sequence[Prompt]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and mask `[batch, longest]`, padded on the tokenizer's side."""
+    def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
+        """Token ids `[batch, longest]` and, where texts differ in length, their mask.
+
+        Padded on the right, whatever side the tokenizer would take: so every token is at its own position.
+        """
         tokenizer = self.loaded.tokenizer
         longest = max(len(prompt.tokens) for prompt in prompts)
-        filler = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        filler = getattr(tokenizer, "pad_token_id", None) or 0
         ids = torch.full((len(prompts), longest), filler)
         mask = torch.zeros((len(prompts), longest), dtype=torch.long)
         for row, prompt in enumerate(prompts):
             n = len(prompt.tokens)
-            at = slice(longest - n, longest) if tokenizer.padding_side == "left" else slice(0, n)
-            ids[row, at] = torch.tensor([token.id for token in prompt.tokens])
-            mask[row, at] = 1
+            ids[row, :n] = torch.tensor([token.id for token in prompt.tokens])
+            mask[row, :n] = 1
         device = self.loaded.model.device
-        return ids.to(device), mask.to(device)
+        arguments = {"input_ids": ids.to(device)}
+        if not bool(mask.all()):
+            arguments["attention_mask"] = mask.to(device)
+        return arguments

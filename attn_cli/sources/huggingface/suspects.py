@@ -15,15 +15,18 @@ from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.modules import looks_like_attention, looks_like_something_else
 
-_TELLING = {
-    "softmax",
-    "Softmax",
-    "scaled_dot_product_attention",
-    "multi_head_attention_forward",
-    "_transformer_encoder_layer_fwd",
-    "logsumexp",
-    "bigbird_block_sparse_attention",
-}
+_SOFTMAX = frozenset(
+    {
+        "softmax",
+        "Softmax",
+        "scaled_dot_product_attention",
+        "multi_head_attention_forward",
+        "_transformer_encoder_layer_fwd",
+        "logsumexp",
+        "bigbird_block_sparse_attention",
+    }
+)
+_REGISTRY = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
 # The functions that models hand to the registry as their own default: in its place stands the capture.
 _DEFAULTS = "eager"
 
@@ -38,7 +41,7 @@ def suspects(model: nn.Module) -> dict[nn.Module, bool]:
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     found: dict[nn.Module, bool] = {}
     for path, module in modules.items():
-        if not names_a_softmax(type(module)):  # type: ignore[arg-type]
+        if not names_a_softmax(module):
             continue
         around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
         own = _verdict(path, module)
@@ -57,6 +60,16 @@ def suspects(model: nn.Module) -> dict[nn.Module, bool]:
     return found if any(found.values()) else {}
 
 
+def attention_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that will attend if they run, told by their code: those that ask the registry, and the suspects."""
+    own = suspects(model)
+    return [
+        module
+        for module in model.modules()
+        if _code_names(_kind(module), _REGISTRY) or (own.get(module) and names_a_softmax(module))
+    ]
+
+
 def _verdict(path: str, module: nn.Module) -> bool | None:
     """Attention, surely not attention, or to be told by what is around it."""
     if looks_like_something_else(path, module):
@@ -64,13 +77,22 @@ def _verdict(path: str, module: nn.Module) -> bool | None:
     return True if looks_like_attention(path, module) else None
 
 
-@cache
-def names_a_softmax(kind: Any) -> bool:
-    """Whether the code of a module class, or a function that it calls, names a softmax.
+def names_a_softmax(module: nn.Module) -> bool:
+    """Whether the code of a module's class, or a function that it calls, names a softmax.
 
-    >>> names_a_softmax(nn.Softmax), names_a_softmax(nn.Linear)
+    >>> names_a_softmax(nn.Softmax()), names_a_softmax(nn.Linear(1, 1))
     (True, False)
     """
+    return _code_names(_kind(module), _SOFTMAX)
+
+
+def _kind(module: nn.Module) -> Any:  # a class is hashable, which its static type hides
+    return type(module)
+
+
+@cache
+def _code_names(kind: Any, telling: frozenset[str]) -> bool:
+    """Whether the methods of a module class, or functions that they call, name one of the `telling` names."""
     methods = [
         function
         for cls in kind.__mro__
@@ -78,23 +100,23 @@ def names_a_softmax(kind: Any) -> bool:
         for value in vars(cls).values()
         if isinstance(function := getattr(value, "__func__", value), FunctionType)
     ]
-    return any(_names_a_softmax(function, set()) for function in methods)
+    return any(_function_names(function, telling, set()) for function in methods)
 
 
-def _names_a_softmax(function: FunctionType, been: set[int]) -> bool:
+def _function_names(function: FunctionType, telling: frozenset[str], been: set[int]) -> bool:
     """The same for a function, its inner functions, what it encloses, and what it calls by a global name."""
     if id(function) in been:
         return False
     been.add(id(function))
     names = set(_names(function.__code__))
-    if names & _TELLING:
+    if names & telling:
         return True
     enclosed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
     called = [
         function.__globals__.get(name) for name in names if name in function.__globals__ and not _is_default(name)
     ]
     inner = [x for x in (*enclosed, *called) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")]
-    return any(_names_a_softmax(x, been) for x in inner)
+    return any(_function_names(x, telling, been) for x in inner)
 
 
 def _names(code: CodeType) -> Iterator[str]:

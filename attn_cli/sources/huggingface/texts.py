@@ -45,7 +45,8 @@ class Texts:
         first = next((given[x] for x in ("input_ids", "inputs_embeds") if given.get(x) is not None), None)
         if first is None:
             first = next((x for x in given.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
-        self.size = 1 if first is None else int(first.shape[0])
+        known = self.labels["text"]
+        self.size = len(known) if known else 1 if first is None else int(first.shape[0])
         self.length = None if given.get("input_ids") is None else int(given["input_ids"].shape[-1])
         masks = {"text": given.get("attention_mask"), "decoder": given.get("decoder_attention_mask")}
         self.padding = {

@@ -104,7 +104,7 @@ class Watch(TorchFunctionMode):
         """A hook after a watched module's forward, also when it raised."""
         if self.running and self.running[-1].module is module:
             ran = self.running.pop()
-            if ran.is_attention and ran.before == self.witness.count and names_a_softmax(type(module)):  # type: ignore[arg-type]
+            if ran.is_attention and ran.before == self.witness.count and names_a_softmax(module):
                 self.witness.unseen(module)
             if not self.running:
                 self.__exit__(None, None, None)  # type: ignore[no-untyped-call]

@@ -1,0 +1,38 @@
+"""What the decoder of an encoder-decoder reads: its start token, then the user's text."""
+
+from typing import Any
+
+from attn_cli.call import Token
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.load import Loaded
+from attn_cli.sources.huggingface.tokens import read
+
+
+def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
+    """The start token and the tokens of `text`, without the end token that a decoder writes but doesn't read."""
+    assert loaded.tokenizer is not None  # texts are only read with one
+    start = _start(loaded)
+    first = Token(0, str(loaded.tokenizer.convert_ids_to_tokens(start)), start, special=True)
+    tokens = read(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()
+    if tokens and tokens[-1].id == loaded.tokenizer.eos_token_id:
+        tokens = tokens[:-1]
+    if tokens and tokens[0].id == start:
+        tokens = tokens[1:]
+    return (
+        first,
+        *(
+            Token(index, token.text, token.id, special=token.special)  # its place in the text is another text's
+            for index, token in enumerate(tokens, 1)
+        ),
+    )
+
+
+def _start(loaded: Loaded) -> int:
+    config = loaded.model.config
+    places: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]
+    for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
+        for place in places:
+            value = getattr(place, name, None)
+            if isinstance(value, int):
+                return value
+    raise LoadError("the model doesn't say which token its decoder starts with", "give --inputs with decoder_input_ids")

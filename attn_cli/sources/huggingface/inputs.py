@@ -1,0 +1,86 @@
+"""A model's inputs from a file: any model can be run, whatever it reads."""
+
+import inspect
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from attn_cli.call import Prompt, Token
+from attn_cli.errors import InputError
+
+PREFIX = "input."
+
+
+def read_inputs(file: str) -> dict[str, torch.Tensor]:
+    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", those, without it.
+
+    Raises InputError for a file that is neither or can't be read.
+    """
+    path = Path(file).expanduser()
+    try:
+        if path.suffix == ".safetensors":
+            arrays = load_file(path)
+        elif path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: torch.from_numpy(archive[name]) for name in archive.files}
+        else:
+            raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
+    except (OSError, ValueError, TypeError, SafetensorError, zipfile.BadZipFile) as error:
+        raise InputError(f"can't read {file}: {error}", "it holds arrays named as the model's inputs") from error
+    marked = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
+    found = marked or arrays
+    if not found:
+        raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
+    return found
+
+
+def fitted(model: PreTrainedModel, arrays: dict[str, torch.Tensor], file: str) -> dict[str, Any]:
+    """The arrays as arguments of the model's forward: on its device, floats in its precision, single values plain."""
+    takes = inspect.signature(model.forward).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        unknown = [name for name in arrays if name not in takes]
+        if unknown:
+            raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(takes)}")
+
+    def fit(x: torch.Tensor) -> Any:
+        if x.ndim == 0:
+            return x.item()
+        return x.to(model.device, model.dtype) if x.is_floating_point() else x.to(model.device)
+
+    return {name: fit(x) for name, x in arrays.items()}
+
+
+def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
+    """Token numbers `[1, n]` as labels; none if there are no numbers."""
+    if ids is None or ids.ndim != 2 or ids.is_floating_point():
+        return ()
+    special = set() if tokenizer is None else set(tokenizer.all_special_ids)
+    return tuple(
+        Token(index, _word(tokenizer, number), number, special=number in special)
+        for index, number in enumerate(ids[0].tolist())
+    )
+
+
+def prompt(tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str) -> Prompt:
+    """What the file holds, as a text and its tokens; neither if the model reads no tokens.
+
+    Raises InputError for more than one example: they would have to be padded alike to be told apart.
+    """
+    ids = arrays.get("input_ids")
+    if ids is not None and ids.ndim == 2 and ids.shape[0] > 1:
+        raise InputError(f"{file} holds {ids.shape[0]} texts (rows of input_ids)", "save one in a file")
+    tokens = labels(tokenizer, ids)
+    text = tokenizer.decode([token.id for token in tokens]) if tokenizer is not None and tokens else ""
+    return Prompt(text, tokens)
+
+
+def _word(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
+    if tokenizer is None or not 0 <= number < len(tokenizer):
+        return str(number)
+    return tokenizer.decode([number]).strip() or str(tokenizer.convert_ids_to_tokens(number))

@@ -1,0 +1,36 @@
+"""Why nothing was seen, in words: never an empty answer."""
+
+from transformers import PreTrainedModel
+
+from attn_cli.call import Selection, ranges
+from attn_cli.errors import AttnError, InputError, LoadError
+from attn_cli.sources.huggingface.capture import Capture
+from attn_cli.sources.huggingface.suspects import attention_modules
+
+
+def why_missing(model: PreTrainedModel, seen: Capture, selection: Selection, name: str) -> AttnError | None:
+    """The error for a pass in which an asked layer showed nothing; None if all showed something.
+
+    LoadError (exit code 3) where the model is the reason, InputError where the asked layer is.
+    """
+    kind = str(model.config.model_type)
+    if seen.unseen:
+        seat = seen.unseen[0]
+        return LoadError(
+            f"{name} ({kind}): layer {seat.layer} ({seat.path}) attended where it can't be seen",
+            "its softmax is in a compiled or fused kernel; other layers can be chosen with --layer",
+        )
+    if not seen.layers:
+        if not attention_modules(model):
+            return LoadError(
+                f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
+            )
+        return LoadError(
+            f"{name} ({kind}): no attention was seen in its forward pass",
+            "load it with attn_implementation='eager', and give all the inputs that it reads",
+        )
+    for layer in selection.layers or ():
+        if not any(layer + seen.blocks[stream] * (layer < 0) == number for stream, number in seen.layers):
+            numbers = sorted({number for _, number in seen.layers})
+            return InputError(f"layer {layer} has no softmax attention", f"layers with attention: {ranges(numbers)}")
+    return None

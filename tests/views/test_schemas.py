@@ -1,0 +1,142 @@
+"""Every command's JSON is strict, holds to its published schema, and the schemas notice what is wrong."""
+
+import copy
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from attn_cli.views.schemas import SCHEMAS
+from tests.program import Run, attn, refused, strict_json
+
+TEXT = "the bank of the river bank"
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(strict_json(attn("schema", name).bytes))
+
+
+def hold(run: Run, name: str) -> None:
+    """Every line of `run` is strict JSON that `attn schema NAME` describes."""
+    assert run.code == 0, run.errors
+    lines = run.bytes.splitlines()
+    assert lines
+    for line in lines:
+        validator(name).validate(strict_json(line))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
+    schema = strict_json(attn("schema", name).bytes)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["properties"]["schema"]["const"] == schema["$id"] == f"attn.{name}/1"
+    assert attn("schema", f"attn.{name}/1").bytes == attn("schema", name).bytes
+    for field, said in schema["properties"]["result"]["properties"].items():
+        assert said.get("description") or said["items"]["description"], field
+
+
+def test_the_names_are_listed() -> None:
+    assert attn("schema").lines == list(SCHEMAS)
+    refused(attn("schema", "attn.top/2"), 2, "'attn.top/2'")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [], ["-m", "toy:the-cat-sat-down"], ["-m", "toy:my-name-is-ankit-projected"], ["-H", "0"], ["-l", "-1"],
+        ["--scale", "row"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+def test_answers_on_tables_hold(command: str, options: list[str]) -> None:
+    hold(attn(command, "The cat is down my name", "--json", "--quiet", *options), command)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["matrix", "--mean"], ["matrix", "--scores"], ["matrix", "--weights"], ["matrix", "-t", "bank"],
+        ["top", "--mean"], ["top", "-k", "99"], ["top", "-t", "river", "-H", "1,2"], ["inspect", "--scores"],
+        ["inspect", "--pool", "mean"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_answers_to_more_options_hold(arguments: list[str]) -> None:
+    command, *options = arguments
+    hold(attn(command, TEXT, "--json", "--quiet", *options), command)
+
+
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+def test_answers_to_lines_hold_one_by_one(command: str, format: str) -> None:
+    run = attn(command, "--lines", "--format", format, "--quiet", stdin=b"river bank\nhe sat zzqqy\nbank\n")
+    hold(run, command)
+    assert [strict_json(line)["index"] for line in run.bytes.splitlines()] == [0, 1, 2]
+
+
+def test_a_pooled_overview_holds_and_says_so() -> None:
+    run = attn("inspect", "river bank " * 50, "--json")
+    hold(run, "inspect")
+    found = run.json["result"]["matrices"][0]
+    assert (found["block"], found["pooling"]) == ([2, 2], "max")
+    assert np.array(found["weights"]).shape == (1, 50, 50)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options"),
+    [
+        ({"q": (3, 4)}, []),
+        ({"q": (3, 4), "k": (5, 4), "v": (5, 2)}, ["--mask", "causal", "-q"]),
+        ({"q": (2, 4, 3, 4), "k": (2, 2, 5, 4), "v": (2, 2, 5, 1)}, ["--scale", "1"]),
+        ({"q": (3, 4), "mask": (3, 3)}, ["-q"]),
+        ({"x": (2, 3, 4), "wq": (4, 4), "wo": (4, 2)}, ["--heads", "2"]),
+        ({"q": (4, 3, 4)}, ["-H", "1,2"]),
+    ],
+)
+def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    arguments = list(options)
+    for name, shape in shapes.items():
+        np.save(f"{name}.npy", random.random(shape) < 0.5 if name == "mask" else random.normal(size=shape))
+        arguments += [f"--{name}", f"{name}.npy"]
+    run = attn("compute", *arguments, "--json")
+    hold(run, "compute")
+    shown = run.json["result"]
+    nulls = [value is None for value in np.ravel(np.array(shown["scores"], dtype=object))]
+    assert sum(nulls) == shown["masked_cells"]
+
+
+def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
+    np.save(tmp_path / "q.npy", np.array([[1.0, np.nan], [np.inf, 1.0]]))
+    run = attn("compute", "--q", tmp_path / "q.npy", "--allow-nonfinite", "--json")
+    hold(run, "compute")
+    assert run.json["result"]["nonfinite_cells"] > 0
+    assert run.errors == ""
+
+
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+def test_a_schema_notices_what_is_missing_or_of_another_type(command: str) -> None:
+    good = attn(command, TEXT, "--json").json
+    check = validator(command)
+    for spoil in (
+        lambda x: x.pop("warnings"),
+        lambda x: x.update(schema="attn.other/1"),
+        lambda x: x["source"].pop("dtype"),
+        lambda x: x["input"]["tokens"][0].update(index="0"),
+        lambda x: x["input"]["tokens"][0].pop("start"),
+        lambda x: x["result"].pop("layers"),
+        lambda x: x["result"]["layers"][0]["rule"].pop("scale"),
+        lambda x: next(reversed(x["result"].values()))[0].pop("layer"),
+        lambda x: next(reversed(x["result"].values()))[0].update(layer="0"),
+    ):
+        bad = copy.deepcopy(good)
+        spoil(bad)
+        assert not check.is_valid(bad)
+    more = json.loads(json.dumps(good))
+    more["new"] = more["result"]["new"] = 1  # a new field keeps the number
+    assert check.is_valid(more)
