@@ -44,8 +44,7 @@ class LazyMask(torch.Tensor):
 
     def boolean(self) -> torch.Tensor | None:
         """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
-        skips = {"allow_is_causal_skip": True, "allow_is_bidirectional_skip": False}
-        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | skips))
+        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
 
     def padding(self) -> torch.Tensor | None:
@@ -68,6 +67,21 @@ class LazyMask(torch.Tensor):
         return mask if padding is None or bool(padding[batch, keys].all()) else both(mask, Keys(padding[batch]))
 
     @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Make masks real that must be mapped over their cells, for below `vmap` doesn't run."""
+
+        def made_real(x: Any) -> Any:
+            return x.materialized() if isinstance(x, LazyMask) and x.arguments["use_vmap"] else x
+
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if func.__name__ != "__get__":  # what reads an attribute, such as its shape, computes nothing
+                args, kwargs = tree_map(made_real, args), tree_map(made_real, kwargs)
+            return func(*args, **kwargs)
+
+    @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -84,7 +98,7 @@ class LazyMask(torch.Tensor):
         return f"LazyMask(shape={tuple(self.shape)}, dtype={self.dtype})"
 
 
-def lazy_mask(*, dtype: torch.dtype = torch.float32, allow_is_causal_skip: bool = True, **arguments: Any) -> Any:
+def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
     """The mask function that attn registers: a `LazyMask`, or None where eager's own would be None."""
     if arguments.get("allow_is_bidirectional_skip") and arguments.get("local_size") is None:
         padding = arguments.get("attention_mask")

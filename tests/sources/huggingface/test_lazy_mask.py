@@ -95,13 +95,11 @@ def test_it_becomes_eagers_mask_as_soon_as_it_is_computed_with(asked: dict[str, 
     assert torch.equal(torch.cat([lazy, lazy], dim=-1), torch.cat([expected, expected], dim=-1))
 
 
-@pytest.mark.xfail(reason="vmap can't run inside the mask's own dispatch")
 def test_a_function_that_must_be_mapped_becomes_real_too() -> None:
     asked = {"batch_size": 1, "q_length": 3, "kv_length": 3, "use_vmap": True, **ASKED["every third"]}
     assert torch.equal(lazy_mask(**asked) + 0, eager_mask(**asked))
 
 
-@pytest.mark.xfail(reason="its booleans forget that a mask must not be skipped")
 @given(arguments())
 def test_its_booleans_say_the_same(asked: dict[str, Any]) -> None:
     found = lazy_mask(**asked).boolean()

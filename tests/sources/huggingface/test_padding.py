@@ -32,11 +32,7 @@ def summaries(source: ModelSource, texts: tuple[str, ...]) -> dict[tuple[int, in
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_a_batch_gives_what_each_text_gives_alone(
-    real: Loaded, side: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    if "minilm-left" in request.node.name:
-        request.applymarker(pytest.mark.xfail(reason="padding on the left moves a text away from its first position"))
+def test_a_batch_gives_what_each_text_gives_alone(real: Loaded, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real.tokenizer, "padding_side", side)
     source = ModelSource(real)
     together = summaries(source, TEXTS)
