@@ -111,8 +111,8 @@ class HeatMap:
             width = max(4, *(len(f"{end:{number}}") for end in ends)) + 1
             if m * width <= room:
                 return (width + 1 if number == "z.3f" and width < 8 and m * (width + 1) <= room else width), number
-        if self.kind == "weights" and m * 2 <= room:
-            return (3 if m * 3 <= room else 2), "hundredths"
+        if self.kind == "weights" and m * 3 <= room:  # in two columns, 12 17 16 would read as one number
+            return 3, "hundredths"
         return (2 if m * 2 <= room else 1), ""
 
     @property
