@@ -133,7 +133,7 @@ def labelled(token: Token) -> str:
 
 def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
     """`3 bank  river 0.62  the 0.20`, cut where the line ends."""
-    label_width = max(8, screen.width // 5)
+    label_width = min(24, max(8, screen.width // 5))
     line = Text("  ").append(fit(labelled(token), label_width)).append(" ")
     room = screen.width - label_width - 3
     for key, weight in pairs:
@@ -147,7 +147,7 @@ def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) ->
 
 
 def _bar_line(token: Token, share: float, most: float, screen: Screen) -> Text:
-    label_width = max(10, screen.width // 4)
+    label_width = min(24, max(10, screen.width // 4))
     width = max(4, min(40, screen.width - label_width - 12))
     mark = "#" if screen.ascii_only else "█"
     bar = mark * round(width * share / most if most > 0 else 0)

@@ -1,0 +1,83 @@
+"""A real terminal: what a person sees, in colour and in width, and what happens at Ctrl-C and when a reader leaves."""
+
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+import pyte
+import pytest
+
+from tests.program import SHORT, environment, program
+
+COLORS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+def open_terminal(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pexpect.spawn:
+    command, *rest = program(*arguments)
+    env = environment(**(COLORS | variables))  # type: ignore[arg-type]
+    return pexpect.spawn(command, rest, dimensions=(rows, columns), env=env, timeout=SHORT)
+
+
+def shown(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pyte.Screen:
+    """The screen after the program has ended."""
+    running = open_terminal(columns, *arguments, rows=rows, **variables)
+    running.expect(pexpect.EOF)
+    running.close()
+    assert running.exitstatus == 0
+    screen = pyte.Screen(columns, rows)
+    pyte.ByteStream(screen).feed(running.before)
+    return screen
+
+
+def lines(screen: pyte.Screen) -> list[str]:
+    return [line.rstrip() for line in screen.display]
+
+
+@pytest.mark.parametrize(("columns", "used"), [(40, 36), (80, 72), (200, 100)])
+def test_the_width_of_the_terminal_is_used_and_no_line_wraps(columns: int, used: int) -> None:
+    text = lines(shown(columns, "inspect", "he sat on the river bank"))
+    assert max(map(len, text)) >= used
+    for number, word in enumerate(["he", "sat", "on", "the", "river", "bank"]):
+        assert any(line.endswith(f" {number} {word}") for line in text)  # the row labels of the matrix
+
+
+def test_a_bright_cell_for_the_largest_weight_and_a_dark_one_for_the_smallest() -> None:
+    screen = shown(80, "matrix", "river bank", "-H", "0")
+    text = lines(screen)
+    row = next(y for y, line in enumerate(text) if line.endswith("0 river"))
+    large, small = (screen.buffer[row][x].bg for x in (text[row].index("0.816"), text[row].index("0.184")))
+
+    def brightness(color: str) -> int:
+        return sum(int(color[i : i + 2], 16) for i in (0, 2, 4))
+
+    assert brightness(large) > 1.5 * brightness(small)
+
+
+def test_no_color_is_heeded() -> None:
+    screen = shown(80, "inspect", "river bank", NO_COLOR="1")
+    cells = [screen.buffer[y][x] for y in range(60) for x in range(80)]
+    assert {(cell.fg, cell.bg) for cell in cells} == {("default", "default")}
+    assert any("river" in line for line in lines(screen))
+
+
+def test_ctrl_c_ends_at_once_with_130_and_says_nothing() -> None:
+    running = open_terminal(80, "top", "-", "--lines")
+    running.sendline("river bank")
+    time.sleep(1.5)
+    running.sendintr()
+    running.expect(pexpect.EOF)
+    running.close()
+    assert (running.exitstatus, running.signalstatus) in ((130, None), (None, 2))
+    assert b"Traceback" not in running.before
+
+
+def test_a_pager_that_is_left_early(tmp_path: Path) -> None:
+    text = tmp_path / "long.txt"
+    text.write_text("he sat on the river bank and the bank was his " * 12)
+    attn = " ".join(program("matrix", "--file", str(text), "-f", "csv"))
+    running = pexpect.spawn("/bin/sh", ["-c", f"{attn} | head -n 1; echo ended"], env=environment(), timeout=SHORT)
+    running.expect_exact("ended")
+    said = running.before.decode().split()
+    assert len(said) == 1 and said[0].startswith("layer,head,")
+    assert sys.executable in attn
