@@ -30,7 +30,7 @@ Inputs = Annotated[
 Model = Annotated[
     str,
     typer.Option("--model", "-m", metavar="MODEL",
-                 help="toy, toy:NAME, a model folder, a .gguf file, or a Hugging Face id."),
+                 help="toy, toy:NAME, a table file, a model folder, a .gguf file, or a Hugging Face id."),
 ]  # fmt: skip
 Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
 Head = Annotated[str, typer.Option("--head", "-H", help="Heads: 3, -1, 0,2, 4-7 or all.", metavar="HEADS")]

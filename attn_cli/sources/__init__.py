@@ -1,12 +1,17 @@
 """The outside world in, attention calls out: tables, models and matrices, behind one door."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attn_cli.call import Call, Prompt, Selection
 from attn_cli.errors import InputError
 
+if TYPE_CHECKING:
+    from attn_cli.sources.toy import TableSource
+
 DEFAULT_MODEL = "toy"
+TABLE_SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".gz", ".npz", ".json", ".safetensors")
 
 
 class Source(Protocol):
@@ -32,21 +37,17 @@ class Source(Protocol):
 def open_source(
     model: str = DEFAULT_MODEL, *, decoder_text: str | None = None, inputs: str | None = None, **options: Any
 ) -> Source:
-    """The source behind a `--model` value: `toy`, `toy:NAME`, else a model folder, .gguf file or hub id.
+    """The source behind a `--model` value: `toy`, `toy:NAME`, a table file, a model folder, .gguf file or hub id.
 
     decoder_text  what the decoder of an encoder-decoder reads
     inputs        a file with all that a model reads, instead of texts
     options       those of `ModelOptions`: revision, device, dtype, trust_remote_code, offline
     """
-    kind, _, name = model.partition(":")
-    if kind == "toy":
+    if is_table(model):
         if decoder_text is not None or inputs is not None:
             option = "--decoder-text" if inputs is None else "--inputs"
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
-        from attn_cli.sources.tables import open_table
-        from attn_cli.sources.toy import TableSource
-
-        return TableSource(open_table(name))
+        return open_table_source(model)
     from attn_cli.sources.huggingface.origin import ModelOptions, find
 
     origin = find(model, ModelOptions(**options, reads_text=inputs is None))
@@ -55,3 +56,23 @@ def open_source(
     from attn_cli.sources.huggingface.source import ModelSource
 
     return ModelSource(load(origin), decoder_text, inputs)
+
+
+def is_table(model: str) -> bool:
+    """Whether a `--model` value means a table of word vectors: toy, toy:NAME, or a file with a table's suffix."""
+    return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
+
+
+def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
+    """The table behind a `--model` value, as a source; InputError for a value that means a model."""
+    from attn_cli.sources.tables import open_table
+    from attn_cli.sources.toy import TableSource
+
+    if not is_table(model):
+        raise InputError(f"{model} is no table of word vectors", "give toy, toy:NAME or a table file")
+    kind, _, name = model.partition(":")
+    if kind == "toy":
+        return TableSource(open_table(name))
+    from attn_cli.sources.tables.files import open_table_file
+
+    return TableSource(open_table_file(model), model)

@@ -9,7 +9,7 @@ from attn_cli.call import AttentionCall, Call, Place, Prompt, Selection, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import split_heads
 from attn_cli.kernel.rule import Rule
-from attn_cli.sources.tables import Table, split_words
+from attn_cli.sources.tables import WordTable, split_words
 
 
 class TableSource:
@@ -17,13 +17,14 @@ class TableSource:
 
     batch_size = 1  # nothing is gained by waiting for more
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: WordTable, model: str | None = None) -> None:
         self.table = table
+        self.own_file = model is not None
         self.about: dict[str, Any] = {
-            "model": f"toy:{table.name}",
+            "model": model or f"toy:{table.name}",
             "type": "table",
             "revision": None,
-            "dtype": str(table.vectors.dtype),
+            "dtype": str(np.promote_types(table.dtype, np.float32)),
             "device": "cpu",
         }
 
@@ -36,20 +37,25 @@ class TableSource:
     def _prompt(self, text: str) -> Prompt:
         if not text.strip():
             raise InputError("the text is empty", "give some words, or - to read them from standard input")
+        self.table.look_up([word for word, _, _ in split_words(text)])
         words = split_words(text, self.table)
         tokens: list[Token] = []
         missing: list[str] = []
+        recased: dict[str, str] = {}
         for word, start, end in words:
             at = self.table.index(word)
             if at is None:
                 missing.append(word)
-            else:
-                tokens.append(Token(len(tokens), word, at, start, end))
-        known = ", ".join(self.table.words) if len(self.table.words) <= 12 else f"{len(self.table.words):,} words"
+                continue
+            tokens.append(Token(len(tokens), word, at, start, end))
+            if self.table.word(at) != word:
+                recased[word] = f"{word} as {self.table.word(at)}"
         if not tokens:
-            raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {known}")
-        warning = f"not in the table {self.table.name}, left out: {', '.join(missing)}"
-        return Prompt(text, tuple(tokens), (warning,) if missing else ())
+            raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {self.table.extent}")
+        warnings = [f"not in the table {self.table.name}, left out: {', '.join(missing)}"] if missing else []
+        if recased and self.own_file:  # whoever brings a table needn't know how it writes its words
+            warnings.append(f"read in the case that {self.table.name} has: {', '.join(recased.values())}")
+        return Prompt(text, tuple(tokens), tuple(warnings))
 
     def last_layer(self, selection: Selection) -> int:
         """The only one."""
@@ -65,14 +71,7 @@ class TableSource:
         """The attention call of one prompt."""
         table = self.table
         heads = selection.pick_heads(table.heads)
-        q, k, v = (
-            split_heads(self._rows(own, prompt), table.heads)[list(heads)] for own in (table.q, table.k, table.v)
-        )
-        place = Place(0, f"toy:{table.name}", heads, heads, "self", 0, text)
+        rows = [token.id for token in prompt.tokens if token.id is not None]
+        q, k, v = (split_heads(table.rows(rows, part), table.heads)[list(heads)] for part in ("q", "k", "v"))
+        place = Place(0, self.about["model"], heads, heads, "self", 0, text)
         return AttentionCall(q, k, v, Rule(scale=q.shape[-1] ** -0.5), place, prompt.tokens, prompt.tokens)
-
-    def _rows(self, own: np.ndarray | None, prompt: Prompt) -> np.ndarray:
-        """The prompt's vectors `[n, d]` from a projection of the table's own, or from the table itself."""
-        vectors = self.table.vectors if own is None else own
-        rows: np.ndarray = vectors[np.array([token.id for token in prompt.tokens])]
-        return rows.astype(np.float32) if rows.dtype == np.float16 else rows

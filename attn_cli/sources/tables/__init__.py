@@ -1,7 +1,7 @@
 """The built-in tables of word vectors, behind one door: `open_table(name)`.
 
 `minilm` is the default: some 22,000 English words, shipped as `minilm.npz`, which `make_minilm.py` makes and
-documents. The others are worked examples, in `small.py`.
+documents. The others are worked examples, in `small.py`. Tables of the user's own are read by `files.py`.
 """
 
 from pathlib import Path
@@ -10,10 +10,10 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.tables.small import SMALL_TABLES
-from attn_cli.sources.tables.table import Table
+from attn_cli.sources.tables.table import Table, WordTable
 from attn_cli.sources.tables.words import split_words
 
-__all__ = ["MINILM_FILE", "TABLE_NAMES", "Table", "open_table", "split_words"]
+__all__ = ["MINILM_FILE", "TABLE_NAMES", "Table", "WordTable", "open_table", "split_words"]
 
 MINILM_FILE = Path(__file__).with_name("minilm.npz")
 TABLE_NAMES = ("minilm", *SMALL_TABLES)

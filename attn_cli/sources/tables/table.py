@@ -1,12 +1,54 @@
 """A table of word vectors: one word, one vector, whatever surrounds it."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from attn_cli.errors import InputError
+
 Vectors = npt.NDArray[np.float32 | np.float64]
+BLOCK = 4096  # words at a time, where all are asked
+
+
+class WordTable(Protocol):
+    """What may be asked of a table, in memory or in a file.
+
+    name    what messages call it
+    heads   into how many heads its vectors are cut
+    extent  what it holds, in words: "22,016 words", or the words themselves
+    dtype   the precision of its vectors
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def heads(self) -> int: ...  # noqa: D102
+
+    @property
+    def extent(self) -> str: ...  # noqa: D102
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Find these words, so that `index` knows them; all at once, because a file is read from front to back."""
+
+    def index(self, word: str) -> int | None:
+        """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
+
+    def word(self, row: int) -> str:
+        """The word of a row that `index` gave, as the table writes it."""
+
+    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
+        """The vectors `[len(rows), d]`, or what the table brings as their "q", "k" or "v"."""
+
+    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        """The whole table, some thousand words at a time: the first one's row, the words, their vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +76,44 @@ class Table:
         """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
         row = self._rows.get(word)
         return self._lowered_rows.get(word.lower()) if row is None else row
+
+    @property
+    def extent(self) -> str:
+        """The words themselves where they are few, else how many there are."""
+        return ", ".join(self.words) if len(self.words) <= 12 else f"{len(self.words):,} words"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the vectors."""
+        return self.vectors.dtype
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Nothing to do: all words are here."""
+
+    def word(self, row: int) -> str:
+        """The word of a row."""
+        return self.words[row]
+
+    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
+        """The vectors of some rows, or their own q, k or v; the vectors stand in for what the table doesn't bring."""
+        own = getattr(self, part)
+        found: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
+        return self._checked(found, rows)
+
+    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        """The whole table in pieces."""
+        for start in range(0, len(self.words), BLOCK):
+            rows = range(start, min(start + BLOCK, len(self.words)))
+            yield start, self.words[rows.start : rows.stop], self._checked(self.vectors[rows.start : rows.stop], rows)
+
+    def _checked(self, vectors: Vectors, rows: Sequence[int]) -> Vectors:
+        """The vectors in at least float32, all of them finite."""
+        if vectors.dtype.itemsize < 4:
+            vectors = vectors.astype(np.float32)
+        if not np.isfinite(vectors).all():
+            word = self.words[rows[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]]
+            raise InputError(f"{self.name}: the vector of {word!r} has NaN or Inf", "is the file whole?")
+        return vectors
 
     @cached_property
     def _rows(self) -> dict[str, int]:

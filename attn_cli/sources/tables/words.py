@@ -2,13 +2,13 @@
 
 import unicodedata
 
-from attn_cli.sources.tables.table import Table
+from attn_cli.sources.tables.table import WordTable
 
 # Zero-width (non-)joiners are "format" characters, but they belong inside Persian and Indic words and emoji.
 _JOINERS = "\u200c\u200d"
 
 
-def split_words(text: str, table: Table | None = None) -> list[tuple[str, int, int]]:
+def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, int, int]]:
     """The words of a text, in order, as (word, start, end) with `text[start:end] == word`.
 
     A word is a run of letters and digits of any script, with the accents set on them; every other visible character

@@ -1,0 +1,156 @@
+"""Tables whose words stand in one place and whose vectors in another: .npz, .safetensors, .json."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.checks import Matrix, require_memory
+from attn_cli.sources.files.json_lists import parsed
+from attn_cli.sources.files.npy import read_npy, read_npz
+from attn_cli.sources.files.raw import Raw
+from attn_cli.sources.files.tensors import read_safetensors
+from attn_cli.sources.files.text import decoded
+from attn_cli.sources.files.wording import counted, shown
+from attn_cli.sources.tables.table import Table
+
+_WANTED = "a table has `words` and `vectors` [words, d]"
+
+
+def npz_table(raw: Raw) -> Table:
+    """The arrays `words` (text, or UTF-8 bytes joined by line ends) and `vectors`; these stay in the file.
+
+    A compressed archive is unpacked in memory; one that np.savez wrote is mapped.
+    """
+    try:
+        with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
+            _require({name.removesuffix(".npy") for name in archive.namelist()}, raw.label)
+            entry = archive.getinfo("words.npy")
+            require_memory(entry.file_size, raw.label)
+            words = np.lib.format.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
+            place = _stored_at(raw, archive.getinfo("vectors.npy"))
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, MemoryError) as error:
+        raise InputError(f"{raw.label}: its words can't be read: {shown(str(error), 80)}", "save it again") from None
+    if place is None:
+        vectors, _ = read_npz(Raw(raw.label, raw.data, "vectors", raw.path), "vectors")
+    else:
+        vectors = read_npy(raw.data[place], "vectors", raw.label)
+    return _table(raw.label, _words_of(words, raw.label), vectors)
+
+
+def safetensors_table(raw: Raw) -> Table:
+    """The tensor `vectors`; words in the metadata (`words`, a JSON list), as a tensor of UTF-8 bytes, or beside it.
+
+    Beside `vectors.safetensors` is `vectors.txt`, a word on every line. The vectors stay in the file.
+    """
+    length = int.from_bytes(raw.data[:8].tobytes(), "little")
+    try:
+        header = json.loads(raw.data[8 : 8 + length].tobytes())
+        metadata = header.pop("__metadata__", {})
+        named = set(header)
+    except (ValueError, AttributeError, TypeError):
+        named, metadata = {"words", "vectors"}, {}  # read_safetensors says what is wrong with it
+    beside = raw.path.with_suffix(".txt") if raw.path else None
+    if "words" in metadata:
+        words = _word_list(parsed(metadata["words"], f"{raw.label}: its words"), raw.label)
+    elif "words" in named:
+        words = _words_of(read_safetensors_bytes(raw), raw.label)
+    elif beside is not None and beside.is_file():
+        content = decoded(np.fromfile(beside, np.uint8), str(beside))
+        words = tuple(content.removesuffix("\n").replace("\r\n", "\n").split("\n"))
+    else:
+        file = beside.name if beside else "file beside it"
+        raise InputError(
+            f"{raw.label} has no words: none in its metadata, no tensor `words`, no {file}",
+            "a model is given by its folder; a table brings its words in one of these ways",
+        )
+    if "vectors" not in named and len(named) > 1:
+        _require(named | {"words"}, raw.label)
+    member = "vectors" if "vectors" in named else None
+    vectors, _ = read_safetensors(Raw(raw.label, raw.data, member, raw.path), "vectors")
+    return _table(raw.label, words, vectors)
+
+
+def read_safetensors_bytes(raw: Raw) -> np.ndarray:
+    """The tensor `words` of bytes, which has one axis and so is no matrix."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(raw.path, framework="np") as file:
+            words: np.ndarray = file.get_tensor("words")
+    except (SafetensorError, OSError, TypeError) as error:
+        raise InputError(f"{raw.label} can't be read: {shown(str(error), 80)}", "save it again") from None
+    return words
+
+
+def json_table(raw: Raw) -> Table:
+    """An object of words, each with its list of numbers; or of `words` and `vectors`."""
+    value = parsed(decoded(raw.data, raw.label), raw.label)
+    if not isinstance(value, dict) or not value:
+        raise InputError(f"{raw.label} is no object of words", 'expected {"word": [0.1, 0.2], ...}')
+    if set(value) == {"words", "vectors"} and all(isinstance(word, str) for word in value["words"]):
+        words, lists = _word_list(value["words"], raw.label), value["vectors"]
+    else:
+        words, lists = tuple(value), list(value.values())
+    width: int | None = None
+    for word, numbers in zip(words, lists, strict=False):
+        if not isinstance(numbers, list) or not numbers or set(map(type, numbers)) != {float}:
+            raise InputError(f"{raw.label}: {shown(word, 40)!r} has no list of numbers", "each word has its vector")
+        width = width or len(numbers)
+        if len(numbers) != width:
+            raise InputError(
+                f"{raw.label}: {shown(word, 40)!r} has {counted(len(numbers), 'number')}, {shown(words[0], 40)!r} "
+                f"has {width}",
+                "every vector is as long as the others",
+            )
+    return _table(raw.label, words, np.array(lists, dtype=np.float64))
+
+
+def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+        raise InputError(f"{label}: vectors has shape {vectors.shape} and dtype {vectors.dtype}", _WANTED)
+    if len(words) != len(vectors):
+        raise InputError(f"{label} has {counted(len(words), 'word')} and {counted(len(vectors), 'vector')}",
+                         "there is one vector for every word")  # fmt: skip
+    if vectors.dtype.kind != "f":
+        vectors = vectors.astype(np.float64)
+    return Table(name=Path(label).name, words=words, vectors=vectors, heads=1, about=label)
+
+
+def _require(names: set[str], label: str) -> None:
+    missing = [name for name in ("words", "vectors") if name not in names]
+    if missing:
+        holds = ", ".join(shown(name, 40) for name in sorted(names)[:8]) or "nothing"
+        raise InputError(f"{label} has no array `{missing[0]}`; it holds {holds}", _WANTED)
+
+
+def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
+    if array.dtype == np.uint8:
+        return tuple(array.tobytes().decode("utf-8", "backslashreplace").split("\n"))
+    if array.ndim != 1 or array.dtype.kind not in "US":
+        raise InputError(f"{label}: words has shape {array.shape} and dtype {array.dtype}", "words is a list of text")
+    return tuple(
+        word.decode("utf-8", "backslashreplace") if isinstance(word, bytes) else word for word in array.tolist()
+    )
+
+
+def _word_list(value: Any, label: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise InputError(f"{label}: words is no list of text", _WANTED)
+    return tuple(value)
+
+
+def _stored_at(raw: Raw, entry: zipfile.ZipInfo) -> slice | None:
+    """Where the bytes of a member lie in the file; None where it is compressed.
+
+    Source: APPNOTE.TXT 4.3.7, the local header: 30 bytes, then a name and an extra field of given lengths.
+    """
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
+        return None
+    name, extra = np.frombuffer(raw.data[entry.header_offset + 26 : entry.header_offset + 30].tobytes(), "<u2").tolist()
+    begin = entry.header_offset + 30 + name + extra
+    return slice(begin, begin + entry.file_size)

@@ -1,0 +1,62 @@
+"""Word vectors as word2vec's own program writes them: a line with two counts, then words and float32 numbers."""
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.sources.files.wording import shown
+from attn_cli.sources.tables.records import Record
+
+_LONGEST_WORD = 1000
+_CHUNK = 2**20
+
+
+class BinaryFormat:
+    """A word, a blank, d float32 numbers (little end first), perhaps a line end; so many times as the first line says.
+
+    Errors: InputError that names the word by its number, from 1.
+    """
+
+    def __init__(self, file: BinaryIO, label: str) -> None:
+        self.file, self.label = file, label
+        file.seek(0)
+        header = file.readline(100)
+        self.count, self.d = map(int, header.split())
+        self.begin = len(header)
+        if self.d < 1:
+            raise InputError(f"{label}: the first line promises {self.d} numbers a word", "is it a word2vec file?")
+
+    def records(self, row: int, start: int) -> Iterator[Record]:
+        """One record after the other, as many as the first line promises."""
+        place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
+        while row < self.count:
+            blank = buffer.find(b" ", at)
+            stop = blank + 1 + 4 * self.d
+            if blank < 0 or stop > len(buffer):
+                self.file.seek(place + len(buffer))
+                more = self.file.read(max(_CHUNK, 4 * self.d))
+                if not more or (blank < 0 and len(buffer) - at > _LONGEST_WORD):
+                    raise self._broken(row)
+                place, buffer, at = place + at, buffer[at:] + more, 0
+                continue
+            yield Record(buffer[at:blank].lstrip(b"\n"), row, place + at, place + stop, buffer[at:stop])
+            row, at = row + 1, stop
+
+    def parsed(self, record: Record) -> tuple[str, Sequence[float]]:
+        """The word and its d numbers."""
+        word = record.first.decode("utf-8", "backslashreplace")
+        numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")
+        if not np.isfinite(numbers).all():
+            raise InputError(
+                f"{self.label}: the vector of {shown(word, 40)!r} (word {record.row + 1:,}) has NaN or Inf",
+                "is the file whole?",
+            )
+        return word, numbers.tolist()
+
+    def _broken(self, row: int) -> InputError:
+        return InputError(
+            f"{self.label} is truncated: the first line promises {self.count:,} words, {row:,} are there",
+            "download it again",
+        )

@@ -1,0 +1,104 @@
+"""Tables in the user's files: open_table_file."""
+
+import difflib
+import gzip
+import re
+import zlib
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.sources.files.raw import open_raw
+from attn_cli.sources.files.wording import shown
+from attn_cli.sources.tables.arrays import json_table, npz_table, safetensors_table
+from attn_cli.sources.tables.binary import BinaryFormat
+from attn_cli.sources.tables.records import RecordTable
+from attn_cli.sources.tables.table import WordTable
+from attn_cli.sources.tables.text import TextFormat
+
+_KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
+_SAMPLE = 4096
+_WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
+
+
+def open_table_file(name: str) -> WordTable:
+    """The table in a file, by what the file holds: text, word2vec's binary, gzip of them, npz, safetensors or JSON.
+
+    Only what is asked for is read, as far as the format allows. Raises LoadError for a file that isn't there,
+    InputError for one that is no table.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        reason = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
+        raise LoadError(f"no table at {shown(name)}: {reason}", _nearest(path))
+    label = shown(str(path))
+    try:
+        opened: IO[bytes] = path.open("rb")
+    except OSError as error:
+        raise LoadError(f"{label} can't be read: {error.strerror}", "check its permissions") from error
+    start = opened.read(_SAMPLE)
+    if start.startswith(b"\x1f\x8b"):
+        opened = cast(IO[bytes], _Unpacked(opened, label))
+        start = opened.read(_SAMPLE)
+    elif start.startswith(b"PK"):
+        return npz_table(open_raw(str(path), None))
+    elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**9:
+        return safetensors_table(open_raw(str(path), None))
+    elif _is_object(start):
+        return json_table(open_raw(str(path), None))
+    if not start.strip():
+        raise InputError(f"{label} is empty", _KINDS)
+    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
+        raise pickle_error(label)
+    if _WORD2VEC.match(start) and not _is_text(start):
+        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, opened), label))
+    if not _is_text(start):
+        raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
+    return RecordTable(path.name, TextFormat(cast(BinaryIO, opened), label))
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip file whose damage is told as what it is, at whatever line it shows."""
+
+    def __init__(self, file: IO[bytes], label: str) -> None:
+        file.seek(0)
+        super().__init__(fileobj=cast(BinaryIO, file))
+        self.label = label
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes."""
+        try:
+            return super().read(size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise self._damaged(error) from error
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """The next line."""
+        try:
+            return super().readline(size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InputError:
+        return InputError(f"{self.label} is damaged or cut off: {shown(str(error), 80)}", "download it again")
+
+
+def _nearest(path: Path) -> str:
+    """The nearest name in the same folder, or what a table may be."""
+    if not path.parent.is_dir():
+        return f"there is no folder {shown(str(path.parent))}"
+    close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return f"did you mean {shown(str(path.parent / close[0]))}?" if close else _KINDS
+
+
+def _is_text(start: bytes) -> bool:
+    """Whether the first bytes are text in UTF-8 (the last letter may be cut), with no control characters."""
+    text = start.decode("utf-8", "ignore")
+    return len(text.encode()) >= len(start) - 3 and all(c >= " " or c in "\t\n\r\x0b\x0c" for c in text)
+
+
+def _is_object(start: bytes) -> bool:
+    """Whether text begins as a JSON object does: GloVe has a line for the word { too."""
+    rest = start.lstrip()[1:].lstrip()
+    return rest[:1] in (b'"', b"}")

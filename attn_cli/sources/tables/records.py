@@ -1,0 +1,154 @@
+"""Files that hold one word and its vector after the other, read from front to back: only as far as they must be.
+
+A format says how to walk its records (`text.py`, `binary.py`); here is what all share: finding the asked words.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from attn_cli.sources.tables.table import BLOCK, Vectors
+
+
+class Record(NamedTuple):
+    """One word with its vector, not yet understood.
+
+    first  the word, or its first part up to a blank; bytes as they stand in the file
+    row    the number of the record, from 0
+    start  the place of its first byte; stop, one past its last
+    raw    the bytes of the record
+    """
+
+    first: bytes
+    row: int
+    start: int
+    stop: int
+    raw: bytes
+
+
+class Format(Protocol):
+    """How one file is cut into records; d numbers in each vector."""
+
+    d: int
+
+    def records(self, row: int, start: int) -> Iterator[Record]:
+        """The records from number `row` on, which begins at byte `start`; 0, 0 for the first of all."""
+
+    def parsed(self, record: Record) -> tuple[str, Sequence[float]]:
+        """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
+
+
+class RecordTable:
+    """A table in such a file: words are looked up where they stand, nothing else is kept of it.
+
+    What was passed is remembered as 16 bytes a word (a hash and a place), so that no word is searched twice. A search
+    ends where all its words were found as they are written; for a word in another case the whole file is read once.
+    """
+
+    heads = 1
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+
+    def __init__(self, name: str, format: Format) -> None:
+        self.name, self.format = name, format
+        self._next = (0, 0)  # row and place where the walk goes on
+        self._hashes, self._places = array("q"), array("q")
+        self._rows: dict[str, int] = {}
+        self._found: dict[int, tuple[str, Sequence[float]]] = {}
+        self._missing: set[str] = set()
+        self._ended = False
+
+    @property
+    def extent(self) -> str:
+        """How many words were passed, which are all where one is missing."""
+        return f"{len(self._hashes):,} words"
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Find these words: among the records passed, then by walking on."""
+        wanted = {word for word in words if word not in self._rows and word not in self._missing}
+        open_keys: dict[int, set[str]] = {}
+        for word in wanted:
+            open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
+        others: dict[str, int] = {}  # words that stand there in another case
+        for record in self._passed(open_keys):
+            self._take(record, open_keys, others)
+        if open_keys and not self._ended:
+            self._walk_on(open_keys, others)
+        for word in set().union(*open_keys.values()):
+            if word in others:
+                self._rows[word] = others[word]
+            else:
+                self._missing.add(word)
+
+    def index(self, word: str) -> int | None:
+        """The row of a word that was looked up, as written or else in any case; None if it isn't there."""
+        if word not in self._rows and word not in self._missing:
+            self.look_up([word])
+        return self._rows.get(word)
+
+    def word(self, row: int) -> str:
+        """The word of a row that was found."""
+        return self._found[row][0]
+
+    def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
+        """The vectors of rows that were found; they are q, k and v too."""
+        return np.array([self._found[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
+
+    def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
+        """The whole file, from its first record."""
+        words: list[str] = []
+        numbers = array("f")
+        first = 0
+        for record in self.format.records(0, 0):
+            word, vector = self.format.parsed(record)
+            if not words:
+                first = record.row
+            words.append(word)
+            numbers.extend(vector)
+            if len(words) == BLOCK:
+                yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
+                words, numbers = [], array("f")
+        if words:
+            yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
+
+    def _walk_on(self, open_keys: dict[int, set[str]], others: dict[str, int]) -> None:
+        for record in self.format.records(*self._next):
+            key = _key(record.first)
+            self._hashes.append(key)
+            self._places.append(record.start)
+            self._next = (record.row + 1, record.stop)
+            if key in open_keys:
+                self._take(record, open_keys, others)
+                if not open_keys:
+                    return
+        self._ended = True
+
+    def _passed(self, open_keys: dict[int, set[str]]) -> Iterator[Record]:
+        """The records passed before whose words may be among those asked, read again."""
+        hashes = np.array(self._hashes)  # a copy: an array that is being looked at can't grow
+        for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
+            yield next(self.format.records(int(row), self._places[int(row)]))
+
+    def _take(self, record: Record, open_keys: dict[int, set[str]], others: dict[str, int]) -> None:
+        """Keep the record if it is one of the asked words; of equal words the first stays."""
+        key = _key(record.first)
+        asked = open_keys.get(key, set())
+        if not asked:
+            return
+        word, vector = self.format.parsed(record)
+        if word in asked:
+            self._rows[word] = record.row
+            asked.discard(word)
+        alike = [other for other in asked if other.lower() == word.lower()]
+        for other in alike:
+            others.setdefault(other, record.row)
+        if alike or self._rows.get(word) == record.row:
+            self._found.setdefault(record.row, (word, vector))
+        if not asked:
+            del open_keys[key]
+
+
+def _key(word: bytes) -> int:
+    """One number for a word in any case."""
+    return hash(word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode())

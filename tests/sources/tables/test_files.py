@@ -1,0 +1,273 @@
+"""Tables in files: every format gives back what was written, only the asked words are read, faults are named."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from attn_cli.errors import AttnError
+from attn_cli.sources.tables.files import open_table_file
+from tests.program import attn, refused
+
+Vectors = np.ndarray
+letters = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "M"]), min_size=1, max_size=6)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[str], Vectors]:
+    """Words that differ also when their case is forgotten, with vectors that float32 holds exactly."""
+    words = draw(st.lists(letters, min_size=2, max_size=12, unique_by=lambda word: word.lower()))
+    d = draw(st.integers(2, 5))
+    number = st.floats(-1e6, 1e6, width=32)
+    rows = draw(st.lists(st.lists(number, min_size=d, max_size=d), min_size=len(words), max_size=len(words)))
+    return words, np.array(rows, dtype=np.float32)
+
+
+def lines(words: list[str], vectors: Vectors, between: str = " ", end: str = "\n") -> str:
+    return "".join(
+        between.join([word, *(repr(float(x)) for x in row)]) + end for word, row in zip(words, vectors, strict=True)
+    )
+
+
+def glove(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    (folder / "glove.txt").write_text(lines(words, vectors), "utf-8", newline="")
+    return folder / "glove.txt"
+
+
+def glove_without_last_line_end(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    (folder / "glove.txt").write_text(lines(words, vectors).rstrip("\n"), "utf-8", newline="")
+    return folder / "glove.txt"
+
+
+def tabs(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    (folder / "words.tsv").write_text(lines(words, vectors, "\t", "\r\n"), "utf-8", newline="")
+    return folder / "words.tsv"
+
+
+def word2vec(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    text = f"{len(words)} {vectors.shape[1]}\n{lines(words, vectors, end=' ' + chr(10))}"
+    (folder / "w.vec").write_text(text, "utf-8", newline="")
+    return folder / "w.vec"
+
+
+def gzipped(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    (folder / "glove.txt.gz").write_bytes(gzip.compress(lines(words, vectors).encode()))
+    return folder / "glove.txt.gz"
+
+
+def binary(folder: Path, words: list[str], vectors: Vectors, end: bytes = b"\n") -> Path:
+    with (folder / "w.bin").open("wb") as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, row in zip(words, vectors, strict=True):
+            file.write(word.encode() + b" " + row.astype("<f4").tobytes() + end)
+    return folder / "w.bin"
+
+
+def gensim_binary(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    return binary(folder, words, vectors, b"")  # gensim writes no line ends
+
+
+def npz(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    np.savez(folder / "t.npz", words=np.array(words), vectors=vectors)
+    return folder / "t.npz"
+
+
+def compressed_npz(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    np.savez_compressed(folder / "t.npz", words=np.array([word.encode() for word in words]), vectors=vectors)
+    return folder / "t.npz"
+
+
+def json_object(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    content = {word: row.tolist() for word, row in zip(words, vectors, strict=True)}
+    (folder / "t.json").write_text(json.dumps(content))
+    return folder / "t.json"
+
+
+def json_lists(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    (folder / "t.json").write_text(json.dumps({"words": words, "vectors": vectors.tolist()}))
+    return folder / "t.json"
+
+
+def safetensors(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    save_file({"vectors": vectors}, folder / "t.safetensors", metadata={"words": json.dumps(words)})
+    return folder / "t.safetensors"
+
+
+def safetensors_with_bytes(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    joined = np.frombuffer("\n".join(words).encode(), np.uint8)
+    save_file({"vectors": vectors, "words": joined}, folder / "t.safetensors")
+    return folder / "t.safetensors"
+
+
+def safetensors_with_a_list_beside(folder: Path, words: list[str], vectors: Vectors) -> Path:
+    save_file({"embeddings": vectors}, folder / "t.safetensors")
+    (folder / "t.txt").write_text("\n".join(words) + "\n", "utf-8", newline="")
+    return folder / "t.safetensors"
+
+
+Writer = Callable[[Path, list[str], Vectors], Path]
+WRITERS: list[Writer] = [
+    glove, glove_without_last_line_end, tabs, word2vec, gzipped, binary, gensim_binary, npz, compressed_npz,
+    json_object, json_lists, safetensors, safetensors_with_bytes, safetensors_with_a_list_beside,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(table=tables(), order=st.randoms())
+def test_every_format_gives_back_what_was_written(write: Writer, table, order, tmp_path: Path) -> None:
+    words, vectors = table
+    read = open_table_file(str(write(tmp_path, words, vectors)))
+    whole = list(read.blocks())
+    assert [word for _, block, _ in whole for word in block] == words
+    assert np.array_equal(np.concatenate([rows for _, _, rows in whole]), vectors)
+    asked = words * 2
+    order.shuffle(asked)
+    for word in asked:  # one by one and in any order: forward through the file, and back
+        at = read.index(word)
+        assert at == words.index(word)
+        assert read.word(at) == word
+        assert np.array_equal(read.rows([at])[0], vectors[at])
+    assert read.index("no such word") is None
+
+
+def test_a_word_is_found_as_written_or_else_in_any_case(tmp_path: Path) -> None:
+    words = ["apple", "Apple", "IBM", "École"]
+    for write in WRITERS:
+        read = open_table_file(str(write(tmp_path, words, np.eye(4, dtype=np.float32))))
+        found = {word: read.index(word) for word in ("Apple", "APPLE", "apple", "ibm", "école", "Ibm", "apples")}
+        assert found == {"Apple": 1, "APPLE": 0, "apple": 0, "ibm": 2, "école": 3, "Ibm": 2, "apples": None}, write
+        (tmp_path / "t.txt").unlink(missing_ok=True)
+
+
+def test_of_equal_words_the_first_counts(tmp_path: Path) -> None:
+    for write in WRITERS:
+        if write is not json_object:  # an object has no equal keys
+            read = open_table_file(str(write(tmp_path, ["a", "b", "a"], np.eye(3, dtype=np.float32))))
+            assert read.index("a") == 0, write
+
+
+def test_words_may_hold_blanks_and_do_not_hide_others(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("the 1 2\n. . . 3 4\n. 5 6\nat name@domain.com 7 8\nat 9 10\n")
+    read = open_table_file(str(tmp_path / "t.txt"))
+    assert read.rows([read.index("."), read.index("at")]).tolist() == [[5, 6], [9, 10]]  # type: ignore[list-item]
+    assert [word for _, words, _ in read.blocks() for word in words][1] == ". . ."
+
+
+def test_a_search_ends_where_all_words_were_found(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("he 1 2\nsat 3 4\nhere is the end of what can be read\n")
+    read = open_table_file(str(tmp_path / "t.txt"))
+    read.look_up(["sat", "he"])
+    assert read.rows([0, 1]).tolist() == [[1, 2], [3, 4]]
+    assert read.index("river") is None  # that line begins with another word, so nobody reads its numbers
+    with pytest.raises(AttnError, match="line 3"):
+        list(read.blocks())
+
+
+FAULTS: list[tuple[str, bytes | str, str]] = [
+    ("t.txt", "a 1 2\nriver 3\n", "t.txt line 2 has 1 number, line 1 has 2"),
+    ("t.txt", "a 1 2\nriver 3 4 5\n", "t.txt line 2 has 3 numbers, line 1 has 2"),
+    ("t.vec", "2 3\na 1 2 3\nriver 3 4\n", "t.vec line 3 has 2 numbers, line 1 promises 3"),
+    ("t.vec", "9 2\na 1 2\nb 3 4\n", "t.vec is truncated: line 1 promises 9 words, 2 are there"),
+    ("t.txt", "a 1 2\nriver 3 x\n", "t.txt line 2: 'x' is not a number (word 'river')"),
+    ("t.txt", "a 1 2\nriver 3 1_0\n", "t.txt line 2: '1_0' is not a number"),
+    ("t.txt", "a 1 2\nriver nan 4\n", "t.txt line 2: nan in the vector of 'river'"),
+    ("t.txt", "a 1 2\nriver 3 1e999\n", "t.txt line 2: 1e999 in the vector of 'river'"),
+    ("t.txt", "a 1 2\n\nriver 3 4\n", "t.txt line 2 is blank"),
+    ("t.txt", "river\nbank\n", "t.txt line 1: 'river' is no word with numbers"),
+    ("t.txt", "the river runs\nfrom here to there\n", "t.txt line 1: 'river' is not a number (word 'the')"),
+    ("t.txt", "", "t.txt is empty"),
+    ("t.txt", "a 1\n" + "b" * 2**20, "t.txt line 2 is longer than 1,048,576 bytes"),
+    ("t.txt", b"\xff\xd8\xff\xe0 a picture \0", "t.txt is no table of words"),
+    ("t.txt.gz", gzip.compress(b"a 1 2\nriver 3 4\n" * 999)[:-20], "t.txt.gz is damaged or cut off"),
+    ("t.bin", b"\x80\x04\x95 a pickle", "pickle"),
+    ("t.bin", b"2 2\na \0\0\0\0\0\0\0\0", "t.bin is truncated: the first line promises 2 words, 1 are there"),
+    ("t.bin", b"1 1\nriver \0\0\xc0\x7f", "the vector of 'river' (word 1) has NaN or Inf"),
+    ("t.json", '{"a": [1, 2], "river": [1]}', "'river' has 1 number, 'a' has 2"),
+    ("t.json", '{"river": ["x"]}', "'river' has no list of numbers"),
+    ("t.json", '{"river": [1, 2', "t.json is not JSON"),
+    ("t.json", '{"river": [NaN, 2]}', "the vector of 'river' has NaN or Inf"),
+    ("t.npz", b"PK\x03\x04 cut off", "t.npz: its words can't be read"),
+    ("t.safetensors", b"\x02\0\0\0\0\0\0\0{}", "t.safetensors has no words"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), FAULTS, ids=[f"{name}-{words}" for name, _, words in FAULTS])
+def test_what_is_wrong_is_told_in_one_line(name: str, content, words: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(attn("inspect", "river bank", "-m", name), 2, words)
+
+
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", words=np.array(["river", "bank"]), vectors=np.eye(3))
+    refused(attn("inspect", "river", "-m", "a.npz"), 2, "a.npz has 2 words and 3 vectors")
+    np.savez("b.npz", words=np.array(["river"]))
+    refused(attn("inspect", "river", "-m", "b.npz"), 2, "b.npz has no array `vectors`; it holds words")
+    np.savez("c.npz", words=np.array(["river", None], dtype=object), vectors=np.eye(2))
+    refused(attn("inspect", "river", "-m", "c.npz"), 2, "c.npz")
+    refused(attn("inspect", "river", "-m", "d.npz"), 3, "no table at d.npz", "did you mean")
+    Path("e.txt").mkdir()
+    refused(attn("inspect", "river", "-m", "e.txt"), 3, "it is a folder")
+    refused(attn("inspect", "river", "-m", "a.npz", "--decoder-text", "b"), 2, "--decoder-text is for models")
+
+
+def test_missing_words_and_other_cases_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text("the 1 0\nriver 0 1\n")
+    run = attn("top", "The zzqqy, river.", "-m", "t.txt", "--json")
+    assert run.json["warnings"] == [
+        "not in the table t.txt, left out: zzqqy",
+        "read in the case that t.txt has: The as the",
+    ]
+    assert run.errors.splitlines() == [f"attn: {warning}" for warning in run.json["warnings"]]
+    assert [token["text"] for token in run.json["input"]["tokens"]] == ["The", "river"]
+    assert run.json["source"]["model"] == "t.txt"
+
+
+def test_the_built_in_table_gives_the_same_from_a_file(tmp_path: Path) -> None:
+    """The whole way through, and one head of what is four in the built-in table."""
+    from attn_cli.sources.tables import open_table
+
+    built_in = open_table("the-cat-sat-down")
+    vectors = np.ascontiguousarray(built_in.vectors)
+    for write in (glove, npz, safetensors):
+        file = write(tmp_path, list(built_in.words), vectors)
+        ours = attn("matrix", "The cat sat down", "-m", file, "--json").json["result"]["matrices"][0]["weights"]
+        theirs = attn("matrix", "The cat sat down", "-m", "toy:the-cat-sat-down", "--json").json["result"]["matrices"]
+        assert np.allclose(ours, theirs[0]["weights"], atol=1e-6)  # float32 in the file
+
+
+_PEAK = """
+import resource, sys
+from attn_cli.sources.tables.files import open_table_file
+small = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+table = open_table_file(sys.argv[1])
+table.look_up(["word1", "word39999", "WORD20000", "nothing"])
+assert [table.index(word) for word in ("word1", "word39999", "WORD20000", "nothing")] == [1, 39999, 20000, None]
+assert float(table.rows([39999])[0, 7]) == 39999.0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - small)
+"""
+
+
+@pytest.mark.parametrize("write", [glove, gzipped, binary], ids=lambda write: write.__name__)
+def test_looking_words_up_does_not_load_the_table(write: Writer, tmp_path: Path) -> None:
+    words = [f"word{at}" for at in range(40_000)]
+    vectors = np.repeat(np.arange(40_000, dtype=np.float32)[:, None], 100, axis=1)
+    file = write(tmp_path, words, vectors)
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK, os.fspath(file)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # the vectors alone are 16 MB; 16 bytes a word, a buffer and what Python takes are a few
+    assert int(done.stdout) < 8 * 1024
