@@ -16,6 +16,7 @@ from attn_cli.cli.compute import compute
 from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
 from attn_cli.cli.matrix import matrix
+from attn_cli.cli.nearest import nearest
 from attn_cli.cli.schema import schema
 from attn_cli.cli.talk import say
 from attn_cli.cli.top import top
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (inspect, matrix, top, heads, compute, schema):
+for command in (inspect, matrix, top, heads, compute, nearest, schema):
     app.command()(command)
 
 

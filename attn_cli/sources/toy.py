@@ -10,6 +10,7 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.heads import split_heads
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.tables import WordTable, split_words
+from attn_cli.sources.tables.expression import split_terms
 
 
 class TableSource:
@@ -41,21 +42,36 @@ class TableSource:
         words = split_words(text, self.table)
         tokens: list[Token] = []
         missing: list[str] = []
-        recased: dict[str, str] = {}
         for word, start, end in words:
             at = self.table.index(word)
             if at is None:
                 missing.append(word)
                 continue
             tokens.append(Token(len(tokens), word, at, start, end))
-            if self.table.word(at) != word:
-                recased[word] = f"{word} as {self.table.word(at)}"
         if not tokens:
             raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {self.table.extent}")
-        warnings = [f"not in the table {self.table.name}, left out: {', '.join(missing)}"] if missing else []
-        if recased and self.own_file:  # whoever brings a table needn't know how it writes its words
-            warnings.append(f"read in the case that {self.table.name} has: {', '.join(recased.values())}")
-        return Prompt(text, tuple(tokens), tuple(warnings))
+        left_out = f"not in the table {self.table.name}, left out: {', '.join(missing)}"
+        return Prompt(text, tuple(tokens), ((left_out,) if missing else ()) + self._recased(tokens))
+
+    def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
+        """A note about words that a table of the user's own has in another case only."""
+        if not self.own_file:
+            return ()
+        found = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
+        others = [f"{word} as {there}" for word, there in found.items() if word != there]
+        return (f"read in the case that {self.table.name} has: {', '.join(others)}",) if others else ()
+
+    def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
+        """The words of an expression such as king - man + woman, and their signs; every word must be there."""
+        terms = split_terms(text)
+        self.table.look_up([term.word for term in terms])
+        rows = [self.table.index(term.word) for term in terms]
+        missing = [term.word for term, row in zip(terms, rows, strict=True) if row is None]
+        if missing:
+            raise InputError(f"not in the table {self.table.name}: {', '.join(missing)}",
+                             f"it knows {self.table.extent}; signs stand apart: king - man")  # fmt: skip
+        tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
+        return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 
     def last_layer(self, selection: Selection) -> int:
         """The only one."""

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from attn_cli._version import __version__
-from attn_cli.call import Token
+from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.reduce import Summary
@@ -25,13 +25,10 @@ def envelope(report: Report) -> dict[str, Any]:
     shown: dict[str, Any] = {"schema": f"attn.{report.command}/1", "attn": __version__, "source": dict(report.source)}
     if report.index is not None:
         shown["index"] = report.index
-    shown["input"] = {
-        "text": report.prompt.text,
-        "tokens": [
-            {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-            for t in report.prompt.tokens
-        ],
-    }
+    if report.others is None:
+        shown["input"] = _input(report.prompt)
+    else:
+        shown["inputs"] = [_input(prompt) for prompt in (report.prompt, *report.others)]
     shown["result"] = _computation(report) if report.command == "compute" else _result(report)
     shown["warnings"] = list(report.warnings)
     return shown
@@ -62,11 +59,13 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """Flat rows of the report's first part.
+    """Flat rows of the report's finding, or of its first part.
 
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
     the stream where a model has several.
     """
+    if report.finding is not None:
+        yield from report.finding.records()
     for summary in report.summaries:
         lead: dict[str, Any] = {} if report.index is None else {"text": report.index}
         if report.options.get("lead"):
@@ -84,6 +83,8 @@ def to_npz(report: Report) -> bytes:
     prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
     only some rows were picked, `block` where a cell stands for several.
     """
+    if report.finding is not None:
+        return archive(report.finding.arrays())
     if report.command == "compute":
         return archive(_computed(report))
     arrays: dict[str, np.ndarray] = {}
@@ -111,8 +112,19 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
+def _input(prompt: Prompt) -> dict[str, Any]:
+    """A text with its tokens."""
+    tokens = [
+        {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
+        for t in prompt.tokens
+    ]
+    return {"text": prompt.text, "tokens": tokens}
+
+
 def _result(report: Report) -> dict[str, Any]:
-    """The layers that were seen, then every part by its name, each a list over layers and heads."""
+    """What was found: the finding, or the layers that were seen, then every part by its name, each a list over them."""
+    if report.finding is not None:
+        return report.finding.document()
     found: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
     several = len(_streams(report)) > 1
     for summary in report.summaries:

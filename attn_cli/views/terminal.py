@@ -69,6 +69,10 @@ def render(report: Report, screen: Screen) -> str:
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
     yield _header(report, screen)
+    if report.finding is not None:
+        from attn_cli.views.findings import finding_renderables
+
+        yield from finding_renderables(report, screen)
     if report.command == "inspect":
         yield _tokens(report, screen)
     summaries = report.summaries
@@ -94,8 +98,9 @@ def _header(report: Report, screen: Screen) -> Text:
     title = Text()
     if report.index is not None:
         title.append(f"[{report.index}] ", _BOLD)
-    if report.prompt.text:
-        title.append(_short(report.prompt.text), _BOLD).append("\n")
+    for prompt in (report.prompt, *(report.others or ())):
+        if prompt.text:
+            title.append(_short(prompt.text), _BOLD).append("\n")
     return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
 
 
@@ -113,10 +118,11 @@ def _about(report: Report) -> Iterator[str]:
         if source["type"] != "table":
             yield f"{source['dtype']}"
             yield f"{source['device']}"
-        heads = sum(len(summary.place.heads) for summary in summaries)
-        layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
-        yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
-        yield _counted(len(report.prompt.tokens), "token")
+        if summaries:
+            heads = sum(len(summary.place.heads) for summary in summaries)
+            layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
+            yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
+            yield _counted(len(report.prompt.tokens), "token")
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()

@@ -41,17 +41,17 @@ def open_table_file(name: str) -> WordTable:
     if start.startswith(b"\x1f\x8b"):
         opened = cast(IO[bytes], _Unpacked(opened, label))
         start = opened.read(_SAMPLE)
-    elif start.startswith(b"PK"):
+    elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return npz_table(open_raw(str(path), None))
     elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**9:
         return safetensors_table(open_raw(str(path), None))
-    elif _is_object(start):
+    elif path.suffix.lower() == ".json":  # not by its first bytes: { is a word of GloVe too
         return json_table(open_raw(str(path), None))
     if not start.strip():
         raise InputError(f"{label} is empty", _KINDS)
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
-    if _WORD2VEC.match(start) and not _is_text(start):
+    if _WORD2VEC.match(start) and (".bin" in path.suffixes or not _is_text(start)):
         return RecordTable(path.name, BinaryFormat(cast(BinaryIO, opened), label))
     if not _is_text(start):
         raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
@@ -96,9 +96,3 @@ def _is_text(start: bytes) -> bool:
     """Whether the first bytes are text in UTF-8 (the last letter may be cut), with no control characters."""
     text = start.decode("utf-8", "ignore")
     return len(text.encode()) >= len(start) - 3 and all(c >= " " or c in "\t\n\r\x0b\x0c" for c in text)
-
-
-def _is_object(start: bytes) -> bool:
-    """Whether text begins as a JSON object does: GloVe has a line for the word { too."""
-    rest = start.lstrip()[1:].lstrip()
-    return rest[:1] in (b'"', b"}")

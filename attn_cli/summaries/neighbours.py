@@ -1,0 +1,91 @@
+"""The words nearest to a sum of words, by the angle between their vectors."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The k nearest words, nearest first, with their rows in the table and their cosines.
+
+    signs   1 or -1 for every word of the question, whose labels are the prompt's tokens
+    target  the vector that they were compared with `[d]`: signed sum of the words' vectors, each made 1 long
+    """
+
+    name: ClassVar[str] = "nearest"
+
+    words: tuple[str, ...]
+    rows: tuple[int, ...]
+    cosines: np.ndarray
+    signs: tuple[int, ...]
+    target: np.ndarray
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per word."""
+        for rank, (word, row, cosine) in enumerate(zip(self.words, self.rows, self.cosines.tolist(), strict=True)):
+            yield {"rank": rank, "word": word, "id": row, "cosine": cosine}
+
+    def document(self) -> dict[str, Any]:
+        """The signs and the rows."""
+        return {"signs": list(self.signs), "nearest": list(self.records())}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`words`, `ids`, `cosines` `[k]`, and the `target` `[d]`."""
+        return {
+            "words": np.array(self.words, dtype=np.str_),
+            "ids": np.array(self.rows, dtype=np.int64),
+            "cosines": self.cosines,
+            "target": self.target,
+        }
+
+
+def nearest(
+    signs: Sequence[int],
+    vectors: np.ndarray,
+    without: Iterable[int],
+    blocks: Iterable[tuple[int, Sequence[str], np.ndarray]],
+    k: int,
+) -> Neighbours:
+    """The k words of a table whose vectors have the largest cosine with the signed sum of `vectors [terms, d]`.
+
+    Every vector of the sum is first made 1 long, so that no word counts for more because its vector is longer
+    (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word Representations"). Rows in `without`, the
+    words of the question themselves, are left out: king - man + woman is nearest to king in most tables. A vector of
+    zeros has no angle, and cosine 0. Raises InputError where nothing is left of the sum.
+
+    >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
+    >>> found = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)
+    >>> found.words, found.cosines.round(4).tolist()
+    (('b', 'c'), [0.7071, 0.0])
+    """
+    target = (np.array(signs)[:, None] * _units(vectors)).sum(axis=0)
+    if np.linalg.norm(target) < 1e-9:
+        raise InputError("nothing is left of the sum of these vectors", "its words cancel each other out")
+    left_out = set(without)
+    best: list[tuple[float, int, str]] = []
+    for first, words, block in blocks:
+        cosines = _units(block) @ (target / np.linalg.norm(target))
+        cosines[[row - first for row in left_out if first <= row < first + len(words)]] = -np.inf
+        order = np.argsort(-cosines, kind="stable")[:k]
+        best += [(-float(cosines[at]), first + int(at), words[at]) for at in order if np.isfinite(cosines[at])]
+        best = sorted(best)[:k]
+    return Neighbours(
+        tuple(word for _, _, word in best),
+        tuple(row for _, row, _ in best),
+        np.array([-negative for negative, _, _ in best]),
+        tuple(signs),
+        target,
+    )
+
+
+def _units(vectors: np.ndarray) -> np.ndarray:
+    """The vectors `[n, d]` in float64, each 1 long, or of zeros."""
+    vectors = vectors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: np.ndarray = vectors / np.where(lengths > 0, lengths, 1.0)
+    return found

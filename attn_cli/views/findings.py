@@ -1,0 +1,18 @@
+"""Which view draws which finding; each is imported when it is first drawn."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from attn_cli.summaries.neighbours import Neighbours
+from attn_cli.summaries.report import Report
+from attn_cli.views.screen import Screen
+
+
+def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The finding of a report, after the heading that all reports have."""
+    match report.finding:
+        case Neighbours():
+            from attn_cli.views.neighbours import neighbour_lines
+
+            yield from neighbour_lines(report.finding, screen)

@@ -1,0 +1,125 @@
+"""Nearest words and analogies: the ones that README promises, brute force as the oracle, one line for what is wrong."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.sources.tables import open_table
+from attn_cli.summaries.neighbours import nearest
+from tests.program import attn, refused
+from tests.views.test_schemas import hold
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("king - man + woman", "queen"),
+        ("walked - walk + go", "went"),
+        ("bigger - big + small", "smaller"),
+        ("uncle - man + woman", "aunt"),
+        ("japan - tokyo + berlin", "germany"),
+        ("King −Man +WOMAN", "queen"),
+        ("bank", "banks"),
+    ],
+)
+def test_analogies_of_the_built_in_table(expression: str, answer: str) -> None:
+    run = attn("nearest", expression, "-k", "1", "--json")
+    hold(run, "nearest")
+    assert [found["word"] for found in run.json["result"]["nearest"]] == [answer]
+
+
+def test_the_numbers_are_cosines_with_the_sum_of_unit_vectors() -> None:
+    table = open_table()
+    units = table.vectors.astype(np.float64)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    rows = [table.words.index(word) for word in ("king", "man", "woman")]
+    target = units[rows[0]] - units[rows[1]] + units[rows[2]]
+    cosines = units @ target / np.linalg.norm(target)
+    cosines[rows] = -2
+    order = np.argsort(-cosines)[:10]
+    shown = attn("nearest", "king - man + woman", "--json").json["result"]
+    assert shown["signs"] == [1, -1, 1]
+    assert [found["id"] for found in shown["nearest"]] == order.tolist()
+    assert [found["word"] for found in shown["nearest"]] == [table.words[row] for row in order]
+    assert np.allclose([found["cosine"] for found in shown["nearest"]], cosines[order], atol=1e-12)
+
+
+@given(data=st.data())
+def test_the_answer_does_not_depend_on_the_pieces_in_which_the_table_comes(data: st.DataObject) -> None:
+    count, k = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 15))
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    vectors = rng.normal(size=(count, 3))
+    vectors[rng.random(count) < 0.2] = 0  # a vector of zeros has cosine 0 and breaks nothing
+    words = [str(row) for row in range(count)]
+    cuts = sorted(data.draw(st.sets(st.integers(0, count), max_size=4)) | {0, count})
+    pieces = [(a, words[a:b], vectors[a:b]) for a, b in itertools.pairwise(cuts)]
+    asked, signs = rng.normal(size=(2, 3)), [1, -1]
+    without = [0, count - 1]
+    whole = nearest(signs, asked, without, [(0, words, vectors)], k)
+    cut = nearest(signs, asked, without, pieces, k)
+    assert cut.words == whole.words
+    assert np.allclose(cut.cosines, whole.cosines)
+    assert len(whole.words) == min(k, count - len(set(without)))
+    assert not {words[row] for row in without} & set(whole.words)
+    assert (np.diff(whole.cosines) <= 0).all()
+
+
+def test_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = attn("nearest", "bank", "-k", "2", "-f", "tsv").lines
+    assert lines[0].split("\t") == ["rank", "word", "id", "cosine"]
+    assert [line.split("\t")[1] for line in lines[1:]] == ["banks", "banking"]
+    assert [line[:40] for line in attn("nearest", "bank", "-k", "1", "-f", "jsonl").lines] == [
+        '{"rank":0,"word":"banks","id":2901,"cosi'
+    ]
+    assert attn("nearest", "bank", "-o", "near.npz").code == 0
+    with np.load("near.npz") as file:
+        assert file["words"][0] == "banks"
+        assert file["target"].shape == (64,)
+        assert np.isclose(np.linalg.norm(file["target"]), 1)
+    assert b"banks" in attn("nearest", "bank", "-f", "html").bytes
+    assert b"banks" in attn("nearest", "bank", "-f", "svg").bytes
+    refused(attn("nearest", "bank", "-f", "npy"), 2, "npy holds one array")
+    assert attn("nearest", stdin=b"bank\n").bytes == attn("nearest", "bank").bytes
+
+
+def test_a_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text("a 1 0\nb 1 1\nc 0 1\nco-op 0 2\n")
+    run = attn("nearest", "C - A", "-m", "t.txt", "--json")
+    assert [found["word"] for found in run.json["result"]["nearest"]] == ["co-op", "b"]
+    assert run.json["warnings"] == ["read in the case that t.txt has: C as c, A as a"]
+    assert attn("nearest", "co-op", "-m", "t.txt", "-k", "1", "-f", "csv").lines[1].split(",")[:2] == ["0", "c"]
+    Path("t.txt").write_text("a 1 0\nb 1 x\n")
+    refused(attn("nearest", "a", "-m", "t.txt"), 2, "t.txt line 2: 'x' is not a number")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["king man"], "no + or - between 'king' and 'man'"),
+        (["king -"], "ends with a sign"),
+        (["king - - man"], "two signs"),
+        ([" "], "no word"),
+        (["bank - bank"], "nothing is left"),
+        (["zzqqy"], "not in the table minilm: zzqqy"),
+        (["king-man"], "signs stand apart"),
+        (["bank", "-m", "gpt2"], "gpt2 is no table"),
+        (["bank", "-k", "0"], "'--top'"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_words(arguments: list[str], words: str) -> None:
+    refused(attn("nearest", *arguments), 2, words)
+
+
+def test_words_from_a_hostile_table_are_made_visible(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"a": [1, 0], "\x1b[31m[bold]": [1, 1], "\u202eb": [0, 1]}))
+    shown = attn("nearest", "a", "-m", tmp_path / "t.json", terminal=True, env={"TERM": "xterm"}).text
+    assert "␛[31m[bold]" in shown
+    assert "<U+202E>b" in shown
+    assert "\x1b[31m" not in shown
