@@ -9,8 +9,8 @@ Why the key "eager" and not one of our own: some models test for that name and s
 unknown one, others choose classes by it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,12 @@ from attn_cli.sources.huggingface.watch import watching
 
 Visit = Callable[[Call], None]
 EVERYTHING = Selection()
+# Models whose blocks run again after the last one: nobody knows from the outside when they have run for the last time.
+CYCLING = {"hrm_text", "efficientloftr"}
+
+
+class Enough(Exception):
+    """Ends a forward pass after the last asked layer; not an error."""
 
 
 @contextmanager
@@ -42,12 +48,15 @@ def capture(
     selection: Selection = EVERYTHING,
     texts: Sequence[Sequence[Token]] | None = None,
     decoder_texts: Sequence[Sequence[Token]] | None = None,
+    enough_for: Collection[nn.Module] = (),
 ) -> Iterator["Capture"]:
     """While open, `visit` is called once per asked layer and text of every forward pass of `model`.
 
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
            cut away either way: a padded text is seen as if it ran alone.
     decoder_texts  the same of what the decoder reads, for models with an encoder and a decoder
+    enough_for  end the pass (`Enough` is raised through the model and caught here) when all these modules have
+                attended and another one is about to; for those who don't need the model's output
 
     Attention that does not ask the registry is seen by other means (`watch`); `Place.way` says which one served.
 
@@ -58,6 +67,7 @@ def capture(
             model(**inputs)
     """
     seen = Capture(model, visit, selection, texts, decoder_texts)
+    seen.waited_for = {module: len(seen.seats.of(module)) for module in enough_for}
     functions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
     missing = object()
     kept = functions.get("eager", missing), masks.get("eager", missing)
@@ -68,7 +78,7 @@ def capture(
         config._attn_implementation = "eager"
     reading = model.register_forward_pre_hook(seen.texts.read, with_kwargs=True)
     try:
-        with watching(model, seen.fallback):
+        with watching(model, seen.fallback), suppress(Enough):
             yield seen
     finally:
         reading.remove()
@@ -105,6 +115,7 @@ class Capture:
         self.blocks: dict[str, int] = {}
         self.unseen: list[Seat] = []
         self.modules: dict[nn.Module, int] = {}
+        self.waited_for: dict[nn.Module, int] = {}
         self.shown: dict[tuple[str, int], int] = {}
 
     def seat(self, module: nn.Module, call: int = 0) -> Seat:
@@ -116,6 +127,8 @@ class Capture:
 
     def place(self, module: nn.Module, way: str) -> tuple[Place, bool]:
         """The place of the call that `module` makes now, and whether it was asked for."""
+        if self.waited_for and module not in self.waited_for and self._enough:
+            raise Enough
         call = self.modules.get(module, 0)
         self.modules[module] = call + 1
         seat = self.seat(module, call)
@@ -123,6 +136,11 @@ class Capture:
         self.blocks[seat.stream] = seat.blocks
         place = Place(seat.layer, seat.path, (), (), seat.stream, way=way)
         return place, self.selection.has_layer(seat.layer, seat.blocks)
+
+    @property
+    def _enough(self) -> bool:
+        """Whether every module that was waited for has run in all its places."""
+        return all(self.modules.get(module, 0) >= places for module, places in self.waited_for.items())
 
     def spot(self, place: Place, index: int, batch: int) -> Place:
         """The place of one element of a batch of `batch`: its text, and the number of its call."""
@@ -180,11 +198,13 @@ class Capture:
         heads = self.selection.pick_heads(h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         whole = len(heads) == h
-        output = query.new_zeros((batch, h, n, value.shape[-1]), dtype=torch.float32)
+        spots = [self.spot(place, index, batch) for index in range(batch)]
+        parts = [self._real_part(spot, index, query, key, layer_rule) for index, spot in enumerate(spots)]
+        padded = any(part.rows != slice(0, n) for part in parts)
+        # Rows of a query next to each other, as the model goes on with them.
+        output = (query.new_zeros if padded else query.new_empty)((batch, n, h, value.shape[-1])).transpose(1, 2)
         complete = whole
-        for index in range(batch):
-            spot = self.spot(place, index, batch)
-            part = self._real_part(spot, index, query, key, layer_rule)
+        for index, (spot, part) in enumerate(zip(spots, parts, strict=True)):
             rows, keys = part.rows, part.keys
             q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]
             if not whole:

@@ -5,15 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from attn_cli.call import Prompt, Selection, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
-from attn_cli.sources.huggingface.capture import Visit, capture
+from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
 from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_missing
-from attn_cli.sources.huggingface.modules import Seat, Seats
+from attn_cli.sources.huggingface.modules import Seats
 from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.tokens import read
 
@@ -32,9 +33,9 @@ class ModelSource:
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
         seats = Seats(loaded.model)
-        self.seats: list[Seat] = [
-            seat for module in attention_modules(loaded.model) for seat in seats.of(module)
-        ]  # those that will attend, if they run
+        # Those that will attend, if they run.
+        self.modules = {module: seats.of(module) for module in attention_modules(loaded.model)}
+        self.seats = [seat for places in self.modules.values() for seat in places]
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
@@ -98,7 +99,14 @@ class ModelSource:
                 arguments["decoder_input_ids"] = ids.to(model.device)
         extra = {"use_cache": False} if "use_cache" in vars(model.config) else {}
         with (
-            capture(model, visit, selection=selection, texts=texts, decoder_texts=decoder_texts) as seen,
+            capture(
+                model,
+                visit,
+                selection=selection,
+                texts=texts,
+                decoder_texts=decoder_texts,
+                enough_for=self._asked_modules(selection),
+            ) as seen,
             torch.no_grad(),
         ):
             try:
@@ -111,6 +119,16 @@ class ModelSource:
                 ) from error
         if missing := why_missing(model, seen, selection, self.about["model"]):
             raise missing
+
+    def _asked_modules(self, selection: Selection) -> list[nn.Module]:
+        """The modules of the asked layers, after which the pass may end; none if all are asked, or nobody knows."""
+        if selection.layers is None or self.about["type"] in CYCLING:
+            return []
+        return [
+            module
+            for module, seats in self.modules.items()
+            if any(selection.has_layer(seat.layer, seat.blocks) for seat in seats)
+        ]
 
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.

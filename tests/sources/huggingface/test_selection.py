@@ -6,8 +6,13 @@ import torch
 
 from attn_cli.call import Call, Selection
 from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.capture import capture
 from attn_cli.sources.huggingface.load import Loaded
+from attn_cli.sources.huggingface.modules import Seats
 from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.sources.huggingface.suspects import attention_modules
+from attn_cli.summaries.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reduce import reduce
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
 
@@ -85,3 +90,34 @@ def test_two_texts_packed_in_one_row(layers: tuple[int, ...]) -> None:
     torch.testing.assert_close(seen.outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
     for summary in seen.summaries:
         assert (seen.weights(summary.place.layer)[:, 6:, :6] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
+    """The same is seen as in a whole pass, and the blocks above don't run."""
+    model = tiny(kind)
+    first = Selection(layers=(0,))
+    seats = Seats(model)
+    modules = {module: seats.of(module)[0].layer for module in attention_modules(model)}
+    wanted = [module for module, layer in modules.items() if layer == 0]
+    assert {*modules.values()} == {0, 1}
+    found: list[list[np.ndarray]] = []
+    for enough_for in ((), wanted):
+        maps: list[np.ndarray] = []
+
+        def visit(call: Call, maps: list[np.ndarray] = maps) -> None:
+            matrix = reduce(call, FullMatrix()).part(Matrix)
+            assert matrix is not None and matrix.weights is not None
+            maps.append(matrix.weights)
+
+        ended = False
+        with capture(model, visit, selection=first, enough_for=enough_for) as seen, torch.no_grad():
+            model(**sentence(model))
+            ended = True
+        found.append(maps)
+        assert ended == (not enough_for)
+        # In an encoder-decoder the encoder's last block comes before the decoder's first.
+        assert all(module in seen.modules for module in modules) == (not enough_for)
+    assert len(found[0]) == len(found[1]) > 0
+    for whole, cut in zip(*found, strict=True):
+        np.testing.assert_array_equal(whole, cut)
