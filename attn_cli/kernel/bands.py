@@ -12,7 +12,7 @@ import numpy as np
 from attn_cli.arrays import Array, indices, is_torch, namespace, raised
 from attn_cli.kernel.masks import Span
 from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.softmax import softmax_into
+from attn_cli.kernel.softmax import softmax_into, unnormalised
 
 CACHE_BYTES = 4 * 2**20  # one band of scores; measured flat between 2 and 8 MiB on several processors
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
@@ -106,7 +106,10 @@ def bands(
             scores = scores + raised(bias)
         block(scores, rule, (start, stop), span)
         sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
-        weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
+        if rule.softmax:
+            weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
+        else:
+            weights = unnormalised(scores)
         gathered = xp.reshape(weights, (g, (h // g) * b, c))
         output = xp.reshape(gathered @ v[:, span.first : span.last, :], (h, b, v.shape[-1]))
         kept = scores if softened.size else None

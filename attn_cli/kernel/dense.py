@@ -6,7 +6,7 @@ from attn_cli.arrays import Array, namespace, raised
 from attn_cli.kernel.heads import expand_groups
 from attn_cli.kernel.masks import dense as dense_mask
 from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.softmax import softmax
+from attn_cli.kernel.softmax import softmax, unnormalised
 
 
 class Attention(NamedTuple):
@@ -25,8 +25,9 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
     xp = namespace(q)
     k = expand_groups(k, q.shape[0])
     result = rule.capped(raised(q) @ xp.matrix_transpose(raised(k)) * rule.scale)
-    if rule.bias is not None:
-        result = result + raised(rule.bias)
+    bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
+    if bias is not None:
+        result = result + raised(bias)
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
     return xp.where(allowed, result, xp.full_like(result, -float("inf")))
 
@@ -42,5 +43,5 @@ def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     [[[0.731, 0.269], [0.269, 0.731]]]
     """
     all_scores = scores(q, k, rule)
-    weights = softmax(all_scores, rule.sink)
+    weights = softmax(all_scores, rule.sink) if rule.softmax else unnormalised(all_scores)
     return Attention(all_scores, weights, weights @ expand_groups(raised(v), q.shape[0]))

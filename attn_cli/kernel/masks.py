@@ -115,6 +115,31 @@ class Window:
         return f"window {self.size}" + (" on both sides" if self.both_sides else "")
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """The first `length` keys are open to every query, the others causally (prefix language models, Raffel et al. 2020).
+
+    >>> import numpy as np
+    >>> dense(Prefix(2), 3, 4, like=np.empty(0)).astype(int).tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]
+    """
+
+    length: int
+    offset: int = 0
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """J is in the prefix, or not after i + offset."""
+        return (j < self.length) | (j <= i + self.offset)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """Up to the diagonal or the end of the prefix, whichever is further."""
+        last = _within(max(stop + self.offset, self.length), 0, m)
+        return Span(0, 0, _within(max(start + self.offset + 1, self.length), 0, last), last)
+
+    def __str__(self) -> str:
+        return f"prefix {self.length}" + (f", offset {self.offset}" if self.offset else "")
+
+
 @dataclass(frozen=True, eq=False)
 class Keys:
     """Only some keys count: `real [m]` is False at padding."""

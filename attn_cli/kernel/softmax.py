@@ -30,6 +30,16 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     return weights / xp.where(total > 0, total, xp.ones_like(total))
 
 
+def unnormalised(scores: Array) -> Array:
+    """The scores themselves as weights, 0 where blocked: mixing by raw dot products, before anyone normalised them.
+
+    >>> unnormalised(np.array([[[2.0, -np.inf, 0.5]]])).tolist()
+    [[[2.0, 0.0, 0.5]]]
+    """
+    xp = namespace(scores)
+    return xp.where(scores <= xp.finfo(scores.dtype).min, xp.zeros_like(scores), scores)
+
+
 def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: bool) -> Array:
     """The same weights for scores whose blocked cells hold the lowest finite number, written into `out`.
 

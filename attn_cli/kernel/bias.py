@@ -1,0 +1,79 @@
+"""What is added to scores by place: functions of (query, key), so that no n x m bias is ever stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from attn_cli.arrays import Array, indices, namespace
+
+
+@runtime_checkable
+class Bias(Protocol):
+    """Something that knows its numbers for any block of cells."""
+
+    def cells(self, start: int, stop: int, first: int, last: int) -> Array:
+        """What is added for queries start:stop and keys first:last, broadcastable to `[h, stop - start, last - first]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Alibi:
+    """ALiBi: the farther a key, the lower its score, by a slope of each head's own (Press et al. 2022, section 3).
+
+    Head h adds -slopes[h] * |i + offset - j|; `offset` as in a causal mask.
+
+    >>> import numpy as np
+    >>> Alibi(np.array([0.5])).cells(1, 2, 0, 3).tolist()
+    [[[-0.5, 0.0, -0.5]]]
+    """
+
+    slopes: Array
+    offset: int = 0
+
+    def cells(self, start: int, stop: int, first: int, last: int) -> Array:
+        """Minus slope times distance."""
+        xp = namespace(self.slopes)
+        i = indices(start, stop, self.slopes)[:, None] + self.offset
+        j = indices(first, last, self.slopes)[None, :]
+        return self.slopes[:, None, None] * xp.astype(-xp.abs(i - j), self.slopes.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """Several biases at once: blocks of cells added up."""
+
+    parts: Sequence[Bias]
+
+    def cells(self, start: int, stop: int, first: int, last: int) -> Array:
+        """The sum of all parts."""
+        total = self.parts[0].cells(start, stop, first, last)
+        for part in self.parts[1:]:
+            total = total + part.cells(start, stop, first, last)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """A bias given as numbers `[n, m]` or `[h, n, m]`."""
+
+    numbers: Array
+
+    def cells(self, start: int, stop: int, first: int, last: int) -> Array:
+        """The given numbers there."""
+        return self.numbers[..., start:stop, first:last]
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """The slopes of the ALiBi paper: a geometric sequence from 2^(-8/heads) down to 2^-8.
+
+    For a number of heads that is no power of 2, those of the next lower power, then every second of the next higher.
+
+    >>> alibi_slopes(4)
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    >>> [round(slope, 4) for slope in alibi_slopes(3)]
+    [0.0625, 0.0039, 0.25]
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    if power == heads:
+        return slopes
+    return slopes + alibi_slopes(2 * power)[::2][: heads - power]

@@ -1,0 +1,66 @@
+"""Latent keys and values: one short vector per token, from which every head's key and value are made.
+
+Multi-head latent attention (DeepSeek-V2, 2024, section 2.1). Only the latent c, and a key part with rotary positions
+that all heads share, go into the cache: r + p numbers a token instead of h * (d + e).
+
+    k of head h = [c U_K(h), shared]        v of head h = c U_V(h)
+
+Since q · (c U_K) = (q U_Kᵀ) · c, the up-projections can be absorbed: into the query before the scores, and after the
+mixing, since w (c U_V) = (w c) U_V. What is left is attention with a single key head that is the latent itself.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from attn_cli.arrays import Array, namespace
+
+
+class Operands(NamedTuple):
+    """What attention works on: q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`."""
+
+    q: Array
+    k: Array
+    v: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """c `[..., m, r]`, up_k `[h, r, d]`, up_v `[h, r, e]`, and `shared [..., m, p]`, the key part of all heads or None.
+
+    Queries are d + p wide: their first d columns meet c U_K, their last p the shared part.
+    """
+
+    c: Array
+    up_k: Array
+    up_v: Array
+    shared: Array | None = None
+
+    @property
+    def cached(self) -> int:
+        """The numbers that a cache keeps for every token: r + p."""
+        return int(self.c.shape[-1] + (0 if self.shared is None else self.shared.shape[-1]))
+
+    def expanded(self, q: Array) -> Operands:
+        """The plain form: every head with keys and values of its own."""
+        xp = namespace(self.c)
+        c = self.c[..., None, :, :]
+        k, v = c @ self.up_k, c @ self.up_v
+        if self.shared is not None:
+            each = xp.broadcast_to(self.shared[..., None, :, :], (*k.shape[:-1], self.shared.shape[-1]))
+            k = xp.concat((k, each), axis=-1)
+        return Operands(q, k, v)
+
+    def absorbed(self, q: Array) -> Operands:
+        """The same scores from one key head, r + p wide; mixing it gives w c, which `raise_output` completes."""
+        xp = namespace(self.c)
+        d = self.up_k.shape[-1]
+        inner = q[..., :d] @ xp.matrix_transpose(self.up_k)
+        keys = self.c[..., None, :, :]
+        if self.shared is None:
+            return Operands(inner, keys, keys)
+        q = xp.concat((inner, q[..., d:]), axis=-1)
+        return Operands(q, xp.concat((keys, self.shared[..., None, :, :]), axis=-1), keys)
+
+    def raise_output(self, mixed: Array) -> Array:
+        """w c `[..., h, n, r]` to the output `[..., h, n, e]`."""
+        return mixed @ self.up_v

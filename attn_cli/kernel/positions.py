@@ -1,0 +1,48 @@
+"""Where a token stands, told in numbers: sines added to its vector, or a rotation of its query and key."""
+
+from attn_cli.arrays import Array, namespace
+
+BASE = 10000.0
+
+
+def sinusoidal(positions: Array, width: int, base: float = BASE) -> Array:
+    """What is added to the vectors at `positions [n]`: `[n, width]` (Vaswani et al. 2017, section 3.5).
+
+    Column 2i is sin(position / base^(2i / width)), column 2i + 1 the cosine of the same angle.
+
+    >>> import numpy as np
+    >>> np.round(sinusoidal(np.array([0.0, 1.0]), 4), 4).tolist()
+    [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
+    """
+    xp = namespace(positions)
+    angles = _angles(positions, width + width % 2, base)
+    pairs = xp.stack([xp.sin(angles), xp.cos(angles)], axis=-1)
+    return xp.reshape(pairs, (positions.shape[0], width + width % 2))[:, :width]
+
+
+def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool = False) -> Array:
+    """X `[..., n, d]` with pairs of its columns turned by an angle that grows with the position (Su et al. 2021).
+
+    The dot product of a rotated query and a rotated key depends on the distance of their positions alone. Pair i is
+    columns (i, i + d/2), as in Llama, or with `interleaved` (2i, 2i + 1), as in the paper. d is even.
+
+    >>> import numpy as np
+    >>> np.round(rotary(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.0, 1.0])), 4).tolist()
+    [[1.0, 0.0], [0.5403, 0.8415]]
+    """
+    xp = namespace(x)
+    d = x.shape[-1]
+    angles = _angles(positions, d, base)
+    cos, sin = xp.cos(angles), xp.sin(angles)
+    first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., : d // 2], x[..., d // 2 :])
+    turned = (first * cos - second * sin, first * sin + second * cos)
+    if interleaved:
+        return xp.reshape(xp.stack(turned, axis=-1), x.shape)
+    return xp.concat(turned, axis=-1)
+
+
+def _angles(positions: Array, width: int, base: float) -> Array:
+    """`[n, width / 2]`: position times base^(-2i / width)."""
+    xp = namespace(positions)
+    i = xp.arange(0, width, 2, dtype=positions.dtype)
+    return positions[:, None] * base ** (-i / width)[None, :]
