@@ -1,7 +1,7 @@
 """One call of one attention layer, as every source hands it over and every summary receives it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from attn_cli.arrays import Array
@@ -131,6 +131,20 @@ class Call(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What a call was made from and what comes after it, where a source knows; None where there is nothing.
+
+    x `[n, width]`; context `[m, width]` if keys and values come from other embeddings; projection W_O
+    `[h * e, width]`; value_up `[h, r, e]`, which absorbed latent attention applies to its output.
+    """
+
+    x: Array | None = None
+    context: Array | None = None
+    projection: Array | None = None
+    value_up: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class AttentionCall:
     """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean."""
 
@@ -142,6 +156,7 @@ class AttentionCall:
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     output: Output | None = None
+    ingredients: Ingredients = field(default_factory=Ingredients)
 
     @property
     def h(self) -> int:

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from hypothesis import strategies as st
 
-from attn_cli.kernel.masks import All, Asked, Causal, Given, Keys, Mask, Open, Window
+from attn_cli.kernel.bias import Added, Alibi, Summed
+from attn_cli.kernel.masks import All, Asked, Causal, Given, Keys, Mask, Open, Prefix, Window
 from attn_cli.kernel.rule import Rule
 
 
@@ -18,7 +20,8 @@ class Problem:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
+    """Any problem; with `raw` also such that leave out the softmax."""
     groups = draw(st.integers(1, 3))
     heads = groups * draw(st.integers(1, 3))
     n, m = draw(st.integers(1, 24)), draw(st.integers(1, 24))
@@ -35,20 +38,47 @@ def problems(draw: st.DrawFn) -> Problem:
                 Window(2, offset, both_sides=True),
                 Keys(rng.random(m) < 0.7),
                 All((Causal(), Keys(np.arange(m) > m // 3))),
+                Prefix(2, offset),
                 Given(rng.random((n, m)) < 0.6),
                 Given(rng.random((heads, n, m)) < 0.6),
                 Asked(lambda i, j: (i + j) % 3 != 0),
             ]
         )
     )
-    bias = draw(st.sampled_from([None, rng.normal(size=(heads, n, m)), rng.normal(size=(1, 1, m))]))
+    alibi = Alibi(rng.random(heads), offset)
+    given = rng.normal(size=(heads, n, m))
+    bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, Summed((Added(given), alibi))]))
     rule = Rule(
         scale=float(draw(st.sampled_from([1.0, d**-0.5, 3.0]))),
         softcap=draw(st.sampled_from([None, 2.0])),
         bias=bias,
         mask=mask,
         sink=draw(st.sampled_from([None, rng.normal(size=heads)])),
+        softmax=draw(st.booleans()) if raw else True,
     )
     return Problem(
         rng.normal(size=(heads, n, d)), rng.normal(size=(groups, m, d)), rng.normal(size=(groups, m, e)), rule
     )
+
+
+def as_tensors(rule: Rule) -> Rule:
+    """The same rule for torch."""
+
+    def tensor(x):
+        return None if x is None else torch.tensor(x)
+
+    def bias_of(bias):
+        if isinstance(bias, Summed):
+            return Summed([bias_of(part) for part in bias.parts])
+        if isinstance(bias, Added):
+            return Added(torch.tensor(bias.numbers))
+        return Alibi(torch.tensor(bias.slopes), bias.offset) if isinstance(bias, Alibi) else tensor(bias)
+
+    def mask_of(mask):
+        if isinstance(mask, Given):
+            return Given(torch.tensor(mask.cells))
+        if isinstance(mask, Keys):
+            return Keys(torch.tensor(mask.real))
+        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
+
+    return Rule(rule.scale, rule.softcap, bias_of(rule.bias), mask_of(rule.mask), tensor(rule.sink), rule.softmax)

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt, Selection
+from attn_cli.call import Call, Selection
 from attn_cli.cli import options as o
+from attn_cli.cli.problem import Problem, takes_problem
 from attn_cli.cli.shared import opened_view
 from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode
@@ -19,40 +20,10 @@ from attn_cli.summaries.report import Report
 from attn_cli.views import View
 from attn_cli.views.palette import SCALES
 
-_FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 
-
+@takes_problem
 def compute(
-    q: Annotated[
-        str | None,
-        typer.Option("--q", help=f"Queries [n, d]; leading batch and head axes are fine. {_FILE}", metavar="FILE"),
-    ] = None,
-    k: Annotated[str | None, typer.Option("--k", help="Keys [m, d]; q if missing.", metavar="FILE")] = None,
-    v: Annotated[str | None, typer.Option("--v", help="Values [m, e]; k if missing.", metavar="FILE")] = None,
-    x: Annotated[
-        str | None, typer.Option("--x", help="Embeddings [n, width], to be projected.", metavar="FILE")
-    ] = None,
-    wq: Annotated[
-        str | None, typer.Option("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
-    ] = None,
-    wk: Annotated[str | None, typer.Option("--wk", help="W_K [width, heads * d].", metavar="FILE")] = None,
-    wv: Annotated[str | None, typer.Option("--wv", help="W_V [width, heads * e].", metavar="FILE")] = None,
-    wo: Annotated[
-        str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
-    ] = None,
-    heads: Annotated[
-        int | None, typer.Option("--heads", help="Cut the last axis into N heads.", min=1, metavar="N")
-    ] = None,
-    mask: Annotated[
-        str | None,
-        typer.Option(
-            "--mask", help="causal, causal-bottom-right, or a file (1 = may attend, or additive).", metavar="MASK"
-        ),
-    ] = None,
-    scale: Annotated[
-        float | None, typer.Option("--scale", help="Factor on q kᵀ; 1 / sqrt(d) if missing.", metavar="NUMBER")
-    ] = None,
-    allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False,
+    problem: Problem,
     head: o.Head = "all",
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
@@ -66,16 +37,18 @@ def compute(
     force: o.Force = False,
     color: o.Color = "auto",
     quiet: o.Quiet = False,
-) -> int:
-    """Attention from scratch on your own matrices.
+) -> ExitCode:
+    """Attention from scratch on your own matrices or words.
 
-    Scaled dot-product attention: prints scores, weights and output; -o out.npz saves them.
+    Scaled dot-product attention and its variants: prints scores, weights and output; -o out.npz saves them.
 
     \b
     Examples:
       attn compute --q q.npy                        self-attention: k and v are q
       attn compute --q q.npy --k k.npy --v v.npy --mask causal -o out.npz
       attn compute --x x.csv --wq wq.csv --wk wk.csv --wv wv.csv --heads 2
+      attn compute "the cat sat" -m toy:the-cat-sat --mask causal
+      attn compute "he sat on the river bank" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q all.npz:q --k all.npz:k --v all.npz:v --json | jq .result.output
       cat q.npy | attn compute --q - -o output.npy
     """
@@ -83,10 +56,7 @@ def compute(
     o.one_of(color_scale, SCALES, "--color-scale")
     selection = o.selection("all", head)
     with opened_view(format, json, output, color, force) as view:
-        matrices = open_matrices(
-            q=q, k=k, v=v, x=x, wq=wq, wk=wk, wv=wv, wo=wo, heads=heads, mask=mask, scale=scale,
-            allow_nonfinite=allow_nonfinite,
-        )  # fmt: skip
+        matrices = open_matrices(problem.options())
         for note in matrices.notes:
             tell(note, quiet=quiet)
         view.show(_report(matrices, selection, view, pool, color_scale))
@@ -107,11 +77,11 @@ def _report(matrices: Matrices, selection: Selection, view: View, pool: str, col
         "joined": matrices.joined,
         "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.made else {},
     }
-    return Report("compute", matrices.about, Prompt("", ()), tuple(found), matrices.notes, options)
+    return Report("compute", matrices.about, matrices.prompt, tuple(found), matrices.notes, options)
 
 
 def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:
-    output = KeepOutput(joined=matrices.joined, projection=matrices.projection)
+    output = KeepOutput(joined=matrices.joined, projection=matrices.projection, value_up=matrices.value_up)
     if view.only_output:
         return [output]
     if view.room is None:

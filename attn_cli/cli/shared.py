@@ -1,15 +1,13 @@
 """The options that every command on a text takes: declared once, spread over each command's signature."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import wraps
-from typing import Any
 
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import Choose, answer
+from attn_cli.cli.spread import spread
 from attn_cli.cli.talk import said
 from attn_cli.cli.texts import texts_of
 from attn_cli.errors import ExitCode, InputError
@@ -110,21 +108,5 @@ def opened_view(format: str | None, json: bool, output: str | None, color: str, 
 
 def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
     """`command(shared, ...)` with the fields of `Shared` as options of its own; its exit code is the program's."""
-    signature = inspect.signature(command)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "shared"]
-    spread = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-        for field in fields(Shared)
-    ]
-    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     after = 1 + [field.name for field in fields(Shared)].index("head")  # what to look at, then where to show it
-    parameters = [*spread[:after], *own, *spread[after:]]
-
-    @wraps(command)
-    def spread_out(**values: Any) -> int:
-        shared = Shared(**{field.name: values.pop(field.name) for field in fields(Shared)})
-        return int(command(shared, **values))
-
-    spread_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    spread_out.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return spread_out
+    return spread(command, "shared", Shared, before=after)

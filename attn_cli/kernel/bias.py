@@ -12,7 +12,7 @@ class Bias(Protocol):
     """Something that knows its numbers for any block of cells."""
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """What is added for queries start:stop and keys first:last, broadcastable to `[h, stop - start, last - first]`."""
+        """What is added for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,3 +64,14 @@ class Latent:
     def raise_output(self, mixed: Array) -> Array:
         """w c `[..., h, n, r]` to the output `[..., h, n, e]`."""
         return mixed @ self.up_v
+
+
+def rms_norm(c: Array, weights: Array, epsilon: float = 1e-6) -> Array:
+    """C `[..., r]` divided by the root of its mean square, times `weights [r]` (Zhang, Sennrich 2019).
+
+    >>> import numpy as np
+    >>> rms_norm(np.array([[3.0, 4.0, 0.0, 0.0]]), np.ones(4)).round(4).tolist()
+    [[1.2, 1.6, 0.0, 0.0]]
+    """
+    xp = namespace(c)
+    return c / xp.sqrt(xp.mean(c * c, axis=-1, keepdims=True) + epsilon) * weights

@@ -117,7 +117,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The first `length` keys are open to every query, the others causally (prefix language models, Raffel et al. 2020).
+    """The first `length` keys are open to every query, the others causally (prefix LM, Raffel et al. 2020).
 
     >>> import numpy as np
     >>> dense(Prefix(2), 3, 4, like=np.empty(0)).astype(int).tolist()

@@ -42,13 +42,14 @@ class KeepOutput:
     """Collects the output of every query; with `joined`, heads are put side by side and multiplied by `projection`.
 
     projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
+    value_up    U_V `[h, r, e]`, which turns mixed latents into values, None where values were mixed
     """
 
     needs_scores = False
     rows: Sequence[int] | None = None
 
-    def __init__(self, *, joined: bool = False, projection: Array | None = None) -> None:
-        self.joined, self.projection = joined, projection
+    def __init__(self, *, joined: bool = False, projection: Array | None = None, value_up: Array | None = None) -> None:
+        self.joined, self.projection, self.value_up = joined, projection, value_up
 
     def start(self, call: Call) -> None:
         """Allocate `[h, n, e]`."""
@@ -61,6 +62,8 @@ class KeepOutput:
 
     def result(self) -> Outputs:
         """The output, joined and projected if asked."""
+        if self.value_up is not None:
+            self.kept = self.kept @ self.value_up[list(self.heads)]
         if not self.joined:
             many = len(self.heads) > 1
             return Outputs(to_numpy(self.kept), tuple(f"output · head {x}" if many else "output" for x in self.heads))

@@ -108,7 +108,7 @@ def _about(report: Report) -> Iterator[str]:
     """Where the answer comes from and how much there is of everything."""
     source, summaries = report.source, report.summaries
     yield visible(str(source["model"]))
-    if source["type"] == "matrices":
+    if "lead" in report.options:
         first = summaries[0]
         if report.options["lead"]:
             yield f"batch of {' x '.join(map(str, report.options['lead']))}"
@@ -136,10 +136,13 @@ def _rule_words(summary: Summary) -> str:
     rule = summary.rule
     if rule["scale"] is None:  # only the model's own code knows
         return str(rule["mask"])
+    if rule["scale"] == 0:
+        return f"{'uniform' if rule['softmax'] else 'given'} weights, {rule['mask']}"
     words = [f"scale {rule['scale']:.4g}", str(rule["mask"])]
     if rule["softcap"] is not None:
         words.append(f"softcap {rule['softcap']:g}")
     words += [name for name in ("bias", "sink") if rule[name]]
+    words += [] if rule["softmax"] else ["no softmax"]
     return ", ".join(words)
 
 

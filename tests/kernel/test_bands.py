@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel import dense
 from attn_cli.kernel.bands import bands, runs
-from attn_cli.kernel.masks import All, Causal, Given, Keys, Window
+from attn_cli.kernel.masks import All, Causal, Given, Window
 from attn_cli.kernel.rule import Rule
-from tests.strategies import Problem, problems
+from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
@@ -34,21 +34,7 @@ def assembled(problem: Problem, height: int, *, tensors: bool = False, want_scor
     return scores, weights, output
 
 
-def as_tensors(rule: Rule) -> Rule:
-    def tensor(x):
-        return None if x is None else torch.tensor(x)
-
-    def mask_of(mask):
-        if isinstance(mask, Given):
-            return Given(torch.tensor(mask.cells))
-        if isinstance(mask, Keys):
-            return Keys(torch.tensor(mask.real))
-        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
-
-    return Rule(rule.scale, rule.softcap, tensor(rule.bias), mask_of(rule.mask), tensor(rule.sink))
-
-
-@given(problems(), st.integers(1, 30), st.booleans(), st.booleans())
+@given(problems(raw=True), st.integers(1, 30), st.booleans(), st.booleans())
 def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool, want_scores: bool) -> None:
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
     scores, weights, output = assembled(problem, height, tensors=tensors, want_scores=want_scores)

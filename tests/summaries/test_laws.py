@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place, Token
 from attn_cli.kernel import dense
-from attn_cli.kernel.masks import All, Given, Keys, Mask
 from attn_cli.kernel.rule import Rule
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix, Matrix
@@ -19,7 +18,7 @@ from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.received import Received, ReceivedShares
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.top import Top, TopKeys
-from tests.strategies import Problem, problems
+from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
@@ -28,7 +27,7 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     if tensors:
-        q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), _as_tensors(rule)
+        q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), as_tensors(rule)
     h, n, m = problem.q.shape[0], problem.q.shape[1], problem.k.shape[1]
     place = Place(3, "a.b", tuple(range(h)), tuple(range(h)), "self" if n == m else "cross")
     return AttentionCall(q, k, v, rule, place, _tokens(n), _tokens(m))
@@ -36,20 +35,6 @@ def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:
 
 def _tokens(count: int) -> tuple[Token, ...]:
     return tuple(Token(i, f"t{i}") for i in range(count))
-
-
-def _as_tensors(rule: Rule) -> Rule:
-    def tensor(x):
-        return None if x is None else torch.tensor(x)
-
-    def mask_of(mask: Mask) -> Mask:
-        if isinstance(mask, Given):
-            return Given(torch.tensor(mask.cells))
-        if isinstance(mask, Keys):
-            return Keys(torch.tensor(mask.real))
-        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
-
-    return Rule(rule.scale, rule.softcap, tensor(rule.bias), mask_of(rule.mask), tensor(rule.sink))
 
 
 def attended(problem: Problem) -> dense.Attention:

@@ -1,0 +1,82 @@
+"""Shapes that fit, or one line that names both and the likely slip."""
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.kernel.heads import split_heads
+
+
+def in_heads(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None, kv_heads: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Q, k, v with a heads axis: cut from the last axis by `heads`, or the third axis from the end, or one head."""
+    if heads is None:
+        added = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
+        _as_asked(added[1].shape[-3], kv_heads, "k has shape {}", k.shape)
+        return added[0], added[1], added[2]
+    if q.shape[-1] % heads:
+        raise InputError(f"q is {q.shape[-1]} wide, which {heads} heads don't divide", "heads divide the width")
+    d = q.shape[-1] // heads
+    if k.shape[-1] % d:
+        raise InputError(
+            f"k is {k.shape[-1]} wide but a head of q is {d} wide", "k holds one or more heads of that size"
+        )
+    groups = k.shape[-1] // d
+    _as_asked(groups, kv_heads, f"k is {k.shape[-1]} wide and a head of q {d}", k.shape)
+    if v.shape[-1] % groups:
+        raise InputError(
+            f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide", "v holds as many heads as k"
+        )
+    return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
+
+
+def _as_asked(groups: int, kv_heads: int | None, came: str, shape: tuple[int, ...]) -> None:
+    if kv_heads is not None and kv_heads != groups:
+        raise InputError(
+            f"--kv-heads {kv_heads} but {came.format(shape)}: {groups} key heads",
+            "W_K is [width, kv-heads * d]; --random-projections SEED draws one of that shape",
+        )
+
+
+def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, came: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shared batch axes; refuse shapes that don't fit, naming both as they `came` and the likely slip."""
+
+    def both(*names: str) -> str:
+        return "(" + ", ".join(f"{name} {came[name]}" for name in names) + ")"
+
+    if q.shape[-1] != k.shape[-1]:
+        slip = f"k has {k.shape[-2]} rows: is it transposed?" if q.shape[-1] == k.shape[-2] else ""
+        raise InputError(
+            f"k has head size {k.shape[-1]} but q has {q.shape[-1]} {both('k', 'q')}",
+            slip or "q [n, d] and k [m, d] end in the same axis",
+        )
+    if k.shape[-2] != v.shape[-2]:
+        slip = "v has as many columns: is it transposed?" if k.shape[-2] == v.shape[-1] else ""
+        raise InputError(f"v has {v.shape[-2]} rows but k has {k.shape[-2]} {both('k', 'v')}",
+                         slip or "there is one value for every key")  # fmt: skip
+    if k.shape[-3] != v.shape[-3]:
+        raise InputError(
+            f"v has {v.shape[-3]} heads but k has {k.shape[-3]} {both('k', 'v')}",
+            "every key head has its values",
+        )
+    if q.shape[-3] % k.shape[-3]:
+        swapped = " (are heads and rows swapped?)" if q.shape[-2] % k.shape[-2] == 0 else ""
+        raise InputError(
+            f"q has {q.shape[-3]} heads, which the {k.shape[-3]} heads of k don't divide {both('q', 'k')}",
+            f"grouped queries share a key head each; is the heads axis the third from the end?{swapped}",
+        )
+    if not q.shape[:-3] == k.shape[:-3] == v.shape[:-3]:
+        raise InputError(f"the batch axes differ {both('q', 'k', 'v')}", "all but the last three axes")
+    return q.shape[:-3]
+
+
+def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
+    """Refuse a W_O that the joined heads don't fit."""
+    if projection.ndim != 2:
+        raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
+    if projection.shape[0] != heads * e:
+        slip = "; did you mean its transpose?" if projection.shape[1] == heads * e else ""
+        raise InputError(
+            f"wo has shape {projection.shape} but the joined heads are {heads * e} wide",
+            f"wo is [heads * e, width]{slip}",
+        )
