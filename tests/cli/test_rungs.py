@@ -272,10 +272,7 @@ def test_drawn_latents_give_the_same_plain_and_absorbed() -> None:
 
 
 def test_sines_are_added_to_words() -> None:
-    run = attn("compute", "the the", "-m", "toy:the-cat-sat", "--positions", "sinusoidal", "--wq", "wq.npy", "--json")
-    assert run.code == 2
-    np.save("wq.npy", np.eye(4))
-    run = attn("compute", "the the", "-m", "toy:the-cat-sat", "--positions", "sinusoidal", "--wq", "wq.npy", "--json")
+    run = attn("compute", "the the", "-m", "toy:the-cat-sat", "--positions", "sinusoidal", "--json")
     # position 1, width 4: sin 1 = .8415, cos 1 = .5403, sin .01 = .0100, cos .01 = 1.0000 (rounded)
     first, second = run.json["result"]["q"]
     np.testing.assert_allclose(first, [0.2, 0.7 + 1, 0.1, 0.4 + 1])

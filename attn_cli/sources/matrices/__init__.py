@@ -15,7 +15,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of
 from attn_cli.sources.matrices.rules import RuleParts, Sizes, offset_of, rule_of
 from attn_cli.sources.matrices.shapes import batch_axes, check_output_projection, in_heads
-from attn_cli.sources.matrices.words import Words, words_of
+from attn_cli.sources.matrices.words import words_of
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 
@@ -141,7 +141,6 @@ def _made(options: MatrixOptions) -> Matrices:
     assert x is not None
     context = read(options.context, "context") if others is None else others.x
     heads = options.heads or (1 if words is None else words.heads)
-    own = words is not None and words.q is not None and not _projects(options)
     if options.positions == "sinusoidal":
         x, context = _placed(x), None if context is None else _placed(context)
     source = x if context is None else context
@@ -163,28 +162,17 @@ def _made(options: MatrixOptions) -> Matrices:
         return _with_latents(options, q, latent_of(options, read, source, q.shape[-1], heads), heads, shown)
     name = "x" if context is None else "context"
     k, v = projected(source, ws.wk, "wk", name), projected(source, ws.wv, "wv", name)
-    if own:
-        assert words is not None
-        q, k, v = _brought(words, words if others is None else others, q, k, v)
+    if words is not None and not _changed(options):
+        q, k, v = words.q, (others or words).k, (others or words).v
     came = {"q": q.shape, "k": k.shape, "v": v.shape}
     q, k, v = in_heads(q, k, v, heads, options.kv_heads)
     return _ruled(options, q, k, v, came, **shown)
 
 
-def _projects(options: MatrixOptions) -> bool:
-    """Whether the user brings projections, so that a table's own q, k and v are not meant."""
-    return options.is_latent or any(x is not None for x in (options.wq, options.wk, options.wv, options.seed))
-
-
-def _brought(
-    words: Words, others: Words, q: np.ndarray, k: np.ndarray, v: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the table brings of its own instead of x."""
-    return (
-        q if words.q is None else words.q,
-        k if others.k is None else others.k,
-        v if others.v is None else others.v,
-    )
+def _changed(options: MatrixOptions) -> bool:
+    """Whether x is projected or moved by the user's wish, so that a table's own q, k and v are not meant."""
+    asked = (options.wq, options.wk, options.wv, options.seed)
+    return options.is_latent or options.positions == "sinusoidal" or any(x is not None for x in asked)
 
 
 def _with_latents(options: MatrixOptions, q: np.ndarray, latent: Latent, heads: int, shown: dict[str, Any]) -> Matrices:
