@@ -97,6 +97,7 @@ class Capture:
     layers  how often each (stream, block number) was called
     blocks  how many blocks each stream has
     unseen  the places of asked modules that ran and must have attended, but showed nothing
+    others  the places of attention modules whose softmax is not over keys
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Capture:
         self.layers: dict[tuple[str, int], int] = {}
         self.blocks: dict[str, int] = {}
         self.unseen: list[Seat] = []
+        self.others: list[Seat] = []
         self.modules: dict[nn.Module, int] = {}
         self.waited_for: dict[nn.Module, int] = {}
         self.shown: dict[tuple[str, int], int] = {}
@@ -220,6 +222,8 @@ class Capture:
                 Output(output[index, :, rows]) if whole else None,
             )
             self.visit(call)
+            for rest in (slice(0, rows.start), slice(rows.stop, n)) if whole else ():  # of padding, which goes on too
+                output[index, :, rest] = layer_rule.banded(index, query[:, :, rest], key, value, rest)
             complete = complete and call.output is not None and call.output.complete
         return output if complete else None
 
@@ -229,7 +233,9 @@ class Capture:
         """The query rows and keys of one element of the batch between its padding, labelled."""
         batch, n, m = query.shape[0], query.shape[2], key.shape[2]
         padding = layer_rule.padding()
-        if padding is None or padding.shape[-1] != m or place.stream == "cross":
+        # What a model blocks of its own accord, such as patches of an image, is shown blocked and not cut away.
+        of_texts = batch == self.texts.size and place.stream != "cross" and self.texts.padding
+        if padding is None or padding.shape[-1] != m or not of_texts:
             return self.texts.part(place, batch, n, m)
         real = padding[index].nonzero()
         first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
@@ -280,7 +286,8 @@ class LayerRule:
     def plain(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """The output `[B, h, n, e]` without a look at the weights: torch's SDPA, or bands where SDPA has no words."""
         if self.softcap is not None or self.sink is not None or self.bias is not None:
-            return torch.stack([self._banded(text, query, key, value) for text in range(query.shape[0])])
+            rows = slice(0, query.shape[2])
+            return torch.stack([self.banded(text, query, key, value, rows) for text in range(query.shape[0])])
         mask, causal = self.mask, False
         if isinstance(mask, LazyMask):
             mask = mask.boolean()
@@ -295,10 +302,13 @@ class LayerRule:
             enable_gqa=key.shape[1] != query.shape[1],
         )
 
-    def _banded(self, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        h, n, m = query.shape[1], query.shape[2], key.shape[2]
-        rule = self.of_text(text, slice(0, n), slice(0, m), range(h))
-        return torch.cat([band.output for band in bands(query[text], key[text], value[text], rule)], dim=1)
+    def banded(
+        self, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
+    ) -> torch.Tensor:
+        """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
+        rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
+        walk = bands(query[text], key[text], value[text], rule)
+        return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
 
     @staticmethod
     def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:

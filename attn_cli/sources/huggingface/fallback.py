@@ -11,6 +11,7 @@ from attn_cli.call import Place
 from attn_cli.kernel.bands import bands
 from attn_cli.sources.huggingface.layouts import as_maps, groups_of, heads_of
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.modules import Seat
 from attn_cli.sources.huggingface.seen import SeenCall, UnknownRule, blocked, check
 
 if TYPE_CHECKING:
@@ -45,9 +46,16 @@ class Fallback:
 
     def unseen(self, module: nn.Module) -> None:
         """Remember that a module ran which names a softmax and showed none."""
+        self._remember(module, self.capture.unseen)
+
+    def other(self, module: nn.Module) -> None:
+        """Remember that a module's softmax is not over keys."""
+        self._remember(module, self.capture.others)
+
+    def _remember(self, module: nn.Module, where: list[Seat]) -> None:
         seat = self.capture.seat(module)
         if self.capture.selection.has_layer(seat.layer, seat.blocks):
-            self.capture.unseen.append(seat)
+            where.append(seat)
 
     def sunk(
         self,

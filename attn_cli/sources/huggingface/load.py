@@ -28,7 +28,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.classes import model_class
+from attn_cli.sources.huggingface.classes import model_class, saved_class
 from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
@@ -103,7 +103,20 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     if origin.gguf:
         # Packed weights would be multiplied by a kernel fetched from the hub, if the machine can have one.
         extra["quantization_config"] = GgufConfig(dequantize=True)
-    model, report = model_class(config).from_pretrained(
+    first = model_class(config)
+    model, report = _loaded(first, origin, config, extra)
+    saved = saved_class(config)
+    if saved in (None, type(model)) or not (_lost(model, report) or _missing(report)):
+        return model, report
+    whole, whole_report = _loaded(saved, origin, config, extra)
+    return (model, report) if _missing(whole_report) else (whole, whole_report)
+
+
+def _loaded(
+    kind: Any, origin: Origin, config: PreTrainedConfig, extra: dict[str, Any]
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model of that class, and the report."""
+    found: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
         origin.path,
         config=config,
         attn_implementation="eager",
@@ -113,7 +126,18 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
         **extra,
         **origin.hub,
     )
-    return model, report
+    return found
+
+
+def _lost(model: PreTrainedModel, report: dict[str, Any]) -> bool:
+    """Whether the files hold a part of the stack, not of a head on it, that the model has no place for."""
+    prefix = f"{model.base_model_prefix}."
+    return any(key.startswith(prefix) for key in report.get("unexpected_keys", ()))
+
+
+def _missing(report: dict[str, Any]) -> list[str]:
+    """The weights of the stack that the files lack."""
+    return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
@@ -131,7 +155,7 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
 
 def _check_weights(name: str, report: dict[str, Any]) -> None:
     """Refuse weights that transformers would silently fill with random numbers."""
-    missing = sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
+    missing = _missing(report)
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(

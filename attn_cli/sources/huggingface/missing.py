@@ -21,7 +21,7 @@ def why_missing(model: PreTrainedModel, seen: Capture, selection: Selection, nam
             "its softmax is in a compiled or fused kernel; other layers can be chosen with --layer",
         )
     if not seen.layers:
-        if not attention_modules(model):
+        if seen.others or not attention_modules(model):
             return LoadError(
                 f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
             )

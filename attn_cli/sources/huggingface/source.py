@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ from attn_cli.sources.huggingface.missing import why_missing
 from attn_cli.sources.huggingface.modules import Seats
 from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.tokens import read
+
+# What models raise where an input lacks or doesn't fit.
+_UNFIT = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
 
 
 class ModelSource:
@@ -97,7 +101,7 @@ class ModelSource:
                 decoder_texts = [tokens] * len(prompts)
                 ids = torch.tensor([[token.id for token in tokens]] * len(prompts))
                 arguments["decoder_input_ids"] = ids.to(model.device)
-        extra = {"use_cache": False} if "use_cache" in vars(model.config) else {}
+        extra = {} if self._keeps_cache(arguments) else {"use_cache": False}
         with (
             capture(
                 model,
@@ -111,7 +115,11 @@ class ModelSource:
         ):
             try:
                 model(**(extra | arguments))
-            except (TypeError, ValueError) as error:  # what models raise where an input lacks or doesn't fit
+            except _UNFIT as error:
+                if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
+                    raise MemoryError from error
+                if self.arrays is None and not isinstance(error, TypeError | ValueError):
+                    raise
                 line = str(error).strip().partition("\n")[0]
                 raise InputError(
                     f"{self.about['model']} ({self.about['type']}) can't be run on this: {line}",
@@ -129,6 +137,16 @@ class ModelSource:
             for module, seats in self.modules.items()
             if any(selection.has_layer(seat.layer, seat.blocks) for seat in seats)
         ]
+
+    def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
+        """Whether the model is left to decide if it keeps keys and values for a next pass, which there is not.
+
+        A model that doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs runs as it
+        would anywhere, for with a cache an FSMT masks otherwise than without.
+        """
+        takes = signature(self.loaded.model.forward).parameters
+        whole = self.arrays is not None and self.has_decoder
+        return "use_cache" in arguments or "use_cache" not in takes or whole
 
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.

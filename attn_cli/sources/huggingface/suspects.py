@@ -11,6 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from torch import nn
+from torch.autograd import Function
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.modules import looks_like_attention, looks_like_something_else
@@ -93,14 +94,14 @@ def _kind(module: nn.Module) -> Any:  # a class is hashable, which its static ty
 @cache
 def _code_names(kind: Any, telling: frozenset[str]) -> bool:
     """Whether the methods of a module class, or functions that they call, name one of the `telling` names."""
-    methods = [
-        function
-        for cls in kind.__mro__
-        if cls not in PreTrainedModel.__mro__
-        for value in vars(cls).values()
-        if isinstance(function := getattr(value, "__func__", value), FunctionType)
-    ]
-    return any(_function_names(function, telling, set()) for function in methods)
+    classes = [cls for cls in kind.__mro__ if cls not in PreTrainedModel.__mro__]
+    return any(_function_names(function, telling, set()) for cls in classes for function in _methods(cls))
+
+
+def _methods(cls: type) -> list[FunctionType]:
+    """The functions that a class itself defines."""
+    values = [getattr(value, "__func__", value) for value in vars(cls).values()]
+    return [value for value in values if isinstance(value, FunctionType)]
 
 
 def _function_names(function: FunctionType, telling: frozenset[str], been: set[int]) -> bool:
@@ -116,6 +117,9 @@ def _function_names(function: FunctionType, telling: frozenset[str], been: set[i
         function.__globals__.get(name) for name in names if name in function.__globals__ and not _is_default(name)
     ]
     inner = [x for x in (*enclosed, *called) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")]
+    # A softmax may be a differentiable function of the model's own, with its code in a class.
+    own = [x for x in called if isinstance(x, type) and issubclass(x, Function) and x is not Function]
+    inner += [method for cls in own for method in _methods(cls)]
     return any(_function_names(x, telling, been) for x in inner)
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -28,7 +29,7 @@ class Texts:
 
     size     how many texts the pass has
     length   how many tokens it was given, None if it was given none
-    padding  for "text" and "decoder" which tokens are real `[size, tokens]`, where the pass was told
+    padding  for "text" and "decoder" which tokens are real `[size, tokens]`, where the pass was told that some aren't
     """
 
     def __init__(self, texts: Labels | None, decoder_texts: Labels | None, *, halves: bool) -> None:
@@ -50,7 +51,9 @@ class Texts:
         self.length = None if given.get("input_ids") is None else int(given["input_ids"].shape[-1])
         masks = {"text": given.get("attention_mask"), "decoder": given.get("decoder_attention_mask")}
         self.padding = {
-            side: mask.bool() for side, mask in masks.items() if isinstance(mask, torch.Tensor) and mask.ndim == 2
+            side: mask.bool()
+            for side, mask in masks.items()
+            if isinstance(mask, torch.Tensor) and mask.ndim == 2 and not bool(mask.all())
         }
 
     def of(self, index: int, batch: int) -> int:
@@ -74,10 +77,16 @@ class Texts:
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
         """The text's tokens if there are as many as asked, otherwise numbers."""
-        known = self.labels.get(side or "")
-        if known is not None and text < len(known) and len(known[text]) == count:
-            return tuple(known[text])
+        known = self._known(side, text)
+        if side == "decoder" and len(known) != count:  # T5Gemma2 attends to both halves in one softmax
+            known = (*known, *self._known("text", text))
+        if len(known) == count:
+            return tuple(replace(token, index=index) for index, token in enumerate(known))
         return tuple(Token(index, str(index)) for index in range(count))
+
+    def _known(self, side: str | None, text: int) -> Sequence[Token]:
+        labels = self.labels.get(side or "") or ()
+        return labels[text] if text < len(labels) else ()
 
     def _sides(self, stream: str) -> tuple[str | None, str | None]:
         """Whose tokens the queries and the keys of a stream are."""
@@ -92,8 +101,8 @@ class Texts:
         `past` keys lie before the first query where a cache holds them.
         """
         mask = self.padding.get(side or "")
-        if mask is None or mask.shape[1] - count not in (0, past) or not bool(mask[text].any()):
+        before = 0 if mask is None else mask.shape[1] - count
+        if mask is None or before not in (0, max(past, 0)) or not bool(mask[text].any()):
             return slice(0, count)
-        before = mask.shape[1] - count
         real = mask[text].nonzero()
         return slice(max(int(real[0]) - before, 0), max(int(real[-1]) + 1 - before, 0))

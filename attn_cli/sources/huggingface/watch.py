@@ -23,6 +23,8 @@ from attn_cli.sources.huggingface.suspects import names_a_softmax, suspects
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _ATEN_SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default}
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
+_PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.matmul, torch.Tensor.bmm,
+             torch.Tensor.baddbmm, torch.Tensor.__matmul__}  # fmt: skip
 _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
@@ -35,6 +37,9 @@ class Witness(Protocol):
 
     def unseen(self, module: nn.Module) -> None:
         """A module ran that must have attended, and nothing was seen of it."""
+
+    def other(self, module: nn.Module) -> None:
+        """A softmax in an attention module that is not over keys."""
 
     def weights(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
         """Attention weights in the layout of the module that made them, and the scores they came from."""
@@ -65,23 +70,30 @@ def watching(model: nn.Module, witness: Witness) -> Iterator[None]:
 
 
 class Running(NamedTuple):
-    """A watched module that runs: whether its softmax is attention, and how much was seen before it began."""
+    """A watched module that runs: whether its softmax is attention, and what had been seen before it began.
+
+    calls     how many attention calls
+    tally     how many matrix products and softmaxes that are not over keys, as `Watch.tally` counts them
+    """
 
     module: nn.Module
     is_attention: bool
-    before: int
+    calls: int
+    tally: tuple[int, int]
 
 
 class Watch(TorchFunctionMode):
     """The function mode; on only while a watched module runs.
 
     running  the watched modules that run now, outermost first
+    tally    how many matrix products were seen in watched modules, and how many softmaxes that are not over keys
     """
 
     def __init__(self, witness: Witness) -> None:
         super().__init__()
         self.witness = witness
         self.running: list[Running] = []
+        self.tally = (0, 0)
 
     def hooks(self, module: nn.Module, *, is_attention: bool) -> list[RemovableHandle]:
         """Hooks that keep account of `module` running, and the mode on meanwhile."""
@@ -96,7 +108,7 @@ class Watch(TorchFunctionMode):
         def enter(module: nn.Module, _: Any) -> None:
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append(Running(module, is_attention, self.witness.count))
+            self.running.append(Running(module, is_attention, self.witness.count, self.tally))
 
         return enter
 
@@ -104,8 +116,12 @@ class Watch(TorchFunctionMode):
         """A hook after a watched module's forward, also when it raised."""
         if self.running and self.running[-1].module is module:
             ran = self.running.pop()
-            if ran.is_attention and ran.before == self.witness.count and names_a_softmax(module):
-                self.witness.unseen(module)
+            if ran.is_attention and ran.calls == self.witness.count and names_a_softmax(module):
+                products, others = (now - before for now, before in zip(self.tally, ran.tally, strict=True))
+                if others:
+                    self.witness.other(module)
+                elif products:  # without any it did not attend: an optional input was not given
+                    self.witness.unseen(module)
             if not self.running:
                 self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
@@ -120,7 +136,7 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         """Do what was asked, and tell of it if it was attention."""
         kwargs = kwargs or {}
-        module, is_attention, _ = self.running[-1]
+        module, is_attention, *_ = self.running[-1]
         if not is_attention:
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
@@ -129,11 +145,16 @@ class Watch(TorchFunctionMode):
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
-        if func in _SOFTMAX and isinstance(result, torch.Tensor):
+        products, others = self.tally
+        if func in _PRODUCTS:
+            self.tally = (products + 1, others)
+        elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if axis in (-1, result.ndim - 1) and result.ndim > 2:
                 self.witness.weights(owner(module, self.running), "softmax", result, scores)
+            else:
+                self.tally = (products, others + 1)
         return result
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
