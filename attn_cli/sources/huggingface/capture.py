@@ -202,9 +202,8 @@ class Capture:
         whole = len(heads) == h
         spots = [self.spot(place, index, batch) for index in range(batch)]
         parts = [self._real_part(spot, index, query, key, layer_rule) for index, spot in enumerate(spots)]
-        padded = any(part.rows != slice(0, n) for part in parts)
         # Rows of a query next to each other, as the model goes on with them.
-        output = (query.new_zeros if padded else query.new_empty)((batch, n, h, value.shape[-1])).transpose(1, 2)
+        output = query.new_empty((batch, n, h, value.shape[-1])).transpose(1, 2)
         complete = whole
         for index, (spot, part) in enumerate(zip(spots, parts, strict=True)):
             rows, keys = part.rows, part.keys
