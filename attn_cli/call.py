@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands import Band, bands
@@ -121,6 +123,10 @@ class Call(Protocol):
         """The width of a value."""
 
     @property
+    def v(self) -> Array | None:
+        """The values `[g, m, e]`, as the groups of the place share them; None where only weights were seen."""
+
+    @property
     def like(self) -> Array:
         """An array of the right library, device and precision."""
 
@@ -192,6 +198,21 @@ class AttentionCall:
             if self.output is not None:
                 self.output.add(band)
             yield band
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one block made of the vectors of some tokens: `before` and `after` it `[rows, d]`, in NumPy.
+
+    In a model a block is the attention with all that belongs to it (residual, norms, feed-forward); in a table it is
+    the attention alone. `layer`, `stream` and `call` are those of the block's `Place`.
+    """
+
+    layer: int
+    stream: str
+    call: int
+    before: np.ndarray
+    after: np.ndarray
 
 
 @dataclass(frozen=True)

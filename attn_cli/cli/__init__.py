@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attn_cli._version import __version__
+from attn_cli.cli.compare import compare
 from attn_cli.cli.compute import compute
 from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (inspect, matrix, top, heads, compute, nearest, schema):
+for command in (inspect, matrix, top, heads, compare, nearest, compute, schema):
     app.command()(command)
 
 

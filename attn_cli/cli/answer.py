@@ -126,6 +126,15 @@ def picked(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:
     return rows, (note,) if len(places) > 1 else ()
 
 
+def place(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:
+    """The tokens of one place that `pick` names, the first where a word has several, and what to note about them."""
+    rows, notes = picked(prompt, pick)
+    if not notes:
+        return rows, ()
+    first, _ = picked(prompt, f"{pick}#1")
+    return first, (f"{notes[0]}; the first is taken",)
+
+
 def _places(prompt: Prompt, word: str) -> list[list[int]]:
     """The token rows of every place where `word` stands: whole tokens first, else the pieces that make it up."""
     exact = [[token.index] for token in prompt.tokens if token.text == word]

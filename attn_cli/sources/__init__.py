@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attn_cli.call import Call, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection, Step
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +32,16 @@ class Source(Protocol):
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Show every asked layer of every prompt to `visit`."""
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        arrive: Callable[[Step], None],
+    ) -> None:
+        """The same for one prompt, and tell `arrive` what each asked block made of the vectors of some tokens."""
 
 
 def open_source(

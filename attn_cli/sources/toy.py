@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Place, Prompt, Selection, Token
+from attn_cli.call import AttentionCall, Call, Place, Prompt, Selection, Step, Token
 from attn_cli.errors import InputError
-from attn_cli.kernel.heads import split_heads
+from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
@@ -82,6 +82,22 @@ class TableSource:
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        arrive: Callable[[Step], None],
+    ) -> None:
+        """The words' own vectors, and the attention output of the chosen heads side by side."""
+        selection.check_layers([0])
+        call = self.call(prompt, selection)
+        visit(call)
+        outputs = [band.output.copy() for row in rows for band in call.bands(rows=[row])]
+        before = self.table.rows([prompt.tokens[row].id or 0 for row in rows])
+        arrive(Step(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
 
     def call(self, prompt: Prompt, selection: Selection, text: int = 0) -> AttentionCall:
         """The attention call of one prompt."""

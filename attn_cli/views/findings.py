@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
+from attn_cli.summaries.comparison import Comparison
 from attn_cli.summaries.neighbours import Neighbours
 from attn_cli.summaries.report import Report
 from attn_cli.views.screen import Screen
@@ -16,3 +17,7 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.neighbours import neighbour_lines
 
             yield from neighbour_lines(report.finding, screen)
+        case Comparison():
+            from attn_cli.views.comparison import comparison_lines
+
+            yield from comparison_lines(report.finding, screen)

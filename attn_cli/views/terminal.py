@@ -98,8 +98,9 @@ def _header(report: Report, screen: Screen) -> Text:
     title = Text()
     if report.index is not None:
         title.append(f"[{report.index}] ", _BOLD)
-    for prompt in (report.prompt, *(report.others or ())):
+    for number, prompt in enumerate((report.prompt, *(report.others or ())), 1):
         if prompt.text:
+            title.append(f"{number} · " if report.others else "", _BOLD)
             title.append(_short(prompt.text), _BOLD).append("\n")
     return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
 

@@ -21,7 +21,7 @@ _TOWERS = {
 
 
 class Seat(NamedTuple):
-    """A module's block number, its path, its stream, and how many blocks the stack has that it sits in.
+    """A module's block number, its path, its stream, how many blocks the stack has, and the block's own path.
 
     stream  "self" in a model of one stack; "encoder", "decoder" and "cross" where there are an encoder and a decoder;
             "vision", "audio", "text" and "resampler" where there are several senses
@@ -31,6 +31,7 @@ class Seat(NamedTuple):
     path: str
     stream: str
     blocks: int
+    block: str = ""
 
 
 class Seats:
@@ -55,8 +56,8 @@ class Seats:
         return self.known[module]
 
     def _seat(self, path: str) -> Seat:
-        layer, blocks = _block(self.model, path)
-        return Seat(layer, path, self.streams.of(path), blocks)
+        layer, blocks, block = _block(self.model, path)
+        return Seat(layer, path, self.streams.of(path), blocks, block)
 
 
 def looks_like_attention(path: str, module: nn.Module) -> bool:
@@ -103,8 +104,8 @@ def _names(path: str, module: nn.Module) -> tuple[str, str]:
     return type(module).__name__, path.rpartition(".")[2]
 
 
-def _block(model: nn.Module, path: str) -> tuple[int, int]:
-    """The number of the block that `path` leads into, and the number of blocks in that stack.
+def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
+    """The number of the block that `path` leads into, the number of blocks in that stack, and the block's path.
 
     A block is an element of the first list on the path. Where these elements are stages that hold lists of equal
     blocks again, blocks are counted through all stages. A path without a list is block 0 of 1.
@@ -112,7 +113,7 @@ def _block(model: nn.Module, path: str) -> tuple[int, int]:
     parts = path.split(".")
     lists = [i for i, part in enumerate(parts) if part.isdigit()]
     if not lists:
-        return 0, 1
+        return 0, 1, ""
     stack = model.get_submodule(".".join(parts[: lists[0]]))
     number, total = int(parts[lists[0]]), len(list(stack.children()))
     if len(lists) > 1:
@@ -121,8 +122,9 @@ def _block(model: nn.Module, path: str) -> tuple[int, int]:
         kinds = {type(x) for stage in inner for x in stage}
         below = parts[lists[1] + 1 :]
         if len(kinds) == 1 and any(_ATTENTION.search(part) for part in below) and max(map(len, inner)) > 0:
-            return sum(len(stage) for stage in inner[:number]) + int(parts[lists[1]]), sum(map(len, inner))
-    return number, total
+            place = sum(len(stage) for stage in inner[:number]) + int(parts[lists[1]])
+            return place, sum(map(len, inner)), ".".join(parts[: lists[1] + 1])
+    return number, total, ".".join(parts[: lists[0] + 1])
 
 
 def _list_at(module: nn.Module, parts: list[str]) -> list[nn.Module]:

@@ -57,6 +57,11 @@ class SeenCall:
         return 0
 
     @property
+    def v(self) -> None:
+        """No values."""
+        return None
+
+    @property
     def like(self) -> torch.Tensor:
         """The weights."""
         return self.weights

@@ -1,6 +1,6 @@
 """A transformers model as a source of attention calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.call import Prompt, Selection, Token, ranges
+from attn_cli.call import Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
 from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
@@ -16,6 +16,7 @@ from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_missing
 from attn_cli.sources.huggingface.modules import Seats
+from attn_cli.sources.huggingface.steps import stepping
 from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.tokens import read
 
@@ -147,6 +148,18 @@ class ModelSource:
         takes = signature(self.loaded.model.forward).parameters
         whole = self.arrays is not None and self.has_decoder
         return "use_cache" in arguments or "use_cache" not in takes or whole
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Visit,
+        arrive: Callable[[Step], None],
+    ) -> None:
+        """Run one prompt; `visit` sees each asked layer, `arrive` what each asked block made of some vectors."""
+        with stepping(self.loaded.model, self.seats, selection, rows, len(prompt.tokens), arrive):
+            self.each([prompt], selection, visit)
 
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.

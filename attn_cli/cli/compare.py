@@ -1,0 +1,110 @@
+"""attn compare: one word in two contexts."""
+
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import Call, Prompt, Selection, Token
+from attn_cli.cli import options as o
+from attn_cli.cli.answer import place
+from attn_cli.cli.shared import opened_view
+from attn_cli.cli.talk import said, tell
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
+from attn_cli.summaries.comparison import Journey, compared
+from attn_cli.summaries.pull import PullOfKeys
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.report import Report
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="TEXT", help="One text.", show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="TEXT", help="Another text.", show_default=False)],
+    word: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--word",
+            "-w",
+            metavar="WORD|INDEX",
+            help="The word in both: a word, word#2 for its second place, or a number. Twice: one for each text.",
+        ),
+    ] = None,
+    model: o.Model = DEFAULT_MODEL,
+    layer: o.Layer = "all",
+    head: o.Head = "all",
+    format: o.Format = None,
+    json: o.Json = False,
+    output: o.Output = None,
+    force: o.Force = False,
+    color: o.Color = "auto",
+    quiet: o.Quiet = False,
+    revision: o.Revision = None,
+    device: o.Device = "auto",
+    dtype: o.Dtype = "auto",
+    trust_remote_code: o.Trust = False,
+    offline: o.Offline = False,
+) -> int:
+    """One word in two contexts: its vector before and after attention, and what moved it.
+
+    The cosine between the word's two vectors says how alike they are; the pull of a token is its share of what
+    attention put out for the word. In a model, block by block.
+
+    \b
+    Examples:
+      attn compare "river bank" "bank loan" --word bank
+      attn compare "he sat on the river bank" "the bank gave me a loan" -w bank -m ./my-model
+      attn compare "the bank of the river" "a bank holiday" -w bank -w holiday --json
+    """  # fmt: skip
+    selection = o.selection(layer, head)
+    words = list(word or [])
+    if len(words) > 2:
+        raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
+    with opened_view(format, json, output, color, force) as view:
+        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
+            source = open_source(
+                model,
+                revision=revision,
+                device=device,
+                dtype=dtype,
+                trust_remote_code=trust_remote_code,
+                offline=offline,
+            )
+        prompts = [source.read([text])[0] for text in (first, second)]
+        picks = words if len(words) == 2 else [words[0] if words else _shared(*prompts)] * 2
+        found, warnings = [], []
+        for prompt, pick in zip(prompts, picks, strict=True):
+            rows, notes = place(prompt, pick)
+            found.append(_followed(source, prompt, rows, selection))
+            warnings += [*prompt.warnings, *notes]
+        for warning in (warnings := list(dict.fromkeys(warnings))):
+            tell(warning, quiet=quiet)
+        comparison = compared(*found)
+        others = tuple(prompts[1:])
+        view.show(Report("compare", source.about, prompts[0], (), tuple(warnings), finding=comparison, others=others))
+    return ExitCode.DONE
+
+
+def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:
+    """The word's way through the blocks."""
+    journey = Journey(prompt, tuple(rows))
+
+    def visit(call: Call) -> None:
+        if _own(call.queries, prompt):
+            journey.summaries.append(reduce(call, PullOfKeys(rows)))
+
+    source.follow(prompt, rows, selection, visit, journey.steps.append)
+    return journey
+
+
+def _own(tokens: tuple[Token, ...], prompt: Prompt) -> bool:
+    return tokens == prompt.tokens
+
+
+def _shared(one: Prompt, other: Prompt) -> str:
+    """The only word that both texts have."""
+    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (one, other)]
+    both = [word for word in words[0] if word in words[1]]
+    if len(both) != 1:
+        known = f"both have {', '.join(both)}" if both else "they share no word; give --word twice, once for each"
+        raise InputError("which word? give --word WORD", known)
+    return both[0]
