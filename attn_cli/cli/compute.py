@@ -1,22 +1,24 @@
 """attn compute: attention from scratch on the user's own matrices."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from attn_cli.call import Call, Selection
 from attn_cli.cli import options as o
+from attn_cli.cli.answer import picked
 from attn_cli.cli.problem import Problem, takes_problem
 from attn_cli.cli.shared import opened_view
 from attn_cli.cli.talk import tell
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.summaries.matrix import FullMatrix
 from attn_cli.summaries.output import KeepOutput
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.steps import WalkSteps
 from attn_cli.views import View
 from attn_cli.views.palette import SCALES
 
@@ -24,6 +26,8 @@ from attn_cli.views.palette import SCALES
 @takes_problem
 def compute(
     problem: Problem,
+    steps: o.Steps = False,
+    token: o.TokenPick = None,
     head: o.Head = "all",
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
@@ -59,15 +63,23 @@ def compute(
         matrices = open_matrices(problem.options())
         for note in matrices.notes:
             tell(note, quiet=quiet)
-        view.show(_report(matrices, selection, view, pool, color_scale))
+        if token is not None and not steps:
+            raise InputError("--token picks the query of a walk", "add --steps")
+        if steps:
+            rows = None if token is None else picked(matrices.labelled, token)[0]
+            view.show(_report("steps", matrices, selection, lambda: [WalkSteps(rows)], color_scale))
+        else:
+            view.show(_report("compute", matrices, selection, lambda: _reducers(matrices, view, pool), color_scale))
     return ExitCode.DONE
 
 
-def _report(matrices: Matrices, selection: Selection, view: View, pool: str, color_scale: str) -> Report:
+def _report(
+    command: str, matrices: Matrices, selection: Selection, reducers: Callable[[], Sequence[Reducer]], color_scale: str
+) -> Report:
     found: list[Summary] = []
 
     def visit(call: Call) -> None:
-        found.append(reduce(call, *_reducers(matrices, view, pool)))
+        found.append(reduce(call, *reducers()))
 
     matrices.each(selection, visit)
     options = {
@@ -77,7 +89,7 @@ def _report(matrices: Matrices, selection: Selection, view: View, pool: str, col
         "joined": matrices.joined,
         "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.made else {},
     }
-    return Report("compute", matrices.about, matrices.prompt, tuple(found), matrices.notes, options)
+    return Report(command, matrices.about, matrices.prompt, tuple(found), matrices.notes, options)
 
 
 def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:

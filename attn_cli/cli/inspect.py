@@ -9,12 +9,13 @@ from attn_cli.call import Call
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import Choose
 from attn_cli.cli.shared import Shared, takes_shared
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.heads import HeadStatistics
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.received import ReceivedShares
 from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.steps import WalkSteps
 from attn_cli.views import View
 
 DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole
@@ -24,6 +25,8 @@ DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too;
 def inspect(
     shared: Shared,
     scores: o.Scores = False,
+    steps: o.Steps = False,
+    token: o.TokenPick = None,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
     """The overview: tokens, heads, most attended tokens, one matrix.
@@ -34,9 +37,14 @@ def inspect(
     Examples:
       attn inspect "he sat on the river bank"
       attn inspect "river bank" -m ./my-model --layer 2-4
+      attn inspect "the cat sat" -m toy:the-cat-sat --steps --token cat
       attn inspect --file prompt.txt -m gpt2 -o overview.html
     """
     o.one_of(pool, ("max", "mean"), "--pool")
+    if steps:
+        return shared.run("steps", walk, token=token)
+    if token is not None:
+        raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
     def make(view: View, source: Source) -> Choose:
         height, width = view.room or DATA_ROOM
@@ -52,3 +60,12 @@ def inspect(
         return choose
 
     return shared.run("inspect", make)
+
+
+def walk(view: View, source: Source) -> Choose:
+    """The walk through the last chosen layer, of all rows or the picked ones."""
+
+    def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        return [WalkSteps(rows)]
+
+    return choose

@@ -40,6 +40,7 @@ TokenPick = Annotated[
     typer.Option("--token", "-t", metavar="WORD|INDEX",
                  help="Only these query rows: a word, word#2 for its second place, or a number."),
 ]  # fmt: skip
+Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 Scale = Annotated[

@@ -57,6 +57,9 @@ class Problem:
     kv_heads: Annotated[
         int | None, typer.Option("--kv-heads", help="Key heads, each shared by a group.", min=1, metavar="G")
     ] = None
+    labels: Annotated[
+        str | None, typer.Option("--labels", help="Words for the keys (and n = m queries).", metavar="WORD,WORD,...")
+    ] = None
     head_dim: Annotated[
         int | None, typer.Option("--head-dim", help="Size of a head of drawn projections.", min=1, metavar="D")
     ] = None

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Place, Prompt, Selection, Step, Token
+from attn_cli.call import AttentionCall, Call, Ingredients, Place, Prompt, Selection, Step, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
@@ -104,6 +104,8 @@ class TableSource:
         table = self.table
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]
+        x = table.rows(rows)
         q, k, v = (split_heads(table.rows(rows, part), table.heads)[list(heads)] for part in ("q", "k", "v"))
         place = Place(0, self.about["model"], heads, heads, "self", 0, text)
-        return AttentionCall(q, k, v, Rule(scale=q.shape[-1] ** -0.5), place, prompt.tokens, prompt.tokens)
+        rule, labels = Rule(scale=q.shape[-1] ** -0.5), prompt.tokens
+        return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))

@@ -40,7 +40,7 @@ class HeatMap:
     columns  labels over the cells where they fit, else numbers
     row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
-    column_word   what a column is
+    column_word   what a column is, row_word what a row is
     scale_option  the option that changes `scale`, for the hint under a map that a sink outshines
     """
 
@@ -55,6 +55,7 @@ class HeatMap:
     pooling: str = "max"
     row_numbers: Sequence[int] | None = None
     column_word: str = "keys"
+    row_word: str = "queries"
     scale_option: str = "--scale"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -134,7 +135,7 @@ class HeatMap:
             parts.append(f"cells {low} to {high}" if pooled else f"min {low} max {high}")
         if pooled:
             parts.append(f"{self.pooling} over {self.block[0]} x {self.block[1]}")
-        parts.append(f"rows = queries, columns = {self.column_word}")
+        parts.append(f"rows = {self.row_word}, columns = {self.column_word}")
         return [[Segment(line, _BOLD)] for line in packed(parts, self.screen.width)]
 
     def _header(self) -> Segment:

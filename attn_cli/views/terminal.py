@@ -14,10 +14,12 @@ from attn_cli.summaries.output import Outputs
 from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.steps import Steps
 from attn_cli.summaries.top import Top
 from attn_cli.views.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.screen import Screen, packed
+from attn_cli.views.steps import step_lines
 from attn_cli.views.tables import (
     head_rows,
     heads_table,
@@ -90,6 +92,8 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
                 yield from top_lines(summary, part, screen)
             elif isinstance(part, Matrix):
                 yield from _matrices(report, summary, part, screen)
+            elif isinstance(part, Steps):
+                yield from step_lines(summary, part, screen)
             elif isinstance(part, Outputs):
                 yield from _outputs(report, summary, part, screen)
 
@@ -114,7 +118,8 @@ def _about(report: Report) -> Iterator[str]:
         if report.options["lead"]:
             yield f"batch of {' x '.join(map(str, report.options['lead']))}"
         yield _counted(len(first.place.heads), "head")
-        yield f"{len(first.queries)} queries, {len(first.keys)} keys"
+        n = len(first.queries)
+        yield f"{n} {'query' if n == 1 else 'queries'}, {_counted(len(first.keys), 'key')}"
     else:
         if source["type"] != "table":
             yield f"{source['dtype']}"

@@ -86,6 +86,12 @@ def test_a_pooled_overview_holds_and_says_so() -> None:
     assert np.array(found["weights"]).shape == (1, 50, 50)
 
 
+@pytest.mark.parametrize("command", ["inspect", "compute"])
+@pytest.mark.parametrize("options", [[], ["-t", "cat"], ["-H", "0"]], ids=" ".join)
+def test_walks_hold(command: str, options: list[str]) -> None:
+    hold(attn(command, "the cat sat", "--steps", "--json", *options), "steps")
+
+
 @pytest.mark.parametrize(
     ("shapes", "options"),
     [

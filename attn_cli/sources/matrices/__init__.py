@@ -34,6 +34,7 @@ class Matrices:
     x, context what they were made from `[*lead, n, width]`; context None where it is x
     latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
     prompt     the text and its words; empty for matrices
+    labels     words for the keys, where the user named them
     """
 
     q: np.ndarray
@@ -50,6 +51,7 @@ class Matrices:
     absorbed: bool = False
     prompt: Prompt = field(default_factory=lambda: Prompt("", ()))
     context_prompt: Prompt | None = None
+    labels: tuple[Token, ...] = ()
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -62,6 +64,13 @@ class Matrices:
     def value_up(self) -> np.ndarray | None:
         """U_V `[h, r, e]`, which completes the output of the absorbed form; None for every other."""
         return self.latent.up_v if self.latent is not None and self.absorbed else None
+
+    @property
+    def labelled(self) -> Prompt:
+        """The text with a label for every query: its word, or its number."""
+        n = self.q.shape[-2]
+        named = self.prompt.tokens or (self.labels if len(self.labels) == n else ())
+        return Prompt(self.prompt.text, named or _numbered(n))
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per batch entry; `Place.text` is its number."""
@@ -76,8 +85,8 @@ class Matrices:
         heads = selection.pick_heads(h)
         groups = tuple(head * g // h for head in heads)
         some = len(heads) < h
-        queries = self.prompt.tokens or _numbered(self.q.shape[-2])
-        keys = (self.context_prompt or self.prompt).tokens
+        queries = self.labelled.tokens
+        keys = self.labels or (self.context_prompt or self.prompt).tokens
         keys = keys if len(keys) == self.k.shape[-2] else _numbered(self.k.shape[-2])
         stream = "self" if self.q.shape[-2] == self.k.shape[-2] and self.context is None else "cross"
         for number, at in enumerate(np.ndindex(*self.lead)):
@@ -221,6 +230,8 @@ def _ruled(
     rules = rule_of(options, Sizes(lead, h, n, k.shape[-2], head_size or d, dtype))
     about = {"model": "matrices", "type": "matrices"} | (about or {})
     about |= {"revision": None, "dtype": str(q.dtype), "device": "cpu"}
+    if options.labels is not None:
+        shown["labels"] = _labels(options.labels, k.shape[-2])
     return Matrices(q, k, v, rules, lead, notes=notes + rules.notes, about=about, **shown)
 
 
@@ -235,6 +246,13 @@ def _turned(x: np.ndarray, options: MatrixOptions, offset: int) -> np.ndarray:
     positions = np.arange(offset, offset + x.shape[-2], dtype=np.float64)
     turned = rotary(x, positions, options.rope_base, interleaved=options.positions == "rotary-interleaved")
     return np.asarray(turned.astype(x.dtype))
+
+
+def _labels(said: str, m: int) -> tuple[Token, ...]:
+    words = said.split(",")
+    if len(words) != m:
+        raise InputError(f"--labels names {len(words)} keys, there are {m}", "one word per key, with commas")
+    return tuple(Token(at, word) for at, word in enumerate(words))
 
 
 def _numbered(count: int) -> tuple[Token, ...]:

@@ -15,6 +15,7 @@ class MatrixOptions:
     q, k, v                files: queries, keys (q if missing), values (k if missing)
     x, context             files: embeddings to be projected; what keys and values are made of, if not of x
     text, context_text     words instead of x and context, looked up in the table `model`
+    labels                 words for the keys, with commas; for the queries too if there are as many
     wq, wk, wv, wo         files: projections; the identity if missing
     wdkv, wuk, wuv, wkr    files: latent keys and values; see `kernel.latent`
     latent_norm            a file: the weights of the RMS norm of latents, none if missing
@@ -32,6 +33,7 @@ class MatrixOptions:
     causal                 whether a causal mask is meant even where none was named
     """
 
+    labels: str | None = None
     q: str | None = None
     k: str | None = None
     v: str | None = None

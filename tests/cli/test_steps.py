@@ -1,0 +1,163 @@
+"""`--steps` shows every number between x and the output, and they follow from each other."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_worked_examples import FOUR_DIGITS
+from tests.program import attn, refused
+from tests.views.test_golden import DEPTHS, Golden
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def stages(*arguments: str) -> dict[str, np.ndarray]:
+    run = attn(*arguments, "--json", "--quiet")
+    assert run.code == 0, run.errors
+    found = run.json["result"]["steps"][0]["stages"]
+    assert [stage["step"] for stage in found] == list(range(1, len(found) + 1))
+    for stage in found:
+        assert list(np.array(stage["values"], dtype=object).shape) == stage["shape"]
+        assert len(stage["axes"]) == len(stage["shape"])
+    return {stage["name"]: np.array(stage["values"], dtype=float) for stage in found}
+
+
+CAT = ["--q", "q.csv", "--k", "k.csv", "--v", "v.csv", "--labels", "the,cat,sat", "--steps"]
+
+
+def the_cat_sat() -> None:
+    np.savetxt("q.csv", [[2, 4, 6, 0]], delimiter=",")
+    np.savetxt("k.csv", [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], delimiter=",")
+    np.savetxt("v.csv", [[0.1, 0.4, 0.2, 0.5], [0.5, 0.6, 0.3, 0.1], [0.7, 0.2, 0.4, 0.8]], delimiter=",")
+
+
+def test_the_walk_of_the_worked_example() -> None:
+    the_cat_sat()
+    found = stages("compute", *CAT)
+    assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
+    assert found["scores"].tolist() == [[[2, 4, 6]]]
+    assert found["scaled"].tolist() == [[[1, 2, 3]]]
+    assert found["shifted"].tolist() == [[[-2, -1, 0]]]
+    np.testing.assert_allclose(found["exp"], [[[0.1353, 0.3679, 1]]], **FOUR_DIGITS)
+    np.testing.assert_allclose(found["weights"], [[[0.0900, 0.2447, 0.6652]]], **FOUR_DIGITS)
+    np.testing.assert_allclose(found["output"], [[[0.5970, 0.3159, 0.3575, 0.6017]]], **FOUR_DIGITS)
+    text = attn("compute", *CAT).text
+    assert "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]" in text
+    sums = attn("compute", *CAT, "--json").json["result"]["steps"][0]["sums"]
+    assert sums == [{"head": 0, "query": 0, "written": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_screen_of_one_query(width: int, golden: Golden) -> None:
+    the_cat_sat()
+    run = attn("compute", *CAT, "--mask", "causal-bottom-right", terminal=True,
+               env={"COLUMNS": str(width)} | DEPTHS["none"])  # fmt: skip
+    assert max(map(len, run.lines)) <= width
+    golden(f"steps-{width}.txt", run.text)
+
+
+def test_the_screen_in_colour_says_the_same(golden: Golden) -> None:
+    arguments = ("inspect", "the cat sat", "-m", "toy:the-cat-sat", "--steps", "--token", "cat")
+    plain, coloured = (
+        attn(*arguments, terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth]) for depth in ("none", "truecolor")
+    )
+    golden("steps-cat-80.txt", plain.text)
+    golden("steps-cat-80-truecolor.ansi", coloured.text)
+
+
+def test_the_screen_of_the_whole_matrix(golden: Golden) -> None:
+    arguments = ("compute", "the cat sat", "-m", "toy:the-cat-sat", "--mask", "causal", "--sink", "0.5", "--steps")
+    golden("steps-all-80.txt", attn(*arguments, terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"]).text)
+
+
+def test_the_screen_of_all_that_can_happen_to_a_row(golden: Golden) -> None:
+    run = attn(
+        "compute", "the cat sat", "-m", "toy:the-cat-sat", "--random-projections", "7", "--heads", "2",
+        "--kv-heads", "1", "--mask", "causal", "--sink", "0.5", "--alibi", "paper", "--softcap", "2", "--steps", "-t",
+        "cat", "-q", terminal=True, env={"COLUMNS": "80"} | DEPTHS["none"],
+    )  # fmt: skip
+    golden("steps-everything-80.txt", run.text)
+
+
+def test_every_stage_follows_from_the_one_before() -> None:
+    arguments = (
+        "compute", "he sat on the river bank", "--random-projections", "7", "--heads", "4", "--kv-heads", "2",
+        "--mask", "causal", "--sink", "0.5", "--alibi", "paper", "--softcap", "2",
+    )  # fmt: skip
+    found = stages(*arguments, "--steps")
+    computed = attn(*arguments, "--json", "-q").json["result"]
+    k, v = (np.repeat(found[name], 2, axis=0) for name in "kv")
+    close = {"rtol": 1e-5, "atol": 1e-6}  # float32
+    np.testing.assert_allclose(found["scores"], found["q"] @ k.swapaxes(1, 2), **close)
+    np.testing.assert_allclose(found["scaled"], found["scores"] / 4, **close)
+    np.testing.assert_allclose(found["capped"], 2 * np.tanh(found["scaled"] / 2), **close)
+    distance = np.abs(np.arange(6)[:, None] - np.arange(6))
+    slopes = np.array([1 / 4, 1 / 16, 1 / 64, 1 / 256])[:, None, None]
+    np.testing.assert_allclose(found["biased"], found["capped"] - slopes * distance, **close)
+    assert np.isnan(found["masked"]).sum() == 4 * 15
+    top = np.maximum(np.nanmax(found["masked"], axis=-1, keepdims=True), 0.5)
+    np.testing.assert_allclose(found["shifted"], found["masked"] - top, **close)
+    np.testing.assert_allclose(found["exp"], np.nan_to_num(np.exp(found["shifted"])), **close)
+    total = found["exp"].sum(axis=-1, keepdims=True) + np.exp(0.5 - top)
+    np.testing.assert_allclose(found["weights"], found["exp"] / total, **close)
+    np.testing.assert_allclose(found["output"], found["weights"] @ v, **close)
+    np.testing.assert_allclose(found["joined"], np.concatenate(list(found["output"]), axis=-1), **close)
+    np.testing.assert_allclose(found["projected"], computed["output"], **close)
+    np.testing.assert_allclose(found["weights"], computed["weights"], **close)
+
+
+def test_absorbed_latents_are_raised_to_values() -> None:
+    options = ("--random-projections", "3", "--heads", "2", "--latent", "3", "--steps")
+    plain = stages("compute", "river bank", *options)
+    absorbed = stages("compute", "river bank", *options, "--absorb")
+    assert absorbed["output"].shape == (2, 2, 3)
+    np.testing.assert_allclose(absorbed["raised"], plain["output"], atol=1e-6)
+    np.testing.assert_allclose(absorbed["projected"], plain["projected"], atol=1e-6)
+
+
+def test_inspect_and_compute_walk_alike() -> None:
+    text = ("the cat sat", "-m", "toy:the-cat-sat", "--steps", "-t", "sat")
+    inspected, computed = stages("inspect", *text), stages("compute", *text)
+    assert list(inspected) == list(computed)
+    for name, values in computed.items():
+        np.testing.assert_array_equal(inspected[name], values)
+
+
+def test_only_the_asked_rows_are_walked() -> None:
+    whole, one = (
+        stages("compute", "river bank loan", "--steps"),
+        stages("compute", "river bank loan", "--steps", "-t", "1"),
+    )
+    assert one["weights"].shape == (4, 1, 3)
+    np.testing.assert_allclose(one["weights"][:, 0], whole["weights"][:, 1], rtol=1e-6)
+    np.testing.assert_array_equal(one["k"], whole["k"])
+
+
+def test_csv_and_npz_hold_the_stages() -> None:
+    arguments = ("compute", "the cat sat", "-m", "toy:the-cat-sat", "--steps", "--mask", "causal")
+    rows = attn(*arguments, "-f", "csv").lines
+    assert rows[0] == "step,stage,head,row,column,value"
+    assert rows[1] == "1,x,,0,0,0.2"
+    assert len(rows) == 1 + 4 * 12 + 6 * 9 + 12
+    assert attn(*arguments, "-o", "steps.npz").code == 0
+    with np.load("steps.npz") as file:
+        assert file["weights"].shape == (1, 1, 3, 3)
+        assert np.isneginf(file["masked"][0, 0, 0]).tolist() == [False, True, True]
+
+
+def test_a_long_row_shows_its_heaviest_keys() -> None:
+    np.savetxt("x.csv", np.random.default_rng(0).normal(size=(40, 3)), delimiter=",")
+    text = attn("compute", "--x", "x.csv", "--steps", "-t", "7").text
+    assert "the 16 heaviest of 40 keys" in text
+    assert "28 smaller ones" in text
+
+
+def test_what_cannot_be_walked_is_said() -> None:
+    refused(attn("inspect", "river bank", "--token", "bank"), 2, "--token picks the query of a walk", "--steps")
+    refused(attn("compute", "river bank", "--token", "bank"), 2, "--token picks the query of a walk")
+    refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
+    refused(attn("compute", "river bank", "--labels", "a"), 2, "--labels names 1 keys, there are 2")
