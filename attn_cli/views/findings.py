@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from attn_cli.summaries.comparison import Comparison
 from attn_cli.summaries.neighbours import Neighbours
+from attn_cli.summaries.plane import Plane
 from attn_cli.summaries.report import Report
 from attn_cli.views.screen import Screen
 
@@ -21,3 +22,7 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.comparison import comparison_lines
 
             yield from comparison_lines(report.finding, screen)
+        case Plane():
+            from attn_cli.views.plane import plane_lines
+
+            yield from plane_lines(report.finding, screen)

@@ -1,0 +1,126 @@
+"""Words as points in the plane, before and after attention: principal components of both together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import Prompt, Step, Token
+from attn_cli.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Every token of every text twice: where it was, and where attention took it.
+
+    texts, tokens  the number of its text from 0, and the token, for each of n points
+    before, after  their places `[n, 2]`, on the same axes
+    axes           the two directions `[2, d]`, `centre [d]` where they cross, `shares [2]` of the variance along them
+    layers         the first block, whose input is before, and the last, whose output is after
+    """
+
+    name: ClassVar[str] = "plane"
+
+    texts: tuple[int, ...]
+    tokens: tuple[Token, ...]
+    before: np.ndarray
+    after: np.ndarray
+    axes: np.ndarray
+    centre: np.ndarray
+    shares: np.ndarray
+    layers: tuple[int, int]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per token."""
+        for text, token, before, after in zip(
+            self.texts, self.tokens, self.before.tolist(), self.after.tolist(), strict=True
+        ):
+            yield {
+                "text": text,
+                "index": token.index,
+                "token": token.text,
+                "before_x": before[0],
+                "before_y": before[1],
+                "after_x": after[0],
+                "after_y": after[1],
+            }
+
+    def document(self) -> dict[str, Any]:
+        """The blocks, the shares of variance, the points."""
+        points = [
+            {"text": text, "index": token.index, "token": token.text, "before": before, "after": after}
+            for text, token, before, after in zip(self.texts, self.tokens, self.before, self.after, strict=True)
+        ]
+        return {"layers": list(self.layers), "variance_shares": self.shares, "points": points}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Points, their labels, and the axes to put other vectors on them: `(x - centre) @ axes.T`."""
+        return {
+            "texts": np.array(self.texts),
+            "tokens": np.array([token.text for token in self.tokens]),
+            "before": self.before,
+            "after": self.after,
+            "axes": self.axes,
+            "centre": self.centre,
+            "variance_shares": self.shares,
+            "layers": np.array(self.layers),
+        }
+
+
+def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[Step]], *, unit: bool = False) -> Plane:
+    """The tokens of all prompts (those that stand for text) on the first two principal components.
+
+    steps  for each prompt what its blocks made of all its tokens; the first block's input and the last one's output
+           are shown
+    unit   make each vector 1 long first, so that only directions count
+    """
+    for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]
+    before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
+    after = np.concatenate([way[-1].after[rows] for way, rows in zip(steps, for_text, strict=True)])
+    if before.shape[1] != after.shape[1]:
+        raise InputError(
+            f"vectors have {before.shape[1]} numbers before attention and {after.shape[1]} after it",
+            "points of one plane need vectors of one length",
+        )
+    both = np.concatenate([before, after]).astype(np.float64)
+    if unit:
+        lengths = np.linalg.norm(both, axis=1, keepdims=True)
+        both = both / np.where(lengths > 0, lengths, 1.0)
+    centre, axes, shares = principal_axes(both)
+    places = (both - centre) @ axes.T
+    return Plane(
+        texts=tuple(text for text, rows in enumerate(for_text) for _ in rows),
+        tokens=tuple(prompt.tokens[at] for prompt, rows in zip(prompts, for_text, strict=True) for at in rows),
+        before=places[: len(before)],
+        after=places[len(before) :],
+        axes=axes,
+        centre=centre,
+        shares=shares,
+        layers=(steps[0][0].layer, steps[0][-1].layer),
+    )
+
+
+def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean `[d]` of points `x [n, d]`, their first principal directions `[count, d]`, and their variance shares.
+
+    The directions are the right singular vectors of the centred points (Pearson 1901), each turned so that its entry
+    of largest size is positive; rounded before they are compared, so that ties fall the same way everywhere. Where
+    the points span fewer directions, the rest are zeros.
+
+    >>> centre, axes, shares = principal_axes(np.array([[0.0, 0.0, 1.0], [0.0, -2.0, 1.0], [0.0, -4.0, 1.0]]))
+    >>> centre.tolist(), (axes + 0.0).tolist(), shares.tolist()
+    ([0.0, -2.0, 1.0], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1.0, 0.0])
+    """
+    centre = x.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(x - centre, full_matrices=False)
+    axes, shares = np.zeros((count, x.shape[1])), np.zeros(count)
+    total = float((sizes**2).sum())
+    for at in range(min(count, len(sizes))):
+        if sizes[at] ** 2 <= 1e-20 * total or total == 0:
+            break
+        direction = directions[at]
+        largest = int(np.argmax(np.abs(direction).round(9)))
+        axes[at] = direction * np.sign(direction[largest])
+        shares[at] = sizes[at] ** 2 / total
+    return centre, axes, shares
