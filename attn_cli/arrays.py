@@ -1,5 +1,6 @@
 """The only code aware that two array libraries exist: NumPy for matrices and tables, torch for models."""
 
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
@@ -17,11 +18,20 @@ def namespace(x: Array) -> ModuleType:
     """
     if isinstance(x, np.ndarray):  # asked first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
         return np
+    if is_torch(x):
+        return _torch_namespace()
     if hasattr(x, "__array_namespace__"):
         return cast(ModuleType, x.__array_namespace__())
     from array_api_compat import array_namespace
 
     return cast(ModuleType, array_namespace(x))
+
+
+@cache
+def _torch_namespace() -> ModuleType:
+    import array_api_compat.torch
+
+    return cast(ModuleType, array_api_compat.torch)
 
 
 def is_torch(x: Array) -> bool:

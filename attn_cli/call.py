@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError
-from attn_cli.kernel.bands import Band, bands
+from attn_cli.kernel.bands import Band, bands, best_tile
 from attn_cli.kernel.rule import Rule
 
 
@@ -70,17 +70,17 @@ class Output:
 
     def __init__(self, array: Array) -> None:
         self.array = array
-        self.rows = 0
+        self.rows = 0  # of all heads together
 
     def add(self, band: Band) -> None:
         """Take over the rows of `band`."""
-        self.array[:, band.start : band.stop, :] = band.output
-        self.rows += band.stop - band.start
+        self.array[band.heads, band.start : band.stop, :] = band.output
+        self.rows += (band.stop - band.start) * band.output.shape[0]
 
     @property
     def complete(self) -> bool:
         """Whether every row has passed."""
-        return self.rows == int(self.array.shape[-2])
+        return self.rows == int(self.array.shape[0] * self.array.shape[1])
 
 
 class Call(Protocol):
@@ -131,9 +131,12 @@ class Call(Protocol):
         """An array of the right library, device and precision."""
 
     def bands(
-        self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention, a few rows at a time, ascending; only the asked rows."""
+        """The attention, a few rows at a time, ascending; only the asked rows.
+
+        With `in_parts` a band may be of some of the heads only, where that is faster.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +193,11 @@ class AttentionCall:
         return self.q
 
     def bands(
-        self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The attention of this call, a few rows at a time (only the asked rows); fills `output` if there is one."""
-        walk = bands(self.q, self.k, self.v, self.rule, rows=rows, height=height, want_scores=want_scores)
+        heads, height = best_tile(self.q, self.k) if in_parts else (None, None)
+        walk = bands(self.q, self.k, self.v, self.rule, rows=rows, height=height, heads=heads, want_scores=want_scores)
         for band in walk:
             if self.output is not None:
                 self.output.add(band)

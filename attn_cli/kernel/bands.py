@@ -5,7 +5,8 @@ product, the softmax, the reducers that read it and the product with the values.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from attn_cli.kernel.masks import Span
 from attn_cli.kernel.rule import Rule
 from attn_cli.kernel.softmax import softmax_into, unnormalised
 
-CACHE_BYTES = 4 * 2**20  # one band of scores; measured flat between 2 and 8 MiB on several processors
+CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 
 
@@ -24,6 +25,7 @@ class Band:
 
     weights `[h, b, c]` with c = last - first; output `[h, b, e]`; raw_scores `[h, b, c]`, None when nobody asked, with
     the lowest finite number where blocked, so that a weight of 0 times its score is 0.
+    heads  which of the call's heads these are: all of them, unless a walk was asked for in parts
     Do not keep any of the arrays: their memory is used again for the next band.
     """
 
@@ -34,6 +36,7 @@ class Band:
     weights: Array
     raw_scores: Array | None
     output: Array
+    heads: slice = field(default_factory=lambda: slice(None))
 
     @property
     def scores(self) -> Array | None:
@@ -41,12 +44,37 @@ class Band:
         return None if self.raw_scores is None else with_infinities(self.raw_scores)
 
 
-def band_height(h: int, m: int, budget: int = CACHE_BYTES) -> int:
-    """How many query rows of h heads against m keys make a band of about `budget` bytes of float32, 64 to 128.
+class Tile(NamedTuple):
+    """How many heads and how many query rows make a band."""
 
-    A lower band makes slow matrix products; a taller one of a causal layer computes too much of the blocked triangle.
+    heads: int
+    height: int
+
+
+def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES) -> Tile:
+    """A band of about `budget` bytes of float32 for h query heads over g key heads and m keys.
+
+    Lower than 64 rows makes slow matrix products, except where heads that share their keys are multiplied together;
+    taller than 128 computes too much of the blocked triangle of a causal layer.
+
+    >>> tile_of(12, 12, 512), tile_of(12, 12, 2048), tile_of(9, 3, 8192)
+    (Tile(heads=12, height=128), Tile(heads=6, height=64), Tile(heads=3, height=32))
     """
-    return max(64, min(128, budget // max(1, 4 * h * m) // 16 * 16))
+    lines = max(96, budget // max(1, 4 * m))  # rows of all heads together
+    share = h // g
+    if lines >= 64 * h:
+        heads = h
+    elif lines >= 64 * share:
+        heads = lines // 64 // share * share
+    else:
+        heads = max(x for x in range(1, share + 1) if share % x == 0 and x * 32 <= lines)
+    return Tile(heads, max(32, min(128, lines // heads // 16 * 16)))
+
+
+def best_tile(q: Array, k: Array) -> Tile:
+    """`tile_of` for q `[h, n, d]` and k `[g, m, d]` where they are."""
+    on_gpu = is_torch(q) and q.device.type != "cpu"
+    return tile_of(q.shape[0], k.shape[0], k.shape[1], GPU_BYTES if on_gpu else CACHE_BYTES)
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
@@ -79,60 +107,105 @@ def bands(
     *,
     rows: Sequence[int] | None = None,
     height: int | None = None,
+    heads: int | None = None,
     want_scores: bool = False,
 ) -> Iterator[Band]:
     """Bands of softmax(q kᵀ * scale + bias + mask) v, ascending; of all queries, or of the asked `rows` (ascending).
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; equals `dense.attend` cell by cell for every height (tests).
+    With `heads` the same rows of so many heads after the other, for readers that don't need all heads at once; it
+    divides, or is a multiple of, the number of heads that share a key head.
     """
     q, k, v = (raised(x) for x in (q, k, v))
-    xp = namespace(q)
-    h, n, d = q.shape
-    g, m, _ = k.shape
-    on_gpu = is_torch(q) and q.device.type != "cpu"
-    step = height or band_height(h, m, GPU_BYTES if on_gpu else CACHE_BYTES)
-    keys_across = xp.matrix_transpose(k)
-    products, softened = _Buffer(q, h * step * m), _Buffer(q, h * step * m if want_scores or is_torch(q) else 0)
+    (h, n, _), (g, m, _) = q.shape, k.shape
+    at_once, step = heads or h, height or best_tile(q, k).height
+    keys_across = namespace(q).matrix_transpose(k)
+    products = _Buffer(q, at_once * step * m)
+    softened = _Buffer(q, at_once * step * m if want_scores else 0)
     for start, stop in runs(range(n) if rows is None else rows, step):
         span = rule.mask.span(start, stop, m)
-        b, c = stop - start, span.last - span.first
-        queries = q[:, start:stop, :] * rule.scale  # here and not on the products: b x d numbers instead of b x m
-        # Grouped heads share their keys: put a group's queries under each other, one product per key head.
-        stacked = xp.reshape(queries, (g, (h // g) * b, d))
-        scores = products.multiply(stacked, keys_across[:, :, span.first : span.last], (h, b, c))
-        scores = rule.capped(scores)
+        blocked = _blocked(rule, (start, stop), span, q)
         bias = rule.bias_of(start, stop, span.first, span.last)
-        if bias is not None:
-            scores = scores + raised(bias)
-        block(scores, rule, (start, stop), span)
-        sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
-        if rule.softmax:
-            weights = softmax_into(scores, rule.sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
-        else:
-            weights = unnormalised(scores)
-        gathered = xp.reshape(weights, (g, (h // g) * b, c))
-        output = xp.reshape(gathered @ v[:, span.first : span.last, :], (h, b, v.shape[-1]))
-        kept = scores if softened.size else None
-        yield Band(start, stop, span.first, span.last, weights, kept, output)
+        seen = slice(span.first, span.last)
+        for first in range(0, h, at_once):
+            part = slice(first, min(first + at_once, h))
+            shared = slice(part.start * g // h, max(part.stop * g // h, part.start * g // h + 1))
+            yield _band(
+                (start, stop, span),
+                part,
+                q[part, start:stop, :],
+                keys_across[shared, :, seen],
+                v[shared, seen, :],
+                rule,
+                None if rule.sink is None else rule.sink[part],
+                None if bias is None else bias[part] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
+                blocked,
+                products,
+                softened,
+            )
 
 
-def block(scores: Array, rule: Rule, rows: tuple[int, int], span: Span) -> None:
-    """Set the blocked cells of a band to the lowest number, in place; only keys not open for all rows are asked."""
-    xp = namespace(scores)
-    lowest = lowest_of(scores)
+def _band(
+    place: tuple[int, int, Span],
+    heads: slice,
+    q: Array,
+    keys_across: Array,
+    v: Array,
+    rule: Rule,
+    sink: Array | None,
+    bias: Array | None,
+    blocked: Sequence[tuple[slice, Array]],
+    products: "_Buffer",
+    softened: "_Buffer",
+) -> Band:
+    """One band of q `[h, b, d]`, keys_across `[g, d, c]`, v `[g, c, e]`."""
+    start, stop, span = place
+    xp = namespace(q)
+    (h, b, d), (g, _, c) = q.shape, keys_across.shape
+    queries = q * rule.scale  # here and not on the products: b x d numbers instead of b x c
+    # Grouped heads share their keys: put a group's queries under each other, one product per key head.
+    stacked = xp.reshape(queries, (g, (h // g) * b, d))
+    scores = products.multiply(stacked, keys_across, (h, b, c))
+    scores = rule.capped(scores)
+    if bias is not None:
+        scores = scores + raised(bias)
+    block(scores, blocked, heads)
+    sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
+    if rule.softmax:
+        weights = softmax_into(scores, sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
+    else:
+        weights = unnormalised(scores)
+    gathered = xp.reshape(weights, (g, (h // g) * b, c))
+    output = xp.reshape(gathered @ v, (h, b, v.shape[-1]))
+    return Band(start, stop, span.first, span.last, weights, scores if softened.size else None, output, heads)
+
+
+def _blocked(rule: Rule, rows: tuple[int, int], span: Span, like: Array) -> list[tuple[slice, Array]]:
+    """Which cells of a band are blocked: for columns of the band booleans `[b, .]` or `[h, b, .]`.
+
+    Only keys that are not open for all rows are asked.
+    """
+    found = []
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
         if right > left:
-            i = indices(*rows, scores)[:, None]
-            j = indices(left, right, scores)[None, :]
-            allowed = rule.mask.allowed(i, j)
-            part = scores[..., left - span.first : right - span.first]
-            if is_torch(scores):
-                part.masked_fill_(~allowed, lowest)
-            elif isinstance(scores, np.ndarray):
-                np.copyto(part, lowest, where=~allowed)
-            else:
-                blocked = xp.where(allowed, part, xp.full_like(part, lowest))
-                scores[..., left - span.first : right - span.first] = blocked
+            allowed = rule.mask.allowed(indices(*rows, like)[:, None], indices(left, right, like)[None, :])
+            found.append((slice(left - span.first, right - span.first), ~allowed))
+    return found
+
+
+def block(scores: Array, blocked: Sequence[tuple[slice, Array]], heads: slice) -> None:
+    """Set the blocked cells of a band of these heads to the lowest number, in place."""
+    lowest = lowest_of(scores)
+    for columns, cells in blocked:
+        closed = cells[heads] if cells.ndim == 3 and cells.shape[0] > 1 else cells
+        part = scores[..., columns]
+        if is_torch(scores):
+            part.masked_fill_(closed, lowest)
+        elif isinstance(scores, np.ndarray):
+            np.copyto(part, lowest, where=closed)
+        else:
+            xp = namespace(scores)
+            scores[..., columns] = xp.where(closed, xp.full_like(part, lowest), part)
 
 
 def lowest_of(scores: Array) -> float:

@@ -56,91 +56,95 @@ class Heads:
 
 
 class HeadStatistics:
-    """Collects `Heads`: a few sums per head while the bands pass.
+    """Collects `Heads`: a few numbers per row while the bands pass, put together at the end.
 
     The entropy of a row is the mean of -log w, and -log w = log_sum - score, so it takes no logarithm per cell:
     the row's log_sum follows from its largest score and weight, the mean score is one dot product.
     """
 
     needs_scores = True
+    whole_heads = False
     rows: Sequence[int] | None = None
 
     def start(self, call: Call) -> None:
-        """One number per head and statistic."""
+        """A number per row and statistic, `[h, n]`."""
         self.n = call.n
         self.square = call.place.stream != "cross"
         self.offset = call.m - self.n  # with a cache of past keys, query 0 stands at key m - n
         self.has_sink = call.rule.sink is not None
-        self.sums = {name: zeros((call.h,), call.like) for name in (*COLUMNS, "masked_rows")}
-        self.positions = zeros((call.m,), call.like) + indices(0, call.m, call.like)
+        rows = ["heaviest", "highest", "mean_score", "first_weight"]
+        rows += ["distance", "self_weight", "previous_weight"] if self.square else []
+        rows += ["total"] if self.has_sink else []
+        self.of_row = {name: zeros((call.h, call.n), call.like) for name in rows}
+        self.positions = zeros((max(call.m, call.n),), call.like) + indices(0, max(call.m, call.n), call.like)
 
     def add(self, band: Band) -> None:
-        """Add the band's rows to the sums."""
+        """Note the band's rows; rows that may attend to nothing stay 0."""
         if band.first == band.last:
-            self.sums["masked_rows"] += band.stop - band.start
             return
         xp = namespace(band.weights)
-        weights = band.weights
-        heaviest = xp.max(weights, axis=-1)
-        live = xp.astype(heaviest > 0, weights.dtype)
-        sums = self.sums
-        sums["masked_rows"] += xp.sum(1 - live, axis=-1)
-        totals = xp.sum(weights, axis=-1) if self.has_sink else live
-        log_sum = xp.max(band.raw_scores, axis=-1) - xp.log(heaviest + (1 - live))  # of a dead row: any finite number
-        nats = totals * log_sum - row_dot(weights, band.raw_scores)
+        rows = {name: kept[band.heads, band.start : band.stop] for name, kept in self.of_row.items()}
+        rows["heaviest"][...] = xp.max(band.weights, axis=-1)
+        rows["highest"][...] = xp.max(band.raw_scores, axis=-1)
+        rows["mean_score"][...] = row_dot(band.weights, band.raw_scores)
         if self.has_sink:
-            left = live - totals  # a row that may attend to nothing is in no mean, the sink's neither
-            nats = nats - left * xp.log(xp.where(left > 0, left, 0 * left + 1))
-            sums["sink_weight"] += xp.sum(left, axis=-1)
-        # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
-        sums["entropy_bits"] += xp.sum(xp.where(nats > 0, nats, 0 * nats), axis=-1) * _BITS_PER_NAT
+            rows["total"][...] = xp.sum(band.weights, axis=-1)
         if band.first == 0:
-            sums["first_weight"] += xp.sum(weights[:, :, 0], axis=-1)
+            rows["first_weight"][...] = band.weights[:, :, 0]
         if self.square:
-            sums["distance"] += self._distance(band, totals)
+            total = rows["total"] if self.has_sink else xp.astype(rows["heaviest"] > 0, band.weights.dtype)
+            rows["distance"][...] = self._distance(band, total)
             for name, back in (("self_weight", 0), ("previous_weight", 1)):
-                sums[name] += self._diagonal(band, back)
+                self._diagonal(band, back, rows[name])
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
-        sums = {name: to_numpy(total).astype(np.float64) for name, total in self.sums.items()}
-        masked = sums.pop("masked_rows")
-        live = np.maximum(self.n - masked, 1)
-        means = {name: total / live for name, total in sums.items()}
-        if not self.square:
-            for name in ("distance", "previous_weight", "self_weight"):
-                means[name] = np.full_like(live, np.nan)
-        return Heads(**means, masked_rows=masked.astype(np.int64))
+        rows = {name: to_numpy(x).astype(np.float64) for name, x in self.of_row.items()}
+        live = rows["heaviest"] > 0
+        total = rows["total"] if self.has_sink else live.astype(np.float64)
+        log_sum = rows["highest"] - np.log(rows["heaviest"], out=np.zeros_like(total), where=live)
+        nats = total * log_sum - rows["mean_score"]
+        left = np.where(live, 1 - total, 0.0)  # the learned sink's part
+        nats -= left * np.log(left, out=np.zeros_like(left), where=left > 0)
+        # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
+        rows |= {"entropy_bits": np.maximum(nats, 0.0) * _BITS_PER_NAT, "sink_weight": left}
+        rows["entropy_bits"][~live] = 0.0
+        count = np.maximum(live.sum(axis=-1), 1)
+        unknown = np.full(count.shape, np.nan)
+        means = {name: rows[name].sum(axis=-1) / count if name in rows else unknown for name in COLUMNS}
+        return Heads(**means, masked_rows=self.n - live.sum(axis=-1))
 
-    def _distance(self, band: Band, totals: Array) -> Array:
-        """The sum `[h]` of weight times |i - j|: keys before and after the band by a product."""
+    def _distance(self, band: Band, total: Array) -> Array:
+        """The sum `[h, b]` of weight times |i - j|.
+
+        Up to the band's own end i - j by a product, as if no key were after its query; what was wrong with that among
+        the band's own keys is added, and keys beyond come by a product again.
+        """
         xp = namespace(band.weights)
-        i = self._own_keys(band)
-        before, after = min(max(i[0], band.first), band.last), min(max(i[1], band.first), band.last)
-        rows = self.positions[: band.stop - band.start] + i[0]  # where the queries stand among the keys
-        found = zeros((band.weights.shape[0],), band.weights)
-        for left, right, sign in ((band.first, before, 1), (after, band.last, -1)):
-            if right > left:
-                part = band.weights[:, :, left - band.first : right - band.first]
-                mass = xp.sum(part, axis=-1) if sign < 0 or right < band.last else totals
-                found = found + sign * xp.sum(mass * rows - part @ self.positions[left:right], axis=-1)
-        if after > before:
-            part = band.weights[:, :, before - band.first : after - band.first]
-            gaps = abs(rows[:, None] - self.positions[None, before:after])
-            found = found + xp.sum(part * gaps, axis=(-2, -1))
+        begin, end = band.start + self.offset, band.stop + self.offset  # the keys that stand where the queries stand
+        i = self.positions[: band.stop - band.start] + begin
+        split = min(max(end, band.first), band.last)
+        found, mass = 0.0, total
+        if split < band.last:
+            after = band.weights[:, :, split - band.first :]
+            beyond = xp.sum(after, axis=-1)
+            found, mass = after @ self.positions[split : band.last] - beyond * i, total - beyond
+        if split > band.first:
+            before = band.weights[:, :, : split - band.first]
+            found = found + mass * i - before @ self.positions[band.first : split]
+        own = max(begin, band.first)
+        if split > own:
+            ahead = self.positions[None, own:split] - i[:, None]
+            ahead = xp.where(ahead > 0, 2 * ahead, 0 * ahead)
+            found = found + xp.sum(band.weights[:, :, own - band.first : split - band.first] * ahead, axis=-1)
         return found
 
-    def _own_keys(self, band: Band) -> tuple[int, int]:
-        """The keys that stand where the band's queries stand."""
-        return band.start + self.offset, band.stop + self.offset
-
-    def _diagonal(self, band: Band, back: int) -> Array:
-        """The sum `[h]` of the weights on the keys `back` places before their query."""
+    def _diagonal(self, band: Band, back: int, out: Array) -> None:
+        """Write the weights on the keys `back` places before their query into `out` `[h, b]`."""
         first_row = max(band.start, band.first + back - self.offset)
         last_row = min(band.stop, band.last + back - self.offset)
         if first_row >= last_row:
-            return 0.0
-        xp = namespace(band.weights)
+            return
         rows = band.weights[:, first_row - band.start : last_row - band.start, :]
         keys = rows[:, :, first_row + self.offset - back - band.first : last_row + self.offset - back - band.first]
-        return xp.sum(xp.linalg.diagonal(keys), axis=-1)
+        out[:, first_row - band.start : last_row - band.start] = namespace(keys).linalg.diagonal(keys)

@@ -96,7 +96,7 @@ class FullMatrix:
     ) -> None:
         self.weights, self.needs_scores = weights, scores
         self.rows = rows
-        self.mean_heads = mean_heads
+        self.mean_heads = self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
         """Allocate `[h, rows, m]` once or twice."""
@@ -118,7 +118,8 @@ class FullMatrix:
                 part = values[:, fit.inside, :]  # type: ignore[index]
                 if self.mean_heads:
                     part = namespace(part).mean(part, axis=0, keepdims=True)
-                kept[:, fit.kept, band.first : band.last] = to_numpy(part)
+                heads = slice(None) if self.mean_heads else band.heads
+                kept[heads, fit.kept, band.first : band.last] = to_numpy(part)
 
     def result(self) -> Matrix:
         """The kept rows."""

@@ -46,6 +46,7 @@ class KeepOutput:
     """
 
     needs_scores = False
+    whole_heads = False
     rows: Sequence[int] | None = None
 
     def __init__(self, *, joined: bool = False, projection: Array | None = None, value_up: Array | None = None) -> None:
@@ -58,7 +59,7 @@ class KeepOutput:
 
     def add(self, band: Band) -> None:
         """Take over the band's rows."""
-        self.kept[:, band.start : band.stop, :] = band.output
+        self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
         """The output, joined and projected if asked."""

@@ -17,6 +17,8 @@ class PooledMatrix:
     `mean_heads` the mean over heads is taken first, cell by cell.
     """
 
+    whole_heads = True
+
     def __init__(
         self,
         rows_at_most: int,

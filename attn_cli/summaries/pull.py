@@ -61,6 +61,7 @@ class PullOfKeys:
     """
 
     needs_scores = False
+    whole_heads = True
 
     def __init__(self, rows: Sequence[int]) -> None:
         self.rows: Sequence[int] | None = sorted(rows)

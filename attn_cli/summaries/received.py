@@ -49,6 +49,7 @@ class ReceivedShares:
     """Adds up columns while the bands pass."""
 
     needs_scores = False
+    whole_heads = False
     rows: Sequence[int] | None = None
 
     def start(self, call: Call) -> None:
@@ -59,8 +60,10 @@ class ReceivedShares:
 
     def add(self, band: Band) -> None:
         """Add the band's column sums."""
-        ones = self.ones[:, :, : band.stop - band.start]  # a product: several times faster than a sum across rows
-        self.sums[:, band.first : band.last] += (ones @ band.weights)[:, 0, :]
+        ones = self.ones[
+            band.heads, :, : band.stop - band.start
+        ]  # a product: several times faster than a sum across rows
+        self.sums[band.heads, band.first : band.last] += (ones @ band.weights)[:, 0, :]
 
     def result(self) -> Received:
         """Shares of n."""

@@ -30,9 +30,11 @@ class Reducer(Protocol):
 
     needs_scores  whether bands must carry the scores before the softmax
     rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
+    whole_heads   whether a band must be of all heads, for means over heads; otherwise `band.heads` says which it is of
     """
 
     needs_scores: bool
+    whole_heads: bool
     rows: Sequence[int] | None
 
     def start(self, call: Call) -> None:
@@ -83,7 +85,9 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     rows: Sequence[int] | None = None
     if reducers and all(reducer.rows is not None for reducer in reducers):
         rows = sorted({row for reducer in reducers for row in reducer.rows or ()})
-    for band in call.bands(rows=rows, want_scores=any(reducer.needs_scores for reducer in reducers)):
+    want_scores = any(reducer.needs_scores for reducer in reducers)
+    in_parts = not any(reducer.whole_heads for reducer in reducers)
+    for band in call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
         for reducer in reducers:
             reducer.add(band)
     parts = tuple(reducer.result() for reducer in reducers)

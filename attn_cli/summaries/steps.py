@@ -113,6 +113,7 @@ class WalkSteps:
     """Takes a call apart for the asked rows (None for all); it reads q, k and v and no bands."""
 
     needs_scores = False
+    whole_heads = True
     rows: Sequence[int] | None = ()
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:

@@ -67,6 +67,7 @@ class TopKeys:
 
     def __init__(self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False) -> None:
         self.count, self.rows, self.mean_heads = count, rows, mean_heads
+        self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times, where the weights are."""
@@ -89,11 +90,12 @@ class TopKeys:
         picked = heaviest(weights, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         found = with_infinities(xp.take_along_axis(scores, picked, axis=-1))
-        self.weights[:, fit.kept, :k] = top_weights = xp.take_along_axis(weights, picked, axis=-1)
-        self.scores[:, fit.kept, :k] = found
+        heads = slice(None) if self.mean_heads else band.heads
+        self.weights[heads, fit.kept, :k] = top_weights = xp.take_along_axis(weights, picked, axis=-1)
+        self.scores[heads, fit.kept, :k] = found
         # A mean over heads has a weight where one of them is not blocked, though its mean score is -inf.
         blocked = xp.isinf(found) & (top_weights == 0)
-        self.keys[:, fit.kept, :k] = xp.where(blocked, xp.full_like(picked, -1), picked + band.first)
+        self.keys[heads, fit.kept, :k] = xp.where(blocked, xp.full_like(picked, -1), picked + band.first)
 
     def result(self) -> Top:
         """The ranked keys."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel import dense
-from attn_cli.kernel.bands import bands, runs
+from attn_cli.kernel.bands import CACHE_BYTES, bands, runs, tile_of
 from attn_cli.kernel.masks import All, Causal, Given, Window
 from attn_cli.kernel.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
@@ -17,7 +17,9 @@ from tests.strategies import Problem, as_tensors, problems
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
-def assembled(problem: Problem, height: int, *, tensors: bool = False, want_scores: bool = True):
+def assembled(
+    problem: Problem, height: int, *, heads: int | None = None, tensors: bool = False, want_scores: bool = True
+):
     """All bands put together again as whole scores, weights and output."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     if tensors:
@@ -25,10 +27,10 @@ def assembled(problem: Problem, height: int, *, tensors: bool = False, want_scor
     h, n, m = q.shape[0], q.shape[1], k.shape[1]
     scores, weights = np.full((h, n, m), -np.inf), np.zeros((h, n, m))
     output = np.zeros((h, n, v.shape[2]))
-    for band in bands(q, k, v, rule, height=height, want_scores=want_scores):
-        at = np.s_[:, band.start : band.stop, band.first : band.last]
+    for band in bands(q, k, v, rule, height=height, heads=heads, want_scores=want_scores):
+        at = np.s_[band.heads, band.start : band.stop, band.first : band.last]
         weights[at] = to_numpy(band.weights)
-        output[:, band.start : band.stop] = to_numpy(band.output)
+        output[band.heads, band.start : band.stop] = to_numpy(band.output)
         if band.scores is not None:
             scores[at] = to_numpy(band.scores)
     return scores, weights, output
@@ -42,6 +44,27 @@ def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     if want_scores:
         np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems(raw=True), st.integers(1, 9), st.booleans())
+def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, tensors: bool) -> None:
+    share = problem.q.shape[0] // problem.k.shape[0]
+    if heads % share and share % heads:
+        heads = share
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    scores, weights, output = assembled(problem, 5, heads=heads, tensors=tensors)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 100_000))
+def test_a_tile_fits_the_groups(g: int, share: int, m: int) -> None:
+    tile = tile_of(g * share, g, m)
+    assert tile.heads % share == 0 or share % tile.heads == 0
+    assert 1 <= tile.heads <= g * share
+    assert 32 <= tile.height <= 128
+    assert 4 * tile.heads * tile.height * m <= max(CACHE_BYTES, 4 * 128 * m)
 
 
 @given(problems())

@@ -1,6 +1,6 @@
 """Every summary equals what plain NumPy says of the dense weights, whatever the mask, the grouping and the library."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -8,8 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attn_cli.call
 from attn_cli.call import AttentionCall, Place, Token
 from attn_cli.kernel import dense
+from attn_cli.kernel.bands import Tile
 from attn_cli.kernel.rule import Rule
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix, Matrix
@@ -22,6 +24,15 @@ from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+
+
+@pytest.fixture(scope="module", params=[None, Tile(1, 5)], ids=["one tile", "small tiles"], autouse=True)
+def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Problems of tests fit into one band; here they are cut as large ones are, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param is not None:
+            patch.setattr(attn_cli.call, "best_tile", lambda q, k: request.param)
+        yield
 
 
 def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:

@@ -8,7 +8,7 @@ import torch
 
 from attn_cli.call import Place, Token
 from attn_cli.errors import LoadError
-from attn_cli.kernel.bands import Band, band_height, runs
+from attn_cli.kernel.bands import Band, runs, tile_of
 from attn_cli.kernel.rule import Rule
 
 TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
@@ -67,7 +67,7 @@ class SeenCall:
         return self.weights
 
     def bands(
-        self, *, rows: Sequence[int] | None = None, height: int | None = None, want_scores: bool = False
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The seen rows, a few at a time (only the asked ones), against all keys; the output is empty."""
         if want_scores and self.scores is None:
@@ -75,8 +75,8 @@ class SeenCall:
                 f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
                 "ask for weights; this model computes its softmax where it can't be seen",
             )
-        step = height or band_height(self.h, self.m)
-        for start, stop in runs(range(self.n) if rows is None else rows, step):
+        height = tile_of(self.h, self.h, self.m).height
+        for start, stop in runs(range(self.n) if rows is None else rows, height):
             # Copies, because the model goes on with these tensors and a band may be changed by its reader.
             weights = self.weights[:, start:stop].clone()
             scores = self.scores[:, start:stop].clone() if want_scores and self.scores is not None else None
