@@ -63,8 +63,8 @@ _NAMES = {
 }  # fmt: skip
 NUMBERS = {name: number for number, names in _NAMES.items() for name in names.split()}
 _DEPTHS = """num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers
-    num_decoder_layers encoder_num_hidden_layers decoder_num_hidden_layers depth num_blocks layers l_layers x_layers r_layers
-    speech_encoder_layers t2u_encoder_layers t2u_decoder_layers conf_num_hidden_layers pred_num_hidden_layers
+    num_decoder_layers encoder_num_hidden_layers decoder_num_hidden_layers depth num_blocks layers l_layers x_layers
+    r_layers speech_encoder_layers t2u_encoder_layers t2u_decoder_layers conf_num_hidden_layers pred_num_hidden_layers
     mit_num_hidden_layers num_attention_layers qformer_num_hidden_layers resampler_depth num_self_attends_per_block
     num_layers_per_stack memory_attention_num_layers memory_fuser_num_layers num_perceiver_layers"""
 DEPTHS = set(_DEPTHS.split())
