@@ -9,6 +9,7 @@ KNOWN = {
     "granitemoe_swa": _SINK,
     "wavlm": "returns the mean over heads in place of every head; the mean of what is shown is equal (tested)",
     "t5gemma2": "one softmax over the tokens of decoder and encoder, shown whole; eager returns its halves (tested)",
+    "groupvit": "returns which group a patch belongs to, a softmax over groups for every patch, turned about",
     "oneformer": "returns some weights as a mean over heads; attn shows each head",
     "rf_detr": "box sizes are exponentials here: a change of 1e-6 in the image changes the output by more than 1",
 }
