@@ -1,6 +1,7 @@
 """attn compute: attention from scratch on the user's own matrices."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from attn_cli.cli.shared import opened_view
 from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.matrices import Matrices, open_matrices
+from attn_cli.sources.matrices.expected import expected_of
+from attn_cli.summaries.check import TOLERANCES, Check, CheckOutput
 from attn_cli.summaries.matrix import FullMatrix
 from attn_cli.summaries.output import KeepOutput
 from attn_cli.summaries.pooled import PooledMatrix
@@ -28,6 +31,17 @@ def compute(
     problem: Problem,
     steps: o.Steps = False,
     token: o.TokenPick = None,
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", help="Check this output; exit code 1 if it is wrong.", metavar="FILE"),
+    ] = None,
+    expect_weights: Annotated[
+        str | None, typer.Option("--expect-weights", help="Check these weights too, or alone.", metavar="FILE")
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option("--tol", help="Tolerance of the check, times max(1, |number|).", min=0.0, metavar="NUMBER"),
+    ] = None,
     head: o.Head = "all",
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
@@ -54,27 +68,59 @@ def compute(
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat on the river bank" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q all.npz:q --k all.npz:k --v all.npz:v --json | jq .result.output
+      attn compute --q q.npy --k k.npy --v v.npy --expect my-kernel.npy    is my kernel right?
       cat q.npy | attn compute --q - -o output.npy
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     o.one_of(color_scale, SCALES, "--color-scale")
     selection = o.selection("all", head)
+    checks = expect is not None or expect_weights is not None
+    if steps and checks:
+        raise InputError("--steps and --expect at once", "one at a time")
+    if token is not None and not steps:
+        raise InputError("--token picks the query of a walk", "add --steps")
+    if tol is not None and not checks:
+        raise InputError("--tol is the tolerance of a check", "add --expect FILE")
     with opened_view(format, json, output, color, force) as view:
-        matrices = open_matrices(problem.options())
-        for note in matrices.notes:
-            tell(note, quiet=quiet)
-        if token is not None and not steps:
-            raise InputError("--token picks the query of a walk", "add --steps")
+        matrices = open_matrices(problem.options(precise=checks))
         if steps:
             rows = None if token is None else picked(matrices.labelled, token)[0]
-            view.show(_report("steps", matrices, selection, lambda: [WalkSteps(rows)], color_scale))
+            report = _report("steps", matrices, selection, lambda: [WalkSteps(rows)], color_scale)
+        elif checks:
+            report = _checked(matrices, selection, expect, expect_weights, tol)
         else:
-            view.show(_report("compute", matrices, selection, lambda: _reducers(matrices, view, pool), color_scale))
-    return ExitCode.DONE
+            report = _report("compute", matrices, selection, lambda: _reducers(matrices, view, pool), color_scale)
+        for note in report.warnings:
+            tell(note, quiet=quiet)
+        view.show(report)
+    verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
+    return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
+
+
+def _checked(
+    matrices: Matrices, selection: Selection, output: str | None, weights: str | None, tol: float | None
+) -> Report:
+    """The user's output and weights against the definition."""
+    given = None if output is None else expected_of(output, "output", matrices)
+    mixed = None if weights is None else expected_of(weights, "weights", matrices)
+    seen = [x for x in (given, mixed) if x is not None]
+    tolerance = max(TOLERANCES[min(x.itemsize, 8)] for x in seen) if tol is None else tol
+    check = CheckOutput(
+        None if given is None else given.values,
+        None if mixed is None else mixed.values,
+        tolerance,
+        joined=matrices.joined,
+    )
+    matrices = replace(matrices, notes=matrices.notes + tuple(x.note for x in seen if x.note))
+    return _report("check", matrices, selection, lambda: [check])
 
 
 def _report(
-    command: str, matrices: Matrices, selection: Selection, reducers: Callable[[], Sequence[Reducer]], color_scale: str
+    command: str,
+    matrices: Matrices,
+    selection: Selection,
+    reducers: Callable[[], Sequence[Reducer]],
+    color_scale: str = "linear",
 ) -> Report:
     found: list[Summary] = []
 

@@ -122,8 +122,12 @@ class Problem:
     no_softmax: Annotated[bool, typer.Option("--no-softmax", help="Scores are the weights, not normalised.")] = False
     allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
 
-    def options(self, *, causal: bool = False) -> MatrixOptions:
-        """What `open_matrices` reads; `causal` asks for a causal mask even where none was named."""
+    def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
+        """What `open_matrices` reads.
+
+        causal   a causal mask even where none was named
+        precise  in float64, whatever the precision of the files
+        """
         said = asdict(self)
         text = said.pop("text")
         if text is not None:
@@ -136,6 +140,7 @@ class Problem:
             masks=tuple(said.pop("mask") or ()),
             softmax=not said.pop("no_softmax"),
             causal=causal,
+            precise=precise,
             **said,
         )
 

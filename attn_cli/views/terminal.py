@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.summaries.check import Check
 from attn_cli.summaries.heads import Heads
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.output import Outputs
@@ -17,6 +18,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.steps import Steps
 from attn_cli.summaries.top import Top
 from attn_cli.views.ascii import in_ascii, marks_in_ascii
+from attn_cli.views.check import check_lines
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.screen import Screen, packed
 from attn_cli.views.steps import step_lines
@@ -92,6 +94,9 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
                 yield from top_lines(summary, part, screen)
             elif isinstance(part, Matrix):
                 yield from _matrices(report, summary, part, screen)
+            elif isinstance(part, Check):
+                yield ""
+                yield from check_lines(part, _where(report, summary), summary, screen)
             elif isinstance(part, Steps):
                 yield from step_lines(summary, part, screen)
             elif isinstance(part, Outputs):
@@ -215,7 +220,7 @@ def _outputs(report: Report, summary: Summary, outputs: Outputs, screen: Screen)
 def _where(report: Report, summary: Summary) -> str:
     """The layer, or the entry of a batch of matrices, before the name of a map."""
     place = summary.place
-    if report.command != "compute":
+    if "lead" not in report.options:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"
     lead = report.options["lead"]
     return f"batch {','.join(str(int(at)) for at in np.unravel_index(place.text, lead))} · " if lead else ""

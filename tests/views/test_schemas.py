@@ -117,6 +117,16 @@ def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, mo
     assert sum(nulls) == shown["masked_cells"]
 
 
+def test_verdicts_hold(tmp_path: Path) -> None:
+    np.save(tmp_path / "q.npy", q := np.ones((2, 3, 4)))
+    q[1, 1] = np.nan
+    for name, array in {"right": np.ones((2, 3, 4)), "wrong": 2 * np.ones((2, 3, 4)), "nan": q}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        run = attn("compute", "--q", tmp_path / "q.npy", "--expect", tmp_path / f"{name}.npy", "--json")
+        assert run.code == (name != "right")
+        validator("check").validate(run.json)
+
+
 def test_numbers_that_are_not_finite_are_null_and_counted(tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", np.array([[1.0, np.nan], [np.inf, 1.0]]))
     run = attn("compute", "--q", tmp_path / "q.npy", "--allow-nonfinite", "--json")

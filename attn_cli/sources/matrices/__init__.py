@@ -120,7 +120,10 @@ def open_matrices(options: MatrixOptions) -> Matrices:
 
 def _reader(options: MatrixOptions) -> Callable[[str | None, str], np.ndarray | None]:
     def read(spec: str | None, name: str) -> np.ndarray | None:
-        return None if spec is None else read_array(spec, name=name, allow_nonfinite=options.allow_nonfinite)
+        if spec is None:
+            return None
+        found = read_array(spec, name=name, allow_nonfinite=options.allow_nonfinite)
+        return found.astype(np.float64) if options.precise else found
 
     return read
 
@@ -144,8 +147,9 @@ def _given(options: MatrixOptions) -> Matrices:
 def _made(options: MatrixOptions) -> Matrices:
     """Q, k and v made from embeddings, which are a matrix or the words of a text."""
     read = _reader(options)
-    words = None if options.text is None else words_of(options.text, options.model)
-    others = None if options.context_text is None else words_of(options.context_text, options.model)
+    kind = np.float64 if options.precise else None
+    words = None if options.text is None else words_of(options.text, options.model, kind)
+    others = None if options.context_text is None else words_of(options.context_text, options.model, kind)
     x = read(options.x, "x") if words is None else words.x
     assert x is not None
     context = read(options.context, "context") if others is None else others.x

@@ -30,6 +30,7 @@ class MatrixOptions:
     sink                   a file, or one number per head, with commas
     fixed                  "uniform" or a file: weights that look at no scores
     softmax                False: the scores are the weights
+    precise                compute in float64 whatever the precision of the files
     causal                 whether a causal mask is meant even where none was named
     """
 
@@ -69,6 +70,7 @@ class MatrixOptions:
     softmax: bool = True
     causal: bool = False
     allow_nonfinite: bool = False
+    precise: bool = False
 
     @property
     def made(self) -> bool:

@@ -20,10 +20,14 @@ class Words(NamedTuple):
     v: np.ndarray
 
 
-def words_of(text: str, model: str) -> Words:
-    """`text` looked up in the table `model`; a word that the table lacks is left out, with a warning in the prompt."""
+def words_of(text: str, model: str, dtype: type | None = None) -> Words:
+    """`text` looked up in the table `model`; a word that the table lacks is left out, with a warning in the prompt.
+
+    `dtype` is the precision of the vectors, the table's own if None.
+    """
     source = open_table_source(model)
     prompt = source.read([text])[0]
     rows = [token.id for token in prompt.tokens if token.id is not None]
-    x, q, k, v = (source.table.rows(rows, part) for part in ("vectors", "q", "k", "v"))
+    parts = (source.table.rows(rows, part) for part in ("vectors", "q", "k", "v"))
+    x, q, k, v = (part if dtype is None else part.astype(dtype) for part in parts)
     return Words(prompt, str(source.about["model"]), source.table.heads, x, q, k, v)

@@ -1,0 +1,59 @@
+"""The user's own output, laid out as the definition's: the same numbers in another layout are recognised and said."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.kernel.heads import split_heads
+from attn_cli.sources.files import read_array
+from attn_cli.sources.matrices import Matrices
+
+
+class Expected(NamedTuple):
+    """Numbers with a single batch axis, `[batch, h, n, e]` or `[batch, n, width]`; the bytes of one; a note or ""."""
+
+    values: np.ndarray
+    itemsize: int
+    note: str
+
+
+def expected_of(spec: str, name: str, matrices: Matrices) -> Expected:
+    """Read `spec`, which is to be checked as the "output" or the "weights" of `matrices`.
+
+    Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
+    right and noted. Raises InputError that names both shapes.
+    """
+    found = read_array(spec, name=name, allow_nonfinite=True)
+    values = found.astype(np.float64)
+    lead, h, n = matrices.lead, matrices.q.shape[-3], matrices.q.shape[-2]
+    last = matrices.k.shape[-2] if name == "weights" else _width(matrices)
+    joined = matrices.joined and name == "output"
+    wanted = (*lead, n, last) if joined else (*lead, h, n, last)
+    note = ""
+    if _squeezed(values.shape) == _squeezed(wanted):
+        values = values.reshape(wanted)
+    elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
+        values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)
+        note = f"{spec}: rows before heads {found.shape}; read as [..., n, h, {'m' if name == 'weights' else 'e'}]"
+    elif not joined and name == "output" and _squeezed(values.shape) == _squeezed((*lead, n, h * last)):
+        values = split_heads(values.reshape(*lead, n, h * last), h)
+        note = f"{spec}: heads side by side {found.shape}; cut into {h}"
+    else:
+        shown = wanted if matrices.head_axis or joined else (*lead, n, last)
+        slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
+        raise InputError(f"{name} {spec} has shape {found.shape} but the definition gives {shown}", slip)
+    return Expected(values.reshape(-1, *values.shape[len(lead) :]), found.dtype.itemsize, note)
+
+
+def _width(matrices: Matrices) -> int:
+    """How wide a row of the output is: of a head, or of all that are joined and projected."""
+    latent = matrices.latent
+    e = matrices.v.shape[-1] if latent is None else latent.up_v.shape[-1]
+    if matrices.projection is not None:
+        return int(matrices.projection.shape[-1])
+    return int(e * matrices.q.shape[-3] if matrices.joined else e)
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)

@@ -1,0 +1,252 @@
+"""`attn compute --expect`: right kernels pass, and each usual mistake, made here by other code, is named."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from tests.program import Run, attn, refused
+from tests.views.test_golden import DEPTHS, Golden
+
+RANDOM = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def save(**arrays: np.ndarray) -> list[str]:
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    return ["compute", *(word for name in arrays for word in (f"--{name}", f"{name}.npy"))]
+
+
+def check(command: list[str], output: np.ndarray, *options: str) -> Run:
+    np.save("mine.npy", output)
+    return attn(*command, "--expect", "mine.npy", *options)
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    return torch.softmax(torch.from_numpy(x), axis).numpy()
+
+
+def case(h: int = 4, g: int = 2, n: int = 5, m: int = 7, d: int = 4, e: int = 3) -> dict[str, np.ndarray]:
+    shapes = {"q": (h, n, d), "k": (g, m, d), "v": (g, m, e)}
+    return {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+
+
+def attention(arrays: dict[str, np.ndarray], mask: np.ndarray | None = None, scale: float = 0.5, **how) -> np.ndarray:
+    q, k, v = (torch.from_numpy(arrays[name]) for name in "qkv")
+    if how.pop("tile", False):
+        k, v = (x.repeat(len(q) // len(x), 1, 1) for x in (k, v))
+    allowed = None if mask is None else torch.from_numpy(mask)
+    return scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale, enable_gqa=len(q) != len(k)).numpy()
+
+
+CAUSAL = np.tril(np.ones((5, 7), dtype=bool))
+BOTTOM = np.tril(np.ones((5, 7), dtype=bool), 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_torchs_output_is_right_in_its_precision(dtype: type) -> None:
+    arrays = {name: x.astype(dtype) for name, x in case().items()}
+    wide = {name: x.astype(np.float64) for name, x in arrays.items()}
+    run = check([*save(**arrays), "--mask", "causal", "-q"], attention(wide, CAUSAL).astype(dtype))
+    assert run.code == 0, run.text
+    assert "right: output within" in run.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options", "words"),
+    [
+        (lambda a: attention(a, CAUSAL, 1.0), ["--mask", "causal"], "the scale is missing"),
+        (lambda a: attention(a, CAUSAL, 0.25), ["--mask", "causal"], "applied twice, or is 1/d"),
+        (lambda a: attention(a, CAUSAL, 2.0), ["--mask", "causal"], "divided by 0.5 instead of multiplied"),
+        (lambda a: attention(a), ["--mask", "causal"], "the mask is missing (causal)"),
+        (lambda a: attention(a, None, 1.0), ["--mask", "causal"], "not multiplied by 0.5; and the mask is missing"),
+        (lambda a: attention(a, CAUSAL), [], "a causal mask was applied that nobody asked for"),
+        (lambda a: attention(a, BOTTOM), ["--mask", "causal"], "aligned the other way: last query with the last key"),
+        (lambda a: attention(a, CAUSAL), ["--mask", "causal-bottom-right"], "other way: first query with the first"),
+        (lambda a: attention(a, np.tril(CAUSAL, 1) | np.tril(np.ones((5, 7), dtype=bool), 1)), ["--mask", "causal"],
+         "see one key ahead"),
+        (lambda a: attention(a, BOTTOM & np.tril(BOTTOM, 1)), ["--mask", "causal-bottom-right"],
+         "blocks the diagonal too"),
+        (lambda a: attention(a, CAUSAL, tile=True), ["--mask", "causal"], "tiled instead of repeated"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rule_is_named(wrong: Callable, options: list[str], words: str) -> None:
+    arrays = case()
+    run = check([*save(**arrays), *options, "-q"], wrong(arrays), "--json")
+    assert run.code == 1
+    verdict = run.json["result"]["check"][0]
+    assert words in verdict["cause"], verdict["cause"]
+    assert verdict["cause_error"] < 1e-12
+    assert not verdict["right"]
+
+
+def test_a_softmax_over_the_wrong_axis_is_named() -> None:
+    a = case(g=4)
+    scores = a["q"] @ a["k"].swapaxes(-1, -2) / 2
+    command = save(**a)
+    for axis, words in ((-2, "over the queries"), (0, "over the heads")):
+        assert words in check(command, softmax(scores, axis) @ a["v"]).text
+    assert "the softmax is missing" in check(command, scores @ a["v"]).text
+
+
+def test_a_mask_in_the_wrong_place_is_named() -> None:
+    a = case(g=4)
+    scores = a["q"] @ a["k"].swapaxes(-1, -2) / 2
+    command = [*save(**a), "--mask", "causal", "-q"]
+    assert "after the softmax" in check(command, np.where(CAUSAL, softmax(scores), 0) @ a["v"]).text
+    assert "set to 0 instead of -inf" in check(command, softmax(np.where(CAUSAL, scores, 0)) @ a["v"]).text
+    mask = RANDOM.random((5, 7)) < 0.5
+    mask[:, :2] = [True, False]
+    inverted = softmax(np.where(mask, -np.inf, scores)) @ a["v"]
+    assert "the mask is inverted" in check([*save(**a, mask=mask), "-q"], inverted).text
+
+
+def test_heads_that_were_cut_or_joined_wrongly_are_named() -> None:
+    x = RANDOM.normal(size=(6, 8))
+    ws = {name: RANDOM.normal(size=(8, 8)) for name in ("wq", "wk", "wv", "wo")}
+    command = [*save(x=x, **ws), "--heads", "2"]
+    q, k, v = (x @ ws[name] for name in ("wq", "wk", "wv"))
+
+    def heads(a: np.ndarray) -> np.ndarray:
+        return a.reshape(6, 2, 4).swapaxes(0, 1)
+
+    def mix(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return softmax(q @ k.swapaxes(-1, -2) / 2) @ v
+
+    right = mix(heads(q), heads(k), heads(v))
+    assert check(command, right.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).code == 0
+    assert "joined by a reshape alone" in check(command, right.reshape(6, 8) @ ws["wo"]).text
+    cut = mix(*(a.reshape(2, 6, 4) for a in (q, k, v)))
+    assert "cut by a reshape alone" in check(command, cut.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).text
+    reshaped = softmax(heads(q) @ heads(k).reshape(2, 4, 6) / 2) @ heads(v)
+    assert (
+        "reshaped where it must be transposed" in check(command, reshaped.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).text
+    )
+
+
+def test_nan_is_explained() -> None:
+    a = case(g=4)
+    mask = CAUSAL.copy()
+    mask[3] = False
+    with_nan = attention(a, mask)
+    with_nan[:, 3] = np.nan
+    run = check([*save(**a, mask=mask), "-q"], with_nan)
+    assert run.code == 1
+    assert "may attend to nothing" in run.text
+    assert "4 rows with NaN or Inf" in run.text
+
+    a["q"][:, 1] *= 1e6
+    overflown = attention(a)
+    overflown[:, 1] = np.nan
+    assert "overflows float16: it reaches" in check(save(**a), overflown.astype(np.float32)).text
+
+    big = case(g=4)
+    big["q"][2, 4], big["k"][2, 0] = [40, 0, 0, 0], [10, 0, 0, 0]  # their score is 400 / 2
+    run = check(save(**big), with_row_nan(attention(big), 2, 4))
+    assert "overflows float32" in run.text
+
+
+def with_row_nan(output: np.ndarray, head: int, row: int) -> np.ndarray:
+    output[head, row] = np.nan
+    return output
+
+
+def test_rounding_is_told_from_mistakes_and_nonsense_from_both() -> None:
+    a = case(g=4)
+    command = save(**a)
+    rounded = attention(a).astype(np.float32).astype(np.float64)
+    run = check(command, rounded)
+    assert run.code == 1
+    assert "the rounding of float32: --tol 2e-05" in run.text
+    assert check(command, rounded, "--tol", "2e-5").code == 0
+    assert "none of the usual mistakes" in check(command, RANDOM.normal(size=rounded.shape)).text
+
+
+def test_the_errors_are_those_of_numpy() -> None:
+    a = case(g=4)
+    right = attention(a)
+    wrong = right.copy()
+    wrong[1, 2, 1] += 0.5
+    wrong[1, 4, 0] -= 0.25
+    heads = check(save(**a), wrong, "--json").json["result"]["check"][0]["heads"]
+    assert [head["bad"] for head in heads] == [0, 2, 0, 0]
+    assert (heads[1]["first_bad_row"], heads[1]["first_bad_column"]) == (2, 1)
+    assert heads[1]["worst_absolute_error"] == pytest.approx(0.5)
+    relative = max(0.5 / abs(right[1, 2, 1]), 0.25 / abs(right[1, 4, 0]))
+    assert heads[1]["worst_relative_error"] == pytest.approx(relative)
+    assert heads[1]["found"] == pytest.approx(wrong[1, 2, 1])
+    assert heads[1]["expected"] == pytest.approx(right[1, 2, 1])
+    one = check(save(**a), wrong, "-H", "0")
+    assert one.code == 0
+
+
+def test_weights_may_be_checked_too_or_alone() -> None:
+    a = case(g=4)
+    weights = softmax(a["q"] @ a["k"].swapaxes(-1, -2) / 2)
+    command = save(**a)
+    np.save("w.npy", weights)
+    assert check(command, attention(a), "--expect-weights", "w.npy").code == 0
+    assert attn(*command, "--expect-weights", "w.npy").code == 0
+    np.save("w.npy", softmax(a["q"] @ a["k"].swapaxes(-1, -2)))
+    run = attn(*command, "--expect-weights", "w.npy")
+    assert run.code == 1
+    assert "the scale is missing" in run.text
+    assert check(command, attention(a), "--expect-weights", "w.npy").code == 1
+
+
+def test_other_layouts_of_the_same_numbers_are_recognised() -> None:
+    a = case(g=4)
+    right = attention(a)
+    command = save(**a)
+    assert "rows before heads" in check(command, right.swapaxes(0, 1)).errors
+    assert "heads side by side" in check(command, right.swapaxes(0, 1).reshape(5, 12)).errors
+    for layout in (right[None], right.swapaxes(0, 1), right.swapaxes(0, 1).reshape(5, 12)):
+        assert check(command, layout, "-q").code == 0
+    refused(check(command, right.swapaxes(1, 2)), 2, "shape (4, 3, 5) but the definition gives (4, 5, 3)", "transposed")
+    refused(check(command, right[:2]), 2, "shape (2, 5, 3)")
+
+
+def test_every_batch_entry_has_its_verdict() -> None:
+    q = RANDOM.normal(size=(3, 2, 4, 5))
+    right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()
+    right[1, 0, 0, 0] += 1
+    run = check(save(q=q), right, "--json")
+    assert run.code == 1
+    assert [entry["right"] for entry in run.json["result"]["check"]] == [True, False, True]
+
+
+def test_a_large_matrix_is_checked_in_bands() -> None:
+    q = RANDOM.normal(size=(1, 3000, 4))
+    right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3, is_causal=True).numpy()
+    command = [*save(q=q), "--mask", "causal"]
+    assert check(command, right).code == 0
+    assert (
+        "the mask is missing" in check(command, scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()).text
+    )
+
+
+@pytest.mark.parametrize("name", ["passes", "fails"])
+@pytest.mark.parametrize("depth", ["none", "truecolor"])
+def test_screens(name: str, depth: str, golden: Golden) -> None:
+    q = np.array([[[1, 0], [0, 1], [1, 1]], [[0, 1], [1, 0], [2, 1]]], dtype=float)
+    k, v = q[:, ::-1].copy(), np.array([[[1, 2], [3, 4], [5, 6]]] * 2, dtype=float)
+    allowed = np.tril(np.ones((3, 3), dtype=bool)) if name == "passes" else None
+    output = attention({"q": q, "k": k, "v": v}, allowed, 2**-0.5)
+    np.save("mine.npy", output.astype(np.float32))
+    run = attn(*save(q=q, k=k, v=v), "--mask", "causal", "--expect", "mine.npy", "--tol", "1e-6",
+               terminal=True, env={"COLUMNS": "80"} | DEPTHS[depth])  # fmt: skip
+    assert run.code == (1 if name == "fails" else 0)
+    golden(f"expect-{name}-80{'.txt' if depth == 'none' else '-truecolor.ansi'}", run.text)
+
+
+def test_what_does_not_go_together_is_said() -> None:
+    refused(attn("compute", "river bank", "--steps", "--expect", "x.npy"), 2, "--steps and --expect at once")
+    refused(attn("compute", "river bank", "--tol", "1"), 2, "--tol is the tolerance of a check")
