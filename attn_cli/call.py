@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -217,6 +217,13 @@ class Step:
     call: int
     before: np.ndarray
     after: np.ndarray
+
+
+class Planned(NamedTuple):
+    """A layer that will be shown: its number, and how many of its heads."""
+
+    layer: int
+    heads: int
 
 
 @dataclass(frozen=True)

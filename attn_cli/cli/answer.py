@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from attn_cli.call import Call, Prompt, Selection
+from attn_cli.cli.progress import Progress
 from attn_cli.cli.talk import say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
@@ -16,6 +17,9 @@ from attn_cli.views import View
 
 # Which reducers look at the picked rows (None for all) of a call; none means that the call is not shown.
 Choose = Callable[[Sequence[int] | None, Call], Sequence[Reducer]]
+
+# What will be held of a text's picked rows (None for all), in words; LimitError if that is too much.
+Check = Callable[[Prompt, Sequence[int] | None], str]
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,13 @@ def answer(
     lines: bool = False,
     pair: str | None = None,
     options: dict[str, Any] | None = None,
+    check: Check | None = None,
     quiet: bool = False,
+    verbose: bool = False,
 ) -> ExitCode:
     """Run all texts through `source`, batch by batch, and show a report for each, in order.
 
+    `check` may refuse a text before the model runs, and says what will be held of it, for `verbose`.
     With `lines` a text that can't be used is told on stderr and the others go on; the worst exit code is returned.
     """
     worst = ExitCode.DONE
@@ -52,7 +59,10 @@ def answer(
         questions: list[Question] = []
         for text in batch:
             try:
-                questions.append(_question(number, text, source, token, pair))
+                question = _question(number, text, source, token, pair)
+                words = check(question.prompt, question.rows) if check else ""
+                _announce(question.prompt, words, quiet=quiet or not verbose)
+                questions.append(question)
             except AttnError as error:
                 if not lines:
                     raise
@@ -60,7 +70,14 @@ def answer(
                 say(f"attn: line {number + 1}: {error.message}")
             number += 1
         if questions:
-            for report in _reports(command, source, questions, choose, selection, lines, options or {}):
+            planned = len(source.planned(selection))
+            done = number - len(batch)
+            with Progress(planned, len(questions), done, quiet=quiet, verbose=verbose) as progress:
+                found = _summaries(source, questions, choose, selection, progress)
+            for question, summaries in zip(questions, found, strict=True):
+                warnings = question.prompt.warnings + question.notes
+                index = question.number if lines else None
+                report = Report(command, source.about, question.prompt, summaries, warnings, options or {}, index)
                 for warning in report.warnings:
                     tell(warning, quiet=quiet)
                 view.show(report)
@@ -77,27 +94,25 @@ def _question(number: int, text: str | InputError, source: Source, token: str | 
     return Question(number, prompt, rows, notes)
 
 
-def _reports(
-    command: str,
-    source: Source,
-    questions: Sequence[Question],
-    choose: Choose,
-    selection: Selection,
-    lines: bool,
-    options: dict[str, Any],
-) -> Iterator[Report]:
+def _announce(prompt: Prompt, words: str, *, quiet: bool) -> None:
+    """With -v: how long a text is, and what will be held of it."""
+    tell(f"{len(prompt.tokens):,} tokens" + (f" · {words}" if words else ""), quiet=quiet)
+
+
+def _summaries(
+    source: Source, questions: Sequence[Question], choose: Choose, selection: Selection, progress: Progress
+) -> list[tuple[Summary, ...]]:
+    """What the reducers found in every asked layer of every text."""
     found: list[list[Summary]] = [[] for _ in questions]
 
     def visit(call: Call) -> None:
         reducers = choose(questions[call.place.text].rows, call)
         if reducers:
             found[call.place.text].append(reduce(call, *reducers))
+        progress.step()
 
     source.each([question.prompt for question in questions], selection, visit)
-    for question, summaries in zip(questions, found, strict=True):
-        index = question.number if lines else None
-        warnings = question.prompt.warnings + question.notes
-        yield Report(command, source.about, question.prompt, tuple(summaries), warnings, options, index)
+    return [tuple(summaries) for summaries in found]
 
 
 def picked(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """attn compute: attention from scratch on the user's own matrices."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -10,6 +11,7 @@ from attn_cli.call import Call, Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import picked
 from attn_cli.cli.problem import Problem, takes_problem
+from attn_cli.cli.room import check_room
 from attn_cli.cli.shared import opened_view
 from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
@@ -143,5 +145,8 @@ def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:
     if view.only_output:
         return [output]
     if view.room is None:
+        count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
+        what = f"{2 * count:,} matrices of {n:,} x {m:,}"
+        check_room(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
         return [FullMatrix(weights=True, scores=True), output]
     return [*(PooledMatrix(*view.room, scores=scores, pooling=pool) for scores in (True, False)), output]

@@ -48,7 +48,7 @@ def inspect(
 
     def make(view: View, source: Source) -> Choose:
         height, width = view.room or DATA_ROOM
-        last = source.last_layer(shared.selection)
+        last = max((planned.layer for planned in source.planned(shared.selection)), default=0)
 
         def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]

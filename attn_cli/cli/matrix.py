@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Prompt
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import Choose
+from attn_cli.cli.answer import Check, Choose
+from attn_cli.cli.room import check_room
 from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
@@ -52,4 +53,20 @@ def matrix(
 
         return choose
 
-    return shared.run("matrix", make, token=token)
+    def check(view: View, source: Source) -> Check:
+        kinds = (weights or not scores) + (scores or not weights)
+        heads = [1 if mean else layer.heads for layer in source.planned(shared.selection)]
+
+        def words(prompt: Prompt, rows: Sequence[int] | None) -> str:
+            if view.room is not None:
+                return ""
+            n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
+            return check_room(
+                4 * kinds * sum(heads) * n * m,
+                f"{sum(heads):,} matrices of {n:,} x {m:,}",
+                "choose layers, heads or rows with -l, -H and --token, add --mean, or look at a screen, which pools",
+            )
+
+        return words
+
+    return shared.run("matrix", make, token=token, check=check)

@@ -57,6 +57,9 @@ Output = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
 Color = Annotated[str, typer.Option("--color", help="auto, always or never.", metavar="WHEN")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say how long the text is, what time and memory it takes.")
+]
 Revision = Annotated[
     str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV")
 ]

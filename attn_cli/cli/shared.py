@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.answer import Choose, answer
+from attn_cli.cli.answer import Check, Choose, answer
 from attn_cli.cli.spread import spread
 from attn_cli.cli.talk import said
 from attn_cli.cli.texts import texts_of
@@ -36,6 +36,7 @@ class Shared:
     color: o.Color = "auto"
     scale: o.Scale = "linear"
     quiet: o.Quiet = False
+    verbose: o.Verbose = False
     revision: o.Revision = None
     device: o.Device = "auto"
     dtype: o.Dtype = "auto"
@@ -67,10 +68,18 @@ class Shared:
                 offline=self.offline,
             )
 
-    def run(self, command: str, make: Callable[[View, Source], Choose], *, token: str | None = None) -> ExitCode:
+    def run(
+        self,
+        command: str,
+        make: Callable[[View, Source], Choose],
+        *,
+        token: str | None = None,
+        check: Callable[[View, Source], Check] | None = None,
+    ) -> ExitCode:
         """Answer `command`: everything that can be refused is checked before a model is loaded.
 
-        `make` gets the view and the source and returns which reducers look at which call; `token` picks query rows.
+        `make` gets the view and the source and returns which reducers look at which call; `check` gets them too and
+        returns what looks at each text before the model runs; `token` picks query rows.
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -92,7 +101,9 @@ class Shared:
                 lines=self.lines,
                 pair=self.pair,
                 options={"scale": self.scale},
+                check=check(view, source) if check else None,
                 quiet=self.quiet,
+                verbose=self.verbose,
             )
 
 

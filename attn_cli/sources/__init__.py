@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attn_cli.call import Call, Prompt, Selection, Step
+from attn_cli.call import Call, Planned, Prompt, Selection, Step
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class Source(Protocol):
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as the source's tokens."""
 
-    def last_layer(self, selection: Selection) -> int:
-        """The number of the last asked layer."""
+    def planned(self, selection: Selection) -> list[Planned]:
+        """The asked layers that are expected to attend, in the source's order."""
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Show every asked layer of every prompt to `visit`."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Place, Prompt, Selection, Step, Token
+from attn_cli.call import AttentionCall, Call, Ingredients, Place, Planned, Prompt, Selection, Step, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
@@ -73,9 +73,9 @@ class TableSource:
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 
-    def last_layer(self, selection: Selection) -> int:
-        """The only one."""
-        return 0
+    def planned(self, selection: Selection) -> list[Planned]:
+        """The only layer."""
+        return [Planned(0, len(selection.pick_heads(self.table.heads)))]
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per prompt; the only layer is 0."""

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.call import Prompt, Selection, Step, Token, ranges
+from attn_cli.call import Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
 from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
 from attn_cli.sources.huggingface.decoder import decoder_tokens
+from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_missing
 from attn_cli.sources.huggingface.modules import Seats
@@ -74,10 +75,15 @@ class ModelSource:
             return [replace(prompt, warnings=(*prompt.warnings, warning)) for prompt in prompts]
         return prompts
 
-    def last_layer(self, selection: Selection) -> int:
-        """The last asked block that attends, by the model's own count."""
-        asked = [seat.layer for seat in self.seats if selection.has_layer(seat.layer, seat.blocks)]
-        return max(asked, default=0)
+    def planned(self, selection: Selection) -> list[Planned]:
+        """The asked blocks that attend if they run, by the model's own count, with the heads they say they have."""
+        usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
+        found = []
+        for module, seats in self.modules.items():
+            heads = heads_of(module) or int(usual)
+            chosen = heads if selection.heads is None else min(len(set(selection.heads)), heads)
+            found += [Planned(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
+        return found
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each asked layer of each text.
