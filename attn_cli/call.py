@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands import Band, bands, best_tile
+from attn_cli.kernel.latent import Latent
 from attn_cli.kernel.rule import Rule
 
 
@@ -144,13 +145,16 @@ class Ingredients:
     """What a call was made from and what comes after it, where a source knows; None where there is nothing.
 
     x `[n, width]`; context `[m, width]` if keys and values come from other embeddings; projection W_O
-    `[h * e, width]`; value_up `[h, r, e]`, which absorbed latent attention applies to its output.
+    `[h * e, width]`; value_up `[h, r, e]`, which absorbed latent attention applies to its output; latent, of which
+    k and v were made; projected says whether q, k and v are products of x and not x itself.
     """
 
     x: Array | None = None
     context: Array | None = None
     projection: Array | None = None
     value_up: Array | None = None
+    latent: Latent | None = None
+    projected: bool = False
 
 
 @dataclass(frozen=True, eq=False)

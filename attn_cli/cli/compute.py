@@ -18,6 +18,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import expected_of
 from attn_cli.summaries.check import TOLERANCES, Check, CheckOutput
+from attn_cli.summaries.decode import WalkDecoding
 from attn_cli.summaries.matrix import FullMatrix
 from attn_cli.summaries.output import KeepOutput
 from attn_cli.summaries.pooled import PooledMatrix
@@ -33,6 +34,9 @@ def compute(
     problem: Problem,
     steps: o.Steps = False,
     token: o.TokenPick = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Causal, one row at a time from a key/value cache, and what that saves.")
+    ] = False,
     expect: Annotated[
         str | None,
         typer.Option("--expect", help="Check this output; exit code 1 if it is wrong.", metavar="FILE"),
@@ -70,6 +74,7 @@ def compute(
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat on the river bank" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q all.npz:q --k all.npz:k --v all.npz:v --json | jq .result.output
+      attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect my-kernel.npy    is my kernel right?
       cat q.npy | attn compute --q - -o output.npy
     """
@@ -77,17 +82,20 @@ def compute(
     o.one_of(color_scale, SCALES, "--color-scale")
     selection = o.selection("all", head)
     checks = expect is not None or expect_weights is not None
-    if steps and checks:
-        raise InputError("--steps and --expect at once", "one at a time")
+    asked = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", checks)) if on]
+    if len(asked) > 1:
+        raise InputError(f"{' and '.join(asked)} at once", "one at a time")
     if token is not None and not steps:
         raise InputError("--token picks the query of a walk", "add --steps")
     if tol is not None and not checks:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
     with opened_view(format, json, output, color, force) as view:
-        matrices = open_matrices(problem.options(precise=checks))
+        matrices = open_matrices(problem.options(causal=decode, precise=checks))
         if steps:
             rows = None if token is None else picked(matrices.labelled, token)[0]
             report = _report("steps", matrices, selection, lambda: [WalkSteps(rows)], color_scale)
+        elif decode:
+            report = _report("decode", matrices, selection, lambda: [WalkDecoding()])
         elif checks:
             report = _checked(matrices, selection, expect, expect_weights, tol)
         else:

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.check import Check
+from attn_cli.summaries.decode import Decoding
 from attn_cli.summaries.heads import Heads
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.output import Outputs
@@ -19,6 +20,7 @@ from attn_cli.summaries.steps import Steps
 from attn_cli.summaries.top import Top
 from attn_cli.views.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.check import check_lines
+from attn_cli.views.decode import decode_lines
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.screen import Screen, packed
 from attn_cli.views.steps import step_lines
@@ -97,6 +99,9 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
             elif isinstance(part, Check):
                 yield ""
                 yield from check_lines(part, _where(report, summary), summary, screen)
+            elif isinstance(part, Decoding):
+                yield ""
+                yield from decode_lines(summary, part, _where(report, summary), screen)
             elif isinstance(part, Steps):
                 yield from step_lines(summary, part, screen)
             elif isinstance(part, Outputs):

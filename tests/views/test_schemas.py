@@ -117,6 +117,11 @@ def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, mo
     assert sum(nulls) == shown["masked_cells"]
 
 
+@pytest.mark.parametrize("options", [[], ["--kv-heads", "1", "--random-projections", "1"]], ids=["plain", "grouped"])
+def test_decoding_holds(options: list[str]) -> None:
+    hold(attn("compute", "the cat sat", "--decode", "--json", *options), "decode")
+
+
 def test_verdicts_hold(tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", q := np.ones((2, 3, 4)))
     q[1, 1] = np.nan

@@ -32,6 +32,7 @@ class Matrices:
     head_axis  whether the user's q had a heads axis, so that results get one too
     made       whether q, k, v were made from x here
     x, context what they were made from `[*lead, n, width]`; context None where it is x
+    projected  whether there are projections, given or drawn, so that q, k and v are not x itself
     latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
     prompt     the text and its words; empty for matrices
     labels     words for the keys, where the user named them
@@ -47,6 +48,7 @@ class Matrices:
     projection: np.ndarray | None = None
     x: np.ndarray | None = None
     context: np.ndarray | None = None
+    projected: bool = False
     latent: Latent | None = None
     absorbed: bool = False
     prompt: Prompt = field(default_factory=lambda: Prompt("", ()))
@@ -103,7 +105,16 @@ class Matrices:
             None if self.context is None else self.context[at],
             self.projection,
             None if self.value_up is None else self.value_up[list(heads)],
+            self._latent(at, heads),
+            self.projected,
         )
+
+    def _latent(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Latent | None:
+        if self.latent is None:
+            return None
+        latent, picked = self.latent, list(heads)
+        shared = None if latent.shared is None else latent.shared[at]
+        return Latent(latent.c[at], latent.up_k[picked], latent.up_v[picked], shared)
 
 
 def open_matrices(options: MatrixOptions) -> Matrices:
@@ -163,6 +174,7 @@ def _made(options: MatrixOptions) -> Matrices:
     shown: dict[str, Any] = {
         "made": True, "head_axis": options.heads is not None or heads > 1, "projection": ws.wo,
         "x": x, "context": context,
+        "projected": options.is_latent or any(w is not None for w in ws[:4]),
         "notes": tuple(f"{line}, seed {options.seed}" for line in ws.words),
     }  # fmt: skip
     if words is not None:

@@ -48,6 +48,9 @@ def projections_of(options: MatrixOptions, read: Read, width: int, context_width
         drawn.remove("wo")
     found = {name: drawn_matrix(options.seed, name, shapes[name]) if name in drawn else given[name] for name in given}
     names = tuple(f"W_{name[1].upper()}" for name in drawn)
+    if options.is_latent:
+        parts = LATENTS if _rotary_part(options, d) else LATENTS[:3]
+        names += tuple(f"W_{name[1:].upper()}" for name in parts if getattr(options, name) is None)
     return Projections(found["wq"], found["wk"], found["wv"], found["wo"], names)
 
 

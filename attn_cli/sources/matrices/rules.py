@@ -113,7 +113,7 @@ def _masks(options: MatrixOptions, sizes: Sizes) -> dict[str, Any]:
     offset = offset_of(options, n, m)
     found: dict[str, Any] = {"masks": (), "cells": (), "lengths": None, "biases": (), "notes": (), "offset": offset}
     specs = [*options.masks]
-    if options.causal and not any(spec.startswith(("causal", "prefix:")) for spec in specs):
+    if options.causal and not any(spec.startswith("causal") for spec in specs):
         specs.insert(0, "causal-bottom-right")
     for spec in specs:
         name, _, number = spec.partition(":")

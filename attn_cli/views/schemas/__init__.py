@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attn_cli.errors import InputError
 
-SCHEMAS = ("inspect", "matrix", "top", "heads", "compute", "steps", "check", "nearest", "compare", "plane")
+SCHEMAS = ("inspect", "matrix", "top", "heads", "compute", "steps", "check", "decode", "nearest", "compare", "plane")
 
 
 def schema_text(name: str) -> str:

@@ -1,0 +1,92 @@
+"""What attention costs, counted in multiplications and in numbers that must be kept; one layer, any variant."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The sizes of one attention layer.
+
+    heads, kv_heads  h and g: g = h plain, g = 1 multi-query, between them grouped (Ainslie et al. 2023)
+    d, e             width of a query or key, and of a value, per head
+    width            of the embeddings; 0: projections are not counted
+    rank, shared     of latent keys: numbers of a latent, and of the key part that all heads share; rank 0: none
+    window           how many keys a query sees, None for all before it
+
+    >>> plain, grouped = Layer(32, 32, 128, 128), Layer(32, 8, 128, 128)
+    >>> plain.cached, grouped.cached, Layer(128, 128, 192, 128, rank=512, shared=64).cached
+    (8192, 2048, 576)
+    """
+
+    heads: int
+    kv_heads: int
+    d: int
+    e: int
+    width: int = 0
+    rank: int = 0
+    shared: int = 0
+    window: int | None = None
+
+    @property
+    def cached(self) -> int:
+        """Numbers that a cache keeps per token: keys and values of every key head, or the latent."""
+        return self.rank + self.shared if self.rank else self.kv_heads * (self.d + self.e)
+
+    def kept(self, tokens: int) -> int:
+        """Numbers kept after so many tokens; a window forgets what is out of sight."""
+        return self.cached * self.seen(tokens)
+
+    def seen(self, tokens: int) -> int:
+        """How many keys the last of so many tokens sees."""
+        return tokens if self.window is None else min(tokens, self.window)
+
+    def cells(self, n: int, m: int, *, causal: bool = True) -> int:
+        """Cells of the n x m matrix that are not blocked; causal: the last query sees all keys.
+
+        >>> Layer(1, 1, 1, 1).cells(3, 3), Layer(1, 1, 1, 1, window=2).cells(3, 3), Layer(1, 1, 1, 1).cells(2, 3)
+        (6, 5, 5)
+        """
+        if not causal:
+            return n * m if self.window is None else n * min(m, 2 * self.window - 1)
+        past = m - n
+        longest = m if self.window is None else min(m, self.window)
+        short = max(0, min(n, longest - past - 1))  # rows that see fewer keys than the window
+        return short * past + short * (short + 1) // 2 + (n - short) * longest
+
+    def score_multiplications(self, cells: int) -> int:
+        """Of q kᵀ, for all heads."""
+        return self.heads * cells * self.d
+
+    def mix_multiplications(self, cells: int) -> int:
+        """Of weights v, for all heads."""
+        return self.heads * cells * self.e
+
+    @property
+    def projections(self) -> int:
+        """Multiplications of W_Q, W_K, W_V and W_O for one token (of latents: the down- and up-projections)."""
+        if not self.width:
+            return 0
+        query, back = self.width * self.heads * self.d, self.heads * self.e * self.width
+        if self.rank:
+            inner = self.d - self.shared
+            return query + back + self.width * self.cached + self.rank * self.heads * (inner + self.e)
+        return query + back + self.width * self.kv_heads * (self.d + self.e)
+
+    def whole(self, n: int, *, causal: bool = True) -> int:
+        """Multiplications of one pass over n tokens: projections, scores, mixing."""
+        cells = self.cells(n, n, causal=causal)
+        return n * self.projections + self.score_multiplications(cells) + self.mix_multiplications(cells)
+
+    def step(self, tokens: int) -> int:
+        """Multiplications of the last of so many tokens with a cache of the others.
+
+        Latents are read in the absorbed form: h queries of rank + shared numbers, and U_K and U_V once a head.
+        """
+        seen = self.seen(tokens)
+        if self.rank:
+            inner = self.d - self.shared
+            absorbed = self.heads * self.rank * (inner + self.e)
+            read = self.heads * seen * (self.cached + self.rank)
+            made = self.width * (self.heads * self.d + self.cached + self.heads * self.e) if self.width else 0
+            return made + absorbed + read
+        return self.projections + self.heads * seen * (self.d + self.e)

@@ -1,0 +1,120 @@
+"""`--decode` equals the causal matrix, for every kind of keys, and counts what it keeps."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.kernel.cache import decode
+from attn_cli.kernel.dense import attend
+from attn_cli.kernel.latent import Operands
+from attn_cli.kernel.masks import Causal, both
+from attn_cli.kernel.rule import Rule
+from tests.program import attn, refused
+from tests.strategies import Problem, problems
+from tests.views.test_golden import DEPTHS, Golden
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@given(problems(raw=True))
+def test_decoding_is_causal_attention(problem: Problem) -> None:
+    n, m = problem.q.shape[1], problem.k.shape[1]
+    q = problem.q[:, : min(n, m)]
+    rule = problem.rule
+    n = q.shape[1]
+    bias = rule.bias_of(0, n, 0, m)
+    rule = Rule(rule.scale, rule.softcap, bias, both(Causal(m - n), rule.mask), rule.sink, rule.softmax)
+    if hasattr(problem.rule.mask, "cells"):
+        rule = Rule(rule.scale, rule.softcap, bias, Causal(m - n), rule.sink, rule.softmax)
+    whole = attend(q, problem.k, problem.v, rule)
+    for found, cache in decode(q, (problem.k, problem.v), Operands, rule):
+        assert cache.length == found.reused + 1 == found.row + 1 + m - n
+        np.testing.assert_allclose(found.output[:, 0], whole.output[:, found.row], rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(
+            found.weights[:, 0], whole.weights[:, found.row, : cache.length], rtol=1e-11, atol=1e-12
+        )
+
+
+@given(st.integers(1, 6))
+def test_the_past_is_never_touched_again(n: int) -> None:
+    x = np.random.default_rng(n).normal(size=(1, n, 3))
+    before: list[np.ndarray] = []
+    for found, cache in decode(x, (x, x), Operands, Rule(1.0, mask=Causal())):
+        kept = cache.kept()[0]
+        for row, old in enumerate(before):
+            np.testing.assert_array_equal(kept[0, row], old)
+        before.append(kept[0, found.row].copy())
+
+
+FORMS = {
+    "plain": [],
+    "grouped": ["--kv-heads", "2"],
+    "multi-query": ["--kv-heads", "1"],
+    "latent": ["--latent", "5"],
+    "absorbed": ["--latent", "5", "--absorb"],
+    "rotary": ["--positions", "rotary"],
+    "latent with rotary": ["--latent", "5", "--positions", "rotary"],
+    "absorbed with rotary": ["--latent", "5", "--positions", "rotary", "--absorb"],
+    "window": ["--mask", "window:2"],
+    "alibi and sink": ["--alibi", "paper", "--sink", "0.5"],
+}
+KEPT = {"plain": 4 * 8, "grouped": 2 * 8, "multi-query": 8, "latent": 5, "absorbed": 5, "latent with rotary": 5 + 2,
+        "absorbed with rotary": 5 + 2}  # numbers a token; a head is 4 wide  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_kind_of_keys_decodes_to_its_causal_matrix(form: str) -> None:
+    np.save("x.npy", np.random.default_rng(1).normal(size=(7, 16)))
+    command = ["compute", "--x", "x.npy", "--random-projections", "2", "--heads", "4", *FORMS[form], "-q", "--json"]
+    decoded = attn(*command, "--decode").json["result"]["decode"][0]
+    whole = attn(*command, "--mask", "causal").json["result"]
+    assert decoded["difference"] < 1e-12
+    np.testing.assert_allclose(decoded["weights"], whole["weights"], atol=1e-12)
+    steps = decoded["steps"]
+    assert [step["reused"] for step in steps] == list(range(7))
+    kept = KEPT.get(form, 4 * 8)
+    assert [step["kept_numbers"] for step in steps] == [kept * (row + 1) for row in range(7)]
+    assert decoded["cached_numbers_per_token"] == kept
+
+
+def test_more_keys_than_queries_are_a_past_that_was_kept_before() -> None:
+    rng = np.random.default_rng(0)
+    np.save("q.npy", rng.normal(size=(2, 4)))
+    np.save("k.npy", rng.normal(size=(5, 4)))
+    found = attn("compute", "--q", "q.npy", "--k", "k.npy", "--decode", "--json").json["result"]["decode"][0]
+    assert [step["reused"] for step in found["steps"]] == [3, 4]
+    np.save("q.npy", rng.normal(size=(6, 4)))
+    refused(attn("compute", "--q", "q.npy", "--k", "k.npy", "--decode"), 2, "6 queries but 5 keys")
+
+
+def test_multiplications_by_hand() -> None:
+    # 3 tokens, 1 head of 4: step t computes t scores and mixes t values of 4 numbers each: 8 t.
+    # Without a cache, step t does all rows up to t: 8 (1 + 2 + ... + t).
+    run = attn("compute", "the cat sat", "-m", "toy:the-cat-sat", "--decode", "--json")
+    steps = run.json["result"]["decode"][0]["steps"]
+    assert [step["multiplications"] for step in steps] == [8, 16, 24]
+    assert [step["multiplications_without_cache"] for step in steps] == [8, 24, 48]
+    assert [step["query_token"] for step in steps] == ["the", "cat", "sat"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_screen(width: int, golden: Golden) -> None:
+    run = attn(
+        "compute", "The cat sat down", "-m", "toy:the-cat-sat-down", "--random-projections", "1", "--heads", "2",
+        "--head-dim", "4", "--kv-heads", "1", "--decode", "-q",
+        terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"],
+    )  # fmt: skip
+    assert max(map(len, run.lines)) <= width
+    golden(f"decode-{width}.txt", run.text)
+
+
+def test_csv_has_a_row_per_step() -> None:
+    rows = attn("compute", "river bank loan", "--decode", "-f", "csv").lines
+    assert rows[0].startswith("query,query_token,new,reused,kept_numbers,multiplications")
+    assert len(rows) == 4
