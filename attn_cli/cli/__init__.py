@@ -14,6 +14,7 @@ import typer
 from attn_cli._version import __version__
 from attn_cli.cli.compare import compare
 from attn_cli.cli.compute import compute
+from attn_cli.cli.cost import cost
 from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
 from attn_cli.cli.matrix import matrix
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (inspect, matrix, top, heads, compare, plane, nearest, compute, schema):
+for command in (inspect, matrix, top, heads, compare, plane, nearest, compute, cost, schema):
     app.command()(command)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from attn_cli.summaries.comparison import Comparison
+from attn_cli.summaries.cost import Cost
 from attn_cli.summaries.neighbours import Neighbours
 from attn_cli.summaries.plane import Plane
 from attn_cli.summaries.report import Report
@@ -18,6 +19,10 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.neighbours import neighbour_lines
 
             yield from neighbour_lines(report.finding, screen)
+        case Cost():
+            from attn_cli.views.cost import cost_lines
+
+            yield from cost_lines(report.finding, screen)
         case Comparison():
             from attn_cli.views.comparison import comparison_lines
 

@@ -4,7 +4,20 @@ from pathlib import Path
 
 from attn_cli.errors import InputError
 
-SCHEMAS = ("inspect", "matrix", "top", "heads", "compute", "steps", "check", "decode", "nearest", "compare", "plane")
+SCHEMAS = (
+    "inspect",
+    "matrix",
+    "top",
+    "heads",
+    "compute",
+    "steps",
+    "check",
+    "decode",
+    "cost",
+    "nearest",
+    "compare",
+    "plane",
+)
 
 
 def schema_text(name: str) -> str:

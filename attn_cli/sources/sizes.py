@@ -1,0 +1,74 @@
+"""The sizes of a model's attention, read from its config.json alone: no weights, no torch."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_cli.errors import LoadError
+from attn_cli.kernel.cost import Layer
+
+_NAMES = {
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "width": ("hidden_size", "n_embd", "d_model", "dim"),
+    "d": ("head_dim", "d_kv"),
+    "window": ("sliding_window",),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A model's layer of attention, how many there are, and how many of them see a window only."""
+
+    layer: Layer
+    layers: int
+    windowed: int
+    dtype: str | None
+
+
+def read_sizes(model: str) -> Sizes:
+    """The sizes in `model`, a folder with a config.json, or that file; LoadError for what has none."""
+    path = Path(model).expanduser()
+    path = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise LoadError(
+            f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise LoadError(f"{path}: can't be read: {error}", "is it a model's config.json?") from None
+    if not isinstance(config, dict):
+        raise LoadError(f"{path} is not an object", "is it a model's config.json?")
+    inner = config.get("text_config")
+    config = config | inner if isinstance(inner, dict) else config
+    found = {what: _number(config, names) for what, names in _NAMES.items()}
+    missing = [what for what in ("layers", "heads", "width") if found[what] is None]
+    if missing:
+        raise LoadError(f"{path} doesn't say its {' and '.join(missing)}", "give sizes: --heads, --dim, --layers")
+    return _sizes(config, {what: number or 0 for what, number in found.items()})
+
+
+def _sizes(config: dict[str, Any], found: dict[str, int]) -> Sizes:
+    heads, layers = found["heads"], found["layers"]
+    kv_heads = found["kv_heads"] or (1 if config.get("multi_query") is True else heads)
+    d = found["d"] or found["width"] // heads
+    window = found["window"] if config.get("use_sliding_window") is not False else 0
+    kinds = config.get("layer_types")
+    windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else layers
+    rank = _number(config, ("kv_lora_rank",)) or 0
+    e, shared = d, 0
+    if rank:
+        shared = _number(config, ("qk_rope_head_dim",)) or 0
+        d = (_number(config, ("qk_nope_head_dim",)) or d) + shared
+        e = _number(config, ("v_head_dim",)) or d
+    layer = Layer(heads, kv_heads, d, e, found["width"], rank, shared, window or None)
+    dtype = config.get("dtype", config.get("torch_dtype"))
+    return Sizes(layer, layers, windowed if window else 0, dtype if isinstance(dtype, str) else None)
+
+
+def _number(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
+    found = (config.get(name) for name in names)
+    return next((number for number in found if isinstance(number, int) and number > 0), None)

@@ -1,0 +1,125 @@
+"""`attn cost`: figures known from elsewhere, sizes from a config.json, and what attn really holds."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.kernel.bands import Band, bands, tile_of
+from attn_cli.kernel.rule import Rule
+from tests.program import attn, refused
+from tests.views.test_golden import DEPTHS, Golden
+
+LLAMA_3_8B = ["--heads", "32", "--kv-heads", "8", "--dim", "128", "--layers", "32", "--width", "4096"]
+
+
+def cost(*arguments: str) -> dict:
+    run = attn("cost", *arguments, "--json")
+    assert (run.code, run.errors) == (0, "")
+    return run.json["result"]
+
+
+def test_llamas_cache_and_matrix_by_hand() -> None:
+    found = cost("-n", "8192", *LLAMA_3_8B)
+    kept = {variant["variant"]: variant for variant in found["variants"]}
+    # 2 (k and v) * 32 layers * 8 heads * 128 * 8192 tokens * 2 bytes = 1 GiB; with 32 key heads four times that
+    assert kept["grouped, 8 key heads"]["cache_bytes"] == 2**30
+    assert kept["grouped, 8 key heads"]["asked"]
+    assert kept["plain"]["cache_bytes"] == 4 * 2**30
+    assert kept["multi-query"]["cache_bytes"] == 2**27
+    # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer
+    assert found["matrix_bytes_a_layer"] == 8 * 2**30
+    assert found["matrix_bytes"] == 256 * 2**30
+    # half of the 8192 x 8192 cells and the diagonal: 33,558,528, times 32 heads, 128 numbers, 2 operations, 32 layers
+    assert found["operations"]["scores"] == 33_558_528 * 32 * 128 * 2 * 32
+    assert found["operations"]["mixing"] == found["operations"]["scores"]
+    # W_Q and W_O 4096 x 4096, W_K and W_V 4096 x 1024: 41,943,040 multiplications a token and layer
+    assert found["operations"]["projections"] == 2 * 41_943_040 * 8192 * 32
+
+
+def test_deepseeks_cache_is_576_numbers_a_token() -> None:
+    found = cost(
+        "-n", "1000", "--heads", "128", "--dim", "128", "--latent", "512", "--rope-dim", "64", "--layers", "61"
+    )
+    latent = next(variant for variant in found["variants"] if variant["asked"])
+    assert latent["rank"] == 512
+    assert latent["cache_bytes"] == 576 * 1000 * 61 * 2  # DeepSeek-V2, 2024, table 1: (d_c + d_R) l a token
+
+
+def test_a_window_bounds_the_cache_and_makes_cost_linear() -> None:
+    short, long = (cost("-n", n, *LLAMA_3_8B, "--window", "1000") for n in ("10000", "20000"))
+    asked = [next(variant for variant in found["variants"] if variant["asked"]) for found in (short, long)]
+    assert asked[0]["cache_bytes"] == asked[1]["cache_bytes"] == 2 * 32 * 8 * 128 * 1000 * 2
+    # n * 1000 cells less the triangle at the start, 1000 * 999 / 2
+    assert short["operations"]["scores"] == (10_000 * 1000 - 499_500) * 32 * 128 * 2 * 32
+    assert long["operations"]["scores"] - short["operations"]["scores"] == 10_000 * 1000 * 32 * 128 * 2 * 32
+
+
+CONFIGS = {
+    "gpt2": ({"n_layer": 12, "n_head": 12, "n_embd": 768}, (12, 12, 12, 64, None, None)),
+    "llama": ({"num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 2048,
+               "head_dim": 64, "torch_dtype": "bfloat16"}, (16, 32, 8, 64, None, None)),
+    "mistral": ({"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64,
+                 "sliding_window": 128}, (2, 4, 2, 16, None, 128)),
+    "qwen without its window": ({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64,
+                                 "sliding_window": 128, "use_sliding_window": False}, (2, 4, 4, 16, None, None)),
+    "deepseek": ({"num_hidden_layers": 3, "num_attention_heads": 8, "hidden_size": 64, "kv_lora_rank": 32,
+                  "qk_rope_head_dim": 4, "qk_nope_head_dim": 12, "v_head_dim": 10}, (3, 8, 8, 16, 32, None)),
+    "nested": ({"vision_config": {"hidden_size": 5}, "text_config": {"num_hidden_layers": 2, "num_attention_heads": 4,
+                "hidden_size": 64}}, (2, 4, 4, 16, None, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_sizes_come_from_a_config(name: str, tmp_path: Path) -> None:
+    config, expected = CONFIGS[name]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = cost("-n", "512", "-m", str(tmp_path))
+    sizes = tuple(found[what] for what in ("layers", "heads", "kv_heads", "head_size", "rank", "window"))
+    assert sizes == expected
+    assert found["bytes_a_number"] == (2 if "torch_dtype" in config else 4)
+
+
+def test_some_layers_may_see_a_window_only(tmp_path: Path) -> None:
+    config = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "sliding_window": 16}
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
+    config |= {"dtype": "float16", "layer_types": kinds}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = cost("-n", "100", "-m", str(tmp_path))
+    asked = next(variant for variant in found["variants"] if variant["asked"])
+    assert found["windowed_layers"] == 3
+    assert asked["cache_bytes"] == (3 * 16 + 100) * 4 * 2 * 16 * 2
+
+
+def test_attn_holds_no_more_than_it_says() -> None:
+    found = cost("-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
+    heads, rows = found["band"]
+    x = np.zeros((4, 3000, 8), dtype=np.float32)
+    largest: list[Band] = list(bands(x, x[:2], x[:2], Rule(1.0), rows=range(300), heads=heads, height=rows))
+    assert (heads, rows) == tuple(tile_of(4, 2, 3000))
+    assert max(band.weights.nbytes for band in largest) == found["band_bytes"]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_screen(width: int, golden: Golden) -> None:
+    run = attn("cost", "-n", "32000", *LLAMA_3_8B, terminal=True, env={"COLUMNS": str(width)} | DEPTHS["none"])
+    assert max(map(len, run.lines)) <= width
+    golden(f"cost-{width}.txt", run.text)
+
+
+def test_other_formats() -> None:
+    rows = attn("cost", "-n", "10", "--heads", "2", "--dim", "4", "-f", "csv").lines
+    assert rows[0].startswith("variant,asked,kv_heads")
+    assert rows[1].startswith("plain,True,2")
+
+
+def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
+    refused(attn("cost", "-n", "10"), 2, "the sizes are missing", "--heads H --dim D")
+    refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--kv-heads", "3"), 2, "3 key heads don't divide 4")
+    refused(attn("cost", "-n", "10", "--heads", "4", "--dim", "8", "--rope-dim", "3"), 2, "--latent R")
+    refused(attn("cost", "-n", "10", "-m", "./nothing"), 3, "no config.json at ./nothing")
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 2}')
+    refused(attn("cost", "-n", "10", "-m", tmp_path), 3, "doesn't say its heads and width")
+    (tmp_path / "config.json").write_text("[")
+    refused(attn("cost", "-n", "10", "-m", tmp_path), 3, "can't be read")
