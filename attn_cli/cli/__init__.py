@@ -20,6 +20,7 @@ from attn_cli.cli.inspect import inspect
 from attn_cli.cli.matrix import matrix
 from attn_cli.cli.nearest import nearest
 from attn_cli.cli.plane import plane
+from attn_cli.cli.scale import scale
 from attn_cli.cli.schema import schema
 from attn_cli.cli.talk import say
 from attn_cli.cli.top import top
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (inspect, matrix, top, heads, compare, plane, nearest, compute, cost, schema):
+for command in (inspect, matrix, top, heads, compare, plane, nearest, compute, cost, scale, schema):
     app.command()(command)
 
 

@@ -67,7 +67,13 @@ def cost(
         kept = (sizes.dtype or ("float16" if model is None else "float32")) if dtype == "auto" else dtype
         itemsize = _BYTES.get(kept, 2)
         found = cost_of(sizes.layer, sizes.layers, sizes.windowed, n, batch=batch, causal=causal, itemsize=itemsize)
-        source = {"model": model or "sizes", "type": "cost", "revision": None, "dtype": kept, "device": "none"}
+        source = {
+            "model": model or "what attention takes",
+            "type": "cost",
+            "revision": None,
+            "dtype": kept,
+            "device": "none",
+        }
         view.show(Report("cost", source, Prompt("", ()), (), finding=found))
     return ExitCode.DONE
 

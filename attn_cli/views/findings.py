@@ -9,6 +9,7 @@ from attn_cli.summaries.cost import Cost
 from attn_cli.summaries.neighbours import Neighbours
 from attn_cli.summaries.plane import Plane
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.scaling import Scaling
 from attn_cli.views.screen import Screen
 
 
@@ -23,6 +24,10 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.cost import cost_lines
 
             yield from cost_lines(report.finding, screen)
+        case Scaling():
+            from attn_cli.views.scaling import scaling_lines
+
+            yield from scaling_lines(report.finding, screen)
         case Comparison():
             from attn_cli.views.comparison import comparison_lines
 

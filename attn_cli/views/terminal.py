@@ -131,7 +131,7 @@ def _about(report: Report) -> Iterator[str]:
         n = len(first.queries)
         yield f"{n} {'query' if n == 1 else 'queries'}, {_counted(len(first.keys), 'key')}"
     else:
-        if source["type"] not in ("table", "cost"):
+        if source["type"] not in ("table", "cost", "demonstration"):
             yield f"{source['dtype']}"
             yield f"{source['device']}"
         if summaries:

@@ -127,6 +127,10 @@ def test_costs_hold(options: list[str]) -> None:
     hold(attn("cost", "-n", "999", "--heads", "8", "--dim", "16", "--json", *options), "cost")
 
 
+def test_the_scale_holds() -> None:
+    hold(attn("scale", "--samples", "10", "--json"), "scale")
+
+
 def test_verdicts_hold(tmp_path: Path) -> None:
     np.save(tmp_path / "q.npy", q := np.ones((2, 3, 4)))
     q[1, 1] = np.nan

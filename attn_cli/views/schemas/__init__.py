@@ -14,6 +14,7 @@ SCHEMAS = (
     "check",
     "decode",
     "cost",
+    "scale",
     "nearest",
     "compare",
     "plane",

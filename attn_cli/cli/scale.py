@@ -1,0 +1,80 @@
+"""attn scale: why scores are divided by sqrt(d)."""
+
+import math
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import Prompt
+from attn_cli.cli import options as o
+from attn_cli.cli.shared import opened_view
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.kernel.scaling import saturation, spread
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.scaling import Scaling
+
+_KEYS = 16
+_LARGEST = 2**16
+
+
+def scale(
+    scores: Annotated[
+        str, typer.Option("--scores", help="Scores whose softmax is shown, larger and larger.", metavar="S,S,...")
+    ] = "50,45,40",
+    factors: Annotated[
+        str, typer.Option("--factors", help="What they are multiplied with.", metavar="F,F,...")
+    ] = "0.0625,0.125,0.25,0.5,1",
+    dims: Annotated[
+        str, typer.Option("--dims", help="Sizes of q and k whose products are drawn.", metavar="D,D,...")
+    ] = "1,4,16,64,256,1024",
+    samples: Annotated[
+        int, typer.Option("--samples", help="Queries for each size.", min=2, max=100_000, metavar="N")
+    ] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the random numbers.", min=0, metavar="SEED")] = 0,
+    format: o.Format = None,
+    json: o.Json = False,
+    output: o.Output = None,
+    force: o.Force = False,
+    color: o.Color = "auto",
+) -> int:
+    """Why 1 / sqrt(d): softmax saturates, and products of long vectors are large.
+
+    \b
+    Examples:
+      attn scale
+      attn scale --scores 2,1,0.5 --factors 1,2,4,8
+      attn scale --dims 64,128,4096 --json | jq .result.variance
+    """
+    given = _numbers(scores, "--scores")
+    grown = _numbers(factors, "--factors")
+    sizes = _numbers(dims, "--dims")
+    wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
+    if wrong is not None:
+        raise InputError(f"--dims {wrong:g} is not a size", f"whole numbers from 1 to {_LARGEST:,}")
+    with opened_view(format, json, output, color, force) as view:
+        found = Scaling(
+            tuple(saturation(given, grown)),
+            tuple(spread(int(d), keys=_KEYS, samples=samples, seed=seed) for d in sizes),
+            _KEYS,
+            samples,
+            seed,
+        )
+        source = {
+            "model": "the scale 1 / sqrt(d)",
+            "type": "demonstration",
+            "revision": None,
+            "dtype": "float64",
+            "device": "cpu",
+        }
+        view.show(Report("scale", source, Prompt("", ()), (), finding=found))
+    return ExitCode.DONE
+
+
+def _numbers(said: str, option: str) -> list[float]:
+    try:
+        numbers = [float(part) for part in said.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {said!r} is not numbers", f"with commas: {option} 1,2,4") from None
+    if not all(math.isfinite(number) for number in numbers):
+        raise InputError(f"{option} {said!r} is not finite", f"with commas: {option} 1,2,4")
+    return numbers
