@@ -35,14 +35,19 @@ def scaling_lines(found: Scaling, screen: Screen) -> Iterator[Text | str]:
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
     yield ""
     yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
-    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top weight ({found.keys} keys)", _DIM)
+    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top of {found.keys} weights", _DIM)
     for each in found.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
         room = screen.width - len(start) - 9
         yield Text(f"{start}  {each.top_weight:.3f}{_bar(each.top_weight, screen, room)}")
         yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_bar(each.scaled_top_weight, screen, room)}", _DIM)
-    notes = ["entries of q and k are normal", "with variance 1", f"{found.samples:,} queries a line", f"seed {found.seed}",
-             "second line: with 1 / sqrt(d)"]  # fmt: skip
+    notes = [
+        "entries of q and k are normal",
+        "with variance 1",
+        f"{found.samples:,} queries a line",
+        f"seed {found.seed}",
+        "second line: with 1 / sqrt(d)",
+    ]
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
 
 
