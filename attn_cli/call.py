@@ -49,7 +49,8 @@ class Place:
     groups   for every such head the key/value head that it reads
     text     the index of the text in the batch
     way      how it was seen: "computed" by attn itself from a table or matrices; in a model through the "registry"
-             of its attention, as its "softmax" or "sdpa" call, through torch's "dispatch", or as it "returned" it
+             of its attention, "beside" a backend that the user asked for, as its "softmax" or "sdpa" call, through
+             torch's "dispatch", or as it "returned" it
     """
 
     layer: int

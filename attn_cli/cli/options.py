@@ -64,7 +64,17 @@ Revision = Annotated[
     str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV")
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.", metavar="DEVICE")]
+DeviceMap = Annotated[
+    str | None,
+    typer.Option("--device-map", metavar="MAP",
+                 help="Spread a model over devices: auto, balanced or sequential (needs accelerate)."),
+]  # fmt: skip
 Dtype = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16 or float16.", metavar="DTYPE")]
+Backend = Annotated[
+    str,
+    typer.Option("--backend", metavar="NAME",
+                 help="Whose attention runs: attn, or model, sdpa, eager, flash_attention_2 with attn beside it."),
+]  # fmt: skip
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use what is in the cache.")]
 

@@ -39,7 +39,9 @@ class Shared:
     verbose: o.Verbose = False
     revision: o.Revision = None
     device: o.Device = "auto"
+    device_map: o.DeviceMap = None
     dtype: o.Dtype = "auto"
+    backend: o.Backend = "attn"
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
@@ -63,7 +65,9 @@ class Shared:
                 inputs=self.inputs,
                 revision=self.revision,
                 device=self.device,
+                device_map=self.device_map,
                 dtype=self.dtype,
+                backend=self.backend,
                 trust_remote_code=self.trust_remote_code,
                 offline=self.offline,
             )

@@ -51,7 +51,7 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     inputs        a file with all that a model reads, instead of texts
-    options       those of `ModelOptions`: revision, device, dtype, trust_remote_code, offline
+    options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
         if decoder_text is not None or inputs is not None:

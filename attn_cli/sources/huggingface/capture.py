@@ -10,22 +10,19 @@ unknown one, others choose classes by it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from attn_cli.arrays import Array
 from attn_cli.call import AttentionCall, Call, Output, Place, Selection, Token
-from attn_cli.kernel.bands import bands
-from attn_cli.kernel.masks import Cropped, Given, Mask, Open
-from attn_cli.kernel.rule import Rule
+from attn_cli.sources.huggingface.backends import all_named, replaced, watched_backends
 from attn_cli.sources.huggingface.fallback import Fallback
-from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of
+from attn_cli.sources.huggingface.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.modules import Seat, Seats
 from attn_cli.sources.huggingface.texts import Part, Texts
 from attn_cli.sources.huggingface.watch import watching
@@ -49,6 +46,7 @@ def capture(
     texts: Sequence[Sequence[Token]] | None = None,
     decoder_texts: Sequence[Sequence[Token]] | None = None,
     enough_for: Collection[nn.Module] = (),
+    backend: Literal["attn", "model"] = "attn",
 ) -> Iterator["Capture"]:
     """While open, `visit` is called once per asked layer and text of every forward pass of `model`.
 
@@ -57,6 +55,8 @@ def capture(
     decoder_texts  the same of what the decoder reads, for models with an encoder and a decoder
     enough_for  end the pass (`Enough` is raised through the model and caught here) when all these modules have
                 attended and another one is about to; for those who don't need the model's output
+    backend  "model" leaves the model's own attention in place, whatever it is, and looks at its queries, keys and
+             values beside it: for those who ask what that backend does. Only asked rows are computed again.
 
     Attention that does not ask the registry is seen by other means (`watch`); `Place.way` says which one served.
 
@@ -68,27 +68,19 @@ def capture(
     """
     seen = Capture(model, visit, selection, texts, decoder_texts)
     seen.waited_for = {module: len(seen.seats.of(module)) for module in enough_for}
-    functions, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
-    missing = object()
-    kept = functions.get("eager", missing), masks.get("eager", missing)
-    configs = _configs(model)
-    names = [config._attn_implementation for config in configs]
-    functions["eager"], masks["eager"] = seen.attention, lazy_mask
-    for config in configs:
-        config._attn_implementation = "eager"
-    reading = model.register_forward_pre_hook(seen.texts.read, with_kwargs=True)
-    try:
-        with watching(model, seen.fallback), suppress(Enough):
-            yield seen
-    finally:
-        reading.remove()
-        for config, name in zip(configs, names, strict=True):
-            config._attn_implementation = name
-        for mapping, before in zip((functions, masks), kept, strict=True):
-            if before is missing:
-                mapping.pop("eager", None)
-            else:
-                mapping["eager"] = before
+    with ExitStack() as stack:
+        if backend == "attn":
+            stack.enter_context(replaced(AttentionInterface, {"eager": seen.attention}))
+            stack.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
+            stack.enter_context(all_named(model, "eager"))
+        else:
+            seen.beside = True
+            stack.enter_context(replaced(AttentionInterface, watched_backends(model, seen.look)))
+        reading = model.register_forward_pre_hook(seen.texts.read, with_kwargs=True)
+        stack.callback(reading.remove)
+        stack.enter_context(watching(model, seen.fallback))
+        stack.enter_context(suppress(Enough))
+        yield seen
 
 
 class Capture:
@@ -118,6 +110,7 @@ class Capture:
         self.others: list[Seat] = []
         self.modules: dict[nn.Module, int] = {}
         self.waited_for: dict[nn.Module, int] = {}
+        self.beside = False
         self.shown: dict[tuple[str, int], int] = {}
 
     def seat(self, module: nn.Module, call: int = 0) -> Seat:
@@ -169,12 +162,12 @@ class Capture:
 
         Returns the output `[B, n, h, e]`, and None for the weights, which nobody holds.
         """
-        scale = scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5
         sink = s_aux if s_aux is not None else sinks
         moving = None
         if sink is not None and sink.numel() != query.shape[1]:  # a number per query and not only per head
             moving, sink = sink, None
-        layer_rule = LayerRule(float(scale), softcap, position_bias, sink, attention_mask)
+        scale = scale_of(module, query, scaling)
+        layer_rule = LayerRule(scale, softcap, position_bias, sink, attention_mask)
         output: torch.Tensor | None = None
         # What is computed here is no softmax or SDPA of the model's own: the watch must not see it.
         with torch.no_grad(), torch._C.DisableTorchFunction():
@@ -187,19 +180,28 @@ class Capture:
                 output = layer_rule.plain(query, key, value)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None
 
+    def look(
+        self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+    ) -> None:
+        """Show a layer beside the model's own attention, which computes its output."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            place, asked = self.place(module, "beside")
+            if asked:
+                self.show(place, query, key, value, layer_rule)
+
     @staticmethod
-    def rule(scale: float, mask: torch.Tensor | None) -> "LayerRule":
+    def rule(scale: float, mask: torch.Tensor | None) -> LayerRule:
         """The rule of a call that has no more than a scale and a mask."""
         return LayerRule(scale, None, None, None, mask)
 
     def show(
-        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: "LayerRule"
+        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
         """Visit each text of the batch; the layer's output `[B, h, n, e]` if every row of every text was walked."""
         batch, h, n, _ = query.shape
         heads = self.selection.pick_heads(h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
-        whole = len(heads) == h
+        whole = len(heads) == h and not self.beside
         spots = [self.spot(place, index, batch) for index in range(batch)]
         parts = [self._real_part(spot, index, query, key, layer_rule) for index, spot in enumerate(spots)]
         # Rows of a query next to each other, as the model goes on with them.
@@ -208,7 +210,7 @@ class Capture:
         for index, (spot, part) in enumerate(zip(spots, parts, strict=True)):
             rows, keys = part.rows, part.keys
             q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]
-            if not whole:
+            if len(heads) < h:
                 q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
             call = AttentionCall(
                 q,
@@ -227,7 +229,7 @@ class Capture:
         return output if complete else None
 
     def _real_part(
-        self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: "LayerRule"
+        self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule
     ) -> Part:
         """The query rows and keys of one element of the batch between its padding, labelled."""
         batch, n, m = query.shape[0], query.shape[2], key.shape[2]
@@ -241,90 +243,3 @@ class Capture:
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
         return self.texts.labelled(place, batch, rows, slice(first, last))
-
-
-class LayerRule:
-    """The rule of one layer for the whole batch, as transformers hands it over."""
-
-    def __init__(
-        self,
-        scale: float,
-        softcap: float | None,
-        bias: torch.Tensor | None,
-        sink: torch.Tensor | None,
-        mask: torch.Tensor | None,
-    ) -> None:
-        self.scale, self.softcap, self.bias = scale, softcap, bias
-        self.sink = None if sink is None else sink.detach().float().reshape(-1)
-        self.mask = mask
-
-    def padding(self) -> torch.Tensor | None:
-        """Real keys `[batch, m]`, None if nothing is padded or the model made its own mask of it."""
-        return self.mask.padding() if isinstance(self.mask, LazyMask) else None
-
-    def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
-        """The rule of one text, cut to its rows, keys and heads."""
-        bias = self._cut(self.bias, text, rows, keys, heads)
-        mask: Mask = Open()
-        if isinstance(self.mask, LazyMask):
-            mask = self.mask.rule_mask(text, keys)
-            if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
-                mask = Cropped(mask, rows.start, keys.start, keys.stop - keys.start)
-        elif self.mask is not None:
-            given: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)
-            if given.dtype == torch.bool:
-                mask = Given(given)
-            else:  # an additive mask: blocked where it is about the lowest float, otherwise a bias
-                lowest = torch.finfo(given.dtype).min / 2
-                mask = Given((given > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
-                added = given.masked_fill(given <= lowest, 0.0)
-                bias = added if bias is None else bias + added
-        sink = None if self.sink is None else self.sink[list(heads)]
-        return Rule(self.scale, self.softcap, bias, mask, sink)
-
-    def plain(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The output `[B, h, n, e]` without a look at the weights: torch's SDPA, or bands where SDPA has no words."""
-        if self.softcap is not None or self.sink is not None or self.bias is not None:
-            rows = slice(0, query.shape[2])
-            return torch.stack([self.banded(text, query, key, value, rows) for text in range(query.shape[0])])
-        mask, causal = self.mask, False
-        if isinstance(mask, LazyMask):
-            mask = mask.boolean()
-            causal = mask is None and query.shape[2] > 1
-        return scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            scale=self.scale,
-            is_causal=causal,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
-
-    def banded(
-        self, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
-    ) -> torch.Tensor:
-        """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
-        rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
-        walk = bands(query[text], key[text], value[text], rule)
-        return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
-
-    @staticmethod
-    def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:
-        """The text's part of a bias or mask `[B or 1, h or 1, n or 1, m]`."""
-        if x is None:
-            return None
-        x = x[text if x.shape[0] > 1 else 0]
-        x = x[list(heads)] if x.shape[0] > 1 else x
-        x = x[:, rows] if x.shape[1] > 1 else x
-        return x[:, :, keys] if x.shape[2] > 1 else x
-
-
-def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:
-    """Every configuration object in the model, once."""
-    found = {id(model.config): model.config}
-    for module in model.modules():
-        config = getattr(module, "config", None)
-        if isinstance(config, PreTrainedConfig):
-            found.setdefault(id(config), config)
-    return list(found.values())

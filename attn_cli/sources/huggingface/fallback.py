@@ -9,13 +9,14 @@ from transformers.masking_utils import causal_mask_function
 
 from attn_cli.call import Place
 from attn_cli.kernel.bands import bands
+from attn_cli.sources.huggingface.layer_rule import LayerRule
 from attn_cli.sources.huggingface.layouts import as_maps, groups_of, heads_of
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.modules import Seat
 from attn_cli.sources.huggingface.seen import SeenCall, UnknownRule, blocked, check
 
 if TYPE_CHECKING:
-    from attn_cli.sources.huggingface.capture import Capture, LayerRule
+    from attn_cli.sources.huggingface.capture import Capture
 
 
 class Fallback:
@@ -63,7 +64,7 @@ class Fallback:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        layer_rule: "LayerRule",
+        layer_rule: LayerRule,
         sink: torch.Tensor,
     ) -> torch.Tensor:
         """The output `[b, h, n, e]` of a registry call with a sink per query `[b, h, n, 1]`; shown if it has a place.

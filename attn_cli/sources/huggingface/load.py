@@ -6,7 +6,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
@@ -39,11 +39,15 @@ _HEADS = re.compile(
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run, in evaluation mode on its device, with its tokenizer (None if it may do without)."""
+    """A model ready to run, in evaluation mode on its device, with its tokenizer (None if it may do without).
+
+    backend  whose attention runs: attn's own, or the model's with attn beside it
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
+    backend: Literal["attn", "model"] = "attn"
 
 
 def load(origin: Origin) -> Loaded:
@@ -65,7 +69,9 @@ def load(origin: Origin) -> Loaded:
     except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
         raise _explained(error, origin) from error
     _check_weights(origin.name, report)
-    model = model.eval().to(device)
+    model = model.eval()
+    if origin.options.device_map is None:
+        model = model.to(device)
     about = {
         "model": origin.name,
         "type": str(config.model_type),
@@ -73,7 +79,7 @@ def load(origin: Origin) -> Loaded:
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return Loaded(model, tokenizer, about)
+    return Loaded(model, tokenizer, about, "attn" if origin.options.backend == "attn" else "model")
 
 
 def positions(model: PreTrainedModel) -> int | None:
@@ -119,8 +125,9 @@ def _loaded(
     found: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
         origin.path,
         config=config,
-        attn_implementation="eager",
+        attn_implementation={"attn": "eager", "model": None}.get(origin.options.backend, origin.options.backend),
         dtype=_dtype(origin.options.dtype),
+        device_map=origin.options.device_map,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # so that they are in the report, by name; `_check_weights` refuses them
         **extra,

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ DTYPES = {
     "bfloat16": "bfloat16",
     "bf16": "bfloat16",
 }
+# Whose attention runs: attn's own, what the model takes by itself, or a named one; but for the first attn looks on.
+BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
@@ -42,6 +45,8 @@ class ModelOptions:
     trust_remote_code: bool = False
     offline: bool = False
     reads_text: bool = True
+    backend: str = "attn"
+    device_map: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,13 @@ def find(name: str, options: ModelOptions) -> Origin:
     """
     if options.dtype not in DTYPES:
         raise InputError(f"unknown dtype {options.dtype!r}", f"one of {', '.join(DTYPES)}")
+    if options.backend not in BACKENDS:
+        raise InputError(f"unknown backend {options.backend!r}", f"one of {', '.join(BACKENDS)}")
+    if options.device_map is not None:
+        if options.device != "auto":
+            raise InputError("--device and --device-map at once", "give one of them")
+        if find_spec("accelerate") is None:
+            raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
     origin = _found(name, options)
     if origin.local and options.revision:
         raise InputError("--revision is for models from the hub", f"{name} is a local path")

@@ -117,6 +117,7 @@ class ModelSource:
                 texts=texts,
                 decoder_texts=decoder_texts,
                 enough_for=self._asked_modules(selection),
+                backend=self.loaded.backend,
             ) as seen,
             torch.no_grad(),
         ):
