@@ -17,6 +17,7 @@ from attn_cli.cli.compute import compute
 from attn_cli.cli.cost import cost
 from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
+from attn_cli.cli.learn import learn
 from attn_cli.cli.matrix import matrix
 from attn_cli.cli.nearest import nearest
 from attn_cli.cli.plane import plane
@@ -34,7 +35,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (inspect, matrix, top, heads, compare, plane, nearest, compute, cost, scale, schema):
+for command in (
+    inspect,
+    matrix,
+    top,
+    heads,
+    compare,
+    plane,
+    learn,
+    nearest,
+    compute,
+    cost,
+    scale,
+    schema,
+):
     app.command()(command)
 
 

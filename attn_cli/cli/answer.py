@@ -150,6 +150,11 @@ def place(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:
     return first, (f"{notes[0]}; the first is taken",)
 
 
+def rows_of(prompt: Prompt, word: str) -> list[int]:
+    """The tokens of all places where a word stands; none if it isn't there."""
+    return sorted({row for rows in _places(prompt, word) for row in rows})
+
+
 def _places(prompt: Prompt, word: str) -> list[list[int]]:
     """The token rows of every place where `word` stands: whole tokens first, else the pieces that make it up."""
     exact = [[token.index] for token in prompt.tokens if token.text == word]

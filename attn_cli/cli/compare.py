@@ -1,23 +1,25 @@
 """attn compare: one word in two contexts."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attn_cli.call import Call, Prompt, Selection, Token
-from attn_cli.cli import options as o
 from attn_cli.cli.answer import place
-from attn_cli.cli.shared import opened_view
-from attn_cli.cli.talk import said, tell
+from attn_cli.cli.shared import ModelOptions, takes_model
+from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
-from attn_cli.summaries.comparison import Journey, compared
-from attn_cli.summaries.pull import PullOfKeys
+from attn_cli.sources import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.report import Report
 
+if TYPE_CHECKING:
+    from attn_cli.summaries.comparison import Journey
 
+
+@takes_model
 def compare(
+    chosen: ModelOptions,
     first: Annotated[str, typer.Argument(metavar="TEXT", help="One text.", show_default=False)],
     second: Annotated[str, typer.Argument(metavar="TEXT", help="Another text.", show_default=False)],
     word: Annotated[
@@ -29,21 +31,7 @@ def compare(
             help="The word in both: a word, word#2 for its second place, or a number. Twice: one for each text.",
         ),
     ] = None,
-    model: o.Model = DEFAULT_MODEL,
-    layer: o.Layer = "all",
-    head: o.Head = "all",
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
-    revision: o.Revision = None,
-    device: o.Device = "auto",
-    dtype: o.Dtype = "auto",
-    trust_remote_code: o.Trust = False,
-    offline: o.Offline = False,
-) -> int:
+) -> ExitCode:
     """One word in two contexts: its vector before and after attention, and what moved it.
 
     The cosine between the word's two vectors says how alike they are; the pull of a token is its share of what
@@ -55,20 +43,14 @@ def compare(
       attn compare "he sat on the river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "the bank of the river" "a bank holiday" -w bank -w holiday --json
     """  # fmt: skip
-    selection = o.selection(layer, head)
+    from attn_cli.summaries.comparison import compared  # here: no other command needs it
+
+    selection = chosen.selection
     words = list(word or [])
     if len(words) > 2:
         raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
-    with opened_view(format, json, output, color, force) as view:
-        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
-            source = open_source(
-                model,
-                revision=revision,
-                device=device,
-                dtype=dtype,
-                trust_remote_code=trust_remote_code,
-                offline=offline,
-            )
+    with chosen.view() as view:
+        source = chosen.source()
         prompts = [source.read([text])[0] for text in (first, second)]
         picks = words if len(words) == 2 else [words[0] if words else _shared(*prompts)] * 2
         found, warnings = [], []
@@ -77,15 +59,18 @@ def compare(
             found.append(_followed(source, prompt, rows, selection))
             warnings += [*prompt.warnings, *notes]
         for warning in (warnings := list(dict.fromkeys(warnings))):
-            tell(warning, quiet=quiet)
+            tell(warning, quiet=chosen.quiet)
         comparison = compared(*found)
         others = tuple(prompts[1:])
         view.show(Report("compare", source.about, prompts[0], (), tuple(warnings), finding=comparison, others=others))
     return ExitCode.DONE
 
 
-def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:
+def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
     """The word's way through the blocks."""
+    from attn_cli.summaries.comparison import Journey
+    from attn_cli.summaries.pull import PullOfKeys
+
     journey = Journey(prompt, tuple(rows))
 
     def visit(call: Call) -> None:

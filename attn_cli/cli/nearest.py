@@ -10,7 +10,6 @@ from attn_cli.cli.talk import tell
 from attn_cli.cli.texts import texts_of
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
-from attn_cli.summaries.neighbours import nearest as nearest_words
 from attn_cli.summaries.report import Report
 
 
@@ -41,6 +40,8 @@ def nearest(
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
       attn nearest bank --json | jq -r '.result.nearest[].word'
     """
+    from attn_cli.summaries.neighbours import nearest as nearest_words  # here: no other command needs it
+
     with opened_view(format, json, output, color, force) as view:
         asked = next(iter(texts_of(text, None, lines=False)))
         if isinstance(asked, InputError):

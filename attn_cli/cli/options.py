@@ -32,6 +32,11 @@ Model = Annotated[
     typer.Option("--model", "-m", metavar="MODEL",
                  help="toy, toy:NAME, a table file, a model folder, a .gguf file, or a Hugging Face id."),
 ]  # fmt: skip
+Projections = Annotated[
+    str | None,
+    typer.Option("--projections", metavar="FILE",
+                 help="W_Q and W_K for a table, as attn learn -o learned.npz writes them."),
+]  # fmt: skip
 Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
 Head = Annotated[str, typer.Option("--head", "-H", help="Heads: 3, -1, 0,2, 4-7 or all.", metavar="HEADS")]
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]

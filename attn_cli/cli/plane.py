@@ -5,35 +5,20 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call, Step
-from attn_cli.cli import options as o
-from attn_cli.cli.shared import opened_view
-from attn_cli.cli.talk import said, tell
+from attn_cli.cli.shared import ModelOptions, takes_model
+from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode
-from attn_cli.sources import DEFAULT_MODEL, is_table, open_source
-from attn_cli.summaries.plane import plane as points_in_plane
 from attn_cli.summaries.report import Report
 
 
+@takes_model
 def plane(
+    chosen: ModelOptions,
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT...", help="One text, or several on the same axes.", show_default=False)
     ],
     unit: Annotated[bool, typer.Option("--unit", help="Make every vector 1 long first: directions alone.")] = False,
-    model: o.Model = DEFAULT_MODEL,
-    layer: o.Layer = "all",
-    head: o.Head = "all",
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
-    revision: o.Revision = None,
-    device: o.Device = "auto",
-    dtype: o.Dtype = "auto",
-    trust_remote_code: o.Trust = False,
-    offline: o.Offline = False,
-) -> int:
+) -> ExitCode:
     """The words of a text as points in the plane, before and after attention.
 
     The plane is that of the two directions in which the words differ most, before and after taken together. In a
@@ -45,17 +30,11 @@ def plane(
       attn plane "he sat on the river bank" "the bank gave me a loan"
       attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -o plane.svg
     """
-    selection = o.selection(layer, head)
-    with opened_view(format, json, output, color, force) as view:
-        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
-            source = open_source(
-                model,
-                revision=revision,
-                device=device,
-                dtype=dtype,
-                trust_remote_code=trust_remote_code,
-                offline=offline,
-            )
+    from attn_cli.summaries.plane import plane as points_in_plane  # here: no other command needs it
+
+    selection = chosen.selection
+    with chosen.view() as view:
+        source = chosen.source()
         prompts = [source.read([text])[0] for text in texts]
         ways: list[list[Step]] = []
         for prompt in prompts:
@@ -64,7 +43,7 @@ def plane(
             ways.append(steps)
         warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))
         for warning in warnings:
-            tell(warning, quiet=quiet)
+            tell(warning, quiet=chosen.quiet)
         found = points_in_plane(prompts, ways, unit=unit)
         view.show(Report("plane", source.about, prompts[0], (), warnings, finding=found, others=tuple(prompts[1:])))
     return ExitCode.DONE

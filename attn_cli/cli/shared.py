@@ -11,14 +11,14 @@ from attn_cli.cli.spread import spread
 from attn_cli.cli.talk import said
 from attn_cli.cli.texts import texts_of
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import DEFAULT_MODEL, Source, open_source
+from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
 from attn_cli.views import View, open_view
 from attn_cli.views.palette import SCALES
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Text, model, choice of layers and heads, and output."""
+class TextOptions:
+    """What is read."""
 
     text: o.Text = None
     file: o.File = None
@@ -26,7 +26,14 @@ class Shared:
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
     inputs: o.Inputs = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Model, choice of layers and heads, and output."""
+
     model: o.Model = DEFAULT_MODEL
+    projections: o.Projections = None
     layer: o.Layer = "all"
     head: o.Head = "all"
     format: o.Format = None
@@ -34,9 +41,7 @@ class Shared:
     output: o.Output = None
     force: o.Force = False
     color: o.Color = "auto"
-    scale: o.Scale = "linear"
     quiet: o.Quiet = False
-    verbose: o.Verbose = False
     revision: o.Revision = None
     device: o.Device = "auto"
     device_map: o.DeviceMap = None
@@ -56,13 +61,14 @@ class Shared:
         with opened_view(self.format, self.json, self.output, self.color, self.force) as view:
             yield view
 
-    def source(self) -> Source:
+    def source(self, *, decoder_text: str | None = None, inputs: str | None = None) -> Source:
         """The source that --model and its options ask for."""
-        with said(f"loading {self.model} ...", quiet=self.quiet or self.model.startswith("toy")):
+        with said(f"loading {self.model} ...", quiet=self.quiet or is_table(self.model)):
             return open_source(
                 self.model,
-                decoder_text=self.decoder_text,
-                inputs=self.inputs,
+                decoder_text=decoder_text,
+                inputs=inputs,
+                projections=self.projections,
                 revision=self.revision,
                 device=self.device,
                 device_map=self.device_map,
@@ -71,6 +77,14 @@ class Shared:
                 trust_remote_code=self.trust_remote_code,
                 offline=self.offline,
             )
+
+
+@dataclass(frozen=True)
+class Shared(ModelOptions, TextOptions):  # the fields of the last base come first
+    """All of it, how weights become colours, and how much is said: what a command on a text takes."""
+
+    scale: o.Scale = "linear"
+    verbose: o.Verbose = False
 
     def run(
         self,
@@ -93,7 +107,7 @@ class Shared:
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:
-            source = self.source()
+            source = self.source(decoder_text=self.decoder_text, inputs=self.inputs)
             return answer(
                 command,
                 source,
@@ -123,5 +137,14 @@ def opened_view(format: str | None, json: bool, output: str | None, color: str, 
 
 def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
     """`command(shared, ...)` with the fields of `Shared` as options of its own; its exit code is the program's."""
-    after = 1 + [field.name for field in fields(Shared)].index("head")  # what to look at, then where to show it
-    return spread(command, "shared", Shared, before=after)
+    return spread(command, "shared", Shared, before=_after_heads(Shared))
+
+
+def takes_model(command: Callable[..., ExitCode]) -> Callable[..., int]:
+    """`command(chosen, ...)` with the fields of `ModelOptions` as options of its own, for commands on several texts."""
+    return spread(command, "chosen", ModelOptions, before=_after_heads(ModelOptions))
+
+
+def _after_heads(kind: type[ModelOptions]) -> int:
+    """Where a command's own options stand: between what to look at and where to show it."""
+    return 1 + [field.name for field in fields(kind)].index("head")

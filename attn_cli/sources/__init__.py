@@ -45,19 +45,27 @@ class Source(Protocol):
 
 
 def open_source(
-    model: str = DEFAULT_MODEL, *, decoder_text: str | None = None, inputs: str | None = None, **options: Any
+    model: str = DEFAULT_MODEL,
+    *,
+    decoder_text: str | None = None,
+    inputs: str | None = None,
+    projections: str | None = None,
+    **options: Any,
 ) -> Source:
     """The source behind a `--model` value: `toy`, `toy:NAME`, a table file, a model folder, .gguf file or hub id.
 
     decoder_text  what the decoder of an encoder-decoder reads
     inputs        a file with all that a model reads, instead of texts
+    projections   a file with W_Q and W_K for a table
     options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
         if decoder_text is not None or inputs is not None:
             option = "--decoder-text" if inputs is None else "--inputs"
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
-        return open_table_source(model)
+        return open_table_source(model, projections)
+    if projections is not None:
+        raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
     from attn_cli.sources.huggingface.origin import ModelOptions, find
 
     origin = find(model, ModelOptions(**options, reads_text=inputs is None))
@@ -73,7 +81,7 @@ def is_table(model: str) -> bool:
     return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
 
 
-def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
+def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":
     """The table behind a `--model` value, as a source; InputError for a value that means a model."""
     from attn_cli.sources.tables import open_table
     from attn_cli.sources.toy import TableSource
@@ -82,7 +90,7 @@ def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
         raise InputError(f"{model} is no table of word vectors", "give toy, toy:NAME or a table file")
     kind, _, name = model.partition(":")
     if kind == "toy":
-        return TableSource(open_table(name))
+        return TableSource(open_table(name), projections=projections)
     from attn_cli.sources.tables.files import open_table_file
 
-    return TableSource(open_table_file(model), model)
+    return TableSource(open_table_file(model), model, projections)

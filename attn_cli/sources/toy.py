@@ -1,7 +1,7 @@
 """A table of static word vectors as a source: self-attention with no learned part, on the user's own words."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,15 +11,24 @@ from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
+from attn_cli.sources.tables.table import Vectors
+
+if TYPE_CHECKING:
+    from attn_cli.sources.tables.projections import Projections
 
 
 class TableSource:
-    """One attention layer over a table: q = k = v = x unless the table brings its own, scale 1 / sqrt(d), no mask."""
+    """One attention layer over a table: q = k = v = x unless the table brings its own, scale 1 / sqrt(d), no mask.
+
+    model        what messages call it where the table is a file of the user's
+    projections  a file with W_Q and W_K (and W_V): then q = x W_Q, k = x W_K, v = x W_V
+    """
 
     batch_size = 1  # nothing is gained by waiting for more
 
-    def __init__(self, table: WordTable, model: str | None = None) -> None:
+    def __init__(self, table: WordTable, model: str | None = None, projections: str | None = None) -> None:
         self.table = table
+        self.projections: Projections | None = None
         self.own_file = model is not None
         self.about: dict[str, Any] = {
             "model": model or f"toy:{table.name}",
@@ -28,6 +37,11 @@ class TableSource:
             "dtype": str(np.promote_types(table.dtype, np.float32)),
             "device": "cpu",
         }
+        if projections is not None:
+            from attn_cli.sources.tables.projections import read_projections  # seldom asked for
+
+            self.projections = read_projections(projections, table.width, table.heads)
+            self.about["projections"] = projections
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as words of the table; a word that it lacks is left out and named in a warning."""
@@ -73,6 +87,19 @@ class TableSource:
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 
+    def vectors(self, prompt: Prompt) -> np.ndarray:
+        """The words' own vectors `[n, d]` in float64, before any projection."""
+        return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
+
+    def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """W_Q and W_K `[d, d]` to begin with: the identity, or as `attn compute --seed` draws them."""
+        d = self.table.width
+        if seed is None:
+            return np.eye(d), np.eye(d)
+        from attn_cli.sources.matrices.projecting import drawn_matrix
+
+        return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
+
     def planned(self, selection: Selection) -> list[Planned]:
         """The only layer."""
         return [Planned(0, len(selection.pick_heads(self.table.heads)))]
@@ -105,7 +132,14 @@ class TableSource:
         heads = selection.pick_heads(table.heads)
         rows = [token.id for token in prompt.tokens if token.id is not None]
         x = table.rows(rows)
-        q, k, v = (split_heads(table.rows(rows, part), table.heads)[list(heads)] for part in ("q", "k", "v"))
+        q, k, v = (split_heads(part, table.heads)[list(heads)] for part in self._parts(rows))
         place = Place(0, self.about["model"], heads, heads, "self", 0, text)
         rule, labels = Rule(scale=q.shape[-1] ** -0.5), prompt.tokens
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
+
+    def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:
+        """Queries, keys and values of some rows, all heads side by side."""
+        if self.projections is None:
+            return self.table.rows(rows, "q"), self.table.rows(rows, "k"), self.table.rows(rows, "v")
+        x, (wq, wk, wv, _) = self.table.rows(rows), self.projections
+        return x @ wq, x @ wk, x if wv is None else x @ wv

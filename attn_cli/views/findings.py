@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from attn_cli.summaries.comparison import Comparison
 from attn_cli.summaries.cost import Cost
+from attn_cli.summaries.learning import Learning
 from attn_cli.summaries.neighbours import Neighbours
 from attn_cli.summaries.plane import Plane
 from attn_cli.summaries.report import Report
@@ -36,3 +37,7 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.plane import plane_lines
 
             yield from plane_lines(report.finding, screen)
+        case Learning():
+            from attn_cli.views.learning import learning_lines
+
+            yield from learning_lines(report.finding, screen)

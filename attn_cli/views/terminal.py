@@ -123,6 +123,8 @@ def _about(report: Report) -> Iterator[str]:
     """Where the answer comes from and how much there is of everything."""
     source, summaries = report.source, report.summaries
     yield visible(str(source["model"]))
+    if "projections" in source:
+        yield f"projections {visible(str(source['projections']))}"
     if "lead" in report.options:
         first = summaries[0]
         if report.options["lead"]:

@@ -30,6 +30,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "nearest": ("nearest", "king - man + woman"),
     "compare": ("compare", SENTENCE, "the bank gave me a loan", "--word", "bank"),
     "plane": ("plane", SENTENCE, "the bank gave me a loan"),
+    "learn": ("learn", "I love apple phone", "an apple phone is no fruit", "--word", "apple", "--to", "phone"),
 }
 Golden = Callable[[str, str], None]
 
@@ -50,7 +51,7 @@ def test_plain_screens(name: str, width: int, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
-@pytest.mark.parametrize("name", ["inspect", "scores", "long", "plane"])
+@pytest.mark.parametrize("name", ["inspect", "scores", "long", "plane", "learn"])
 def test_coloured_screens(name: str, depth: str, golden: Golden) -> None:
     golden(f"{name}-80-{depth}.ansi", on_screen(*SCREENS[name], width=80, depth=depth))
 

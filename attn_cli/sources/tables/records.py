@@ -64,6 +64,11 @@ class RecordTable:
         """How many words were passed, which are all where one is missing."""
         return f"{len(self._hashes):,} words"
 
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return self.format.d
+
     def look_up(self, words: Iterable[str]) -> None:
         """Find these words: among the records passed, then by walking on."""
         wanted = {word for word in words if word not in self._rows and word not in self._missing}

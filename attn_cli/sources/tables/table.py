@@ -20,6 +20,7 @@ class WordTable(Protocol):
     name    what messages call it
     heads   into how many heads its vectors are cut
     extent  what it holds, in words: "22,016 words", or the words themselves
+    width   how many numbers a vector has
     dtype   the precision of its vectors
     """
 
@@ -31,6 +32,9 @@ class WordTable(Protocol):
 
     @property
     def extent(self) -> str: ...  # noqa: D102
+
+    @property
+    def width(self) -> int: ...  # noqa: D102
 
     @property
     def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
@@ -81,6 +85,11 @@ class Table:
     def extent(self) -> str:
         """The words themselves where they are few, else how many there are."""
         return ", ".join(self.words) if len(self.words) <= 12 else f"{len(self.words):,} words"
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.vectors.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -18,6 +18,7 @@ SCHEMAS = (
     "nearest",
     "compare",
     "plane",
+    "learn",
 )
 
 

@@ -1,0 +1,147 @@
+"""attn learn: apple learns to attend to phone and not to fruit, and what was learned can be used."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Run, attn, refused
+from tests.views.test_schemas import hold
+
+LOVE, FRUIT = "I love apple phone", "an apple phone is no fruit"
+
+
+def learned(*arguments: str) -> Run:
+    return attn("learn", *arguments, "--word", "apple", "--to", "phone", "--json")
+
+
+def test_apple_turns_to_phone_and_away_from_fruit() -> None:
+    run = learned(LOVE, FRUIT)
+    hold(run, "learn")
+    shown = run.json["result"]
+    losses = shown["losses"]
+    assert len(losses) == 101
+    assert all(b < a for a, b in itertools.pairwise(losses))
+    assert losses[-1] < 0.01
+    before, after = shown["stages"][0], shown["stages"][-1]
+    assert (before["step"], after["step"]) == (0, 100)
+    fruit = 5
+    assert before["texts"][1]["weights"][fruit] > 0.1 > 0.01 > after["texts"][1]["weights"][fruit]
+    for text in (0, 1):
+        assert before["texts"][text]["target_weight"] < 0.2
+        assert after["texts"][text]["target_weight"] > 0.99
+        for stage in shown["stages"]:
+            assert sum(stage["texts"][text]["weights"]) == pytest.approx(1)
+    loss = np.mean([-np.log(stage["target_weight"]) for stage in after["texts"]])
+    assert after["loss"] == pytest.approx(loss, rel=0.1)  # the log of a mean over heads is not the mean of logs
+
+
+def test_before_is_what_the_table_says() -> None:
+    weights = learned(LOVE).json["result"]["stages"][0]["texts"][0]["weights"]
+    table = attn("matrix", LOVE, "--token", "apple", "--mean", "--json").json["result"]["matrices"][0]["weights"][0]
+    assert np.allclose(weights, table, atol=1e-6)
+
+
+def test_what_was_learned_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-o", "learned.npz").code == 0
+    with np.load("learned.npz") as file:
+        assert file["wq"].shape == file["wk"].shape == (64, 64)
+        assert file["losses"].shape == (101,)
+        assert file["weights1"].shape == (101, 4)
+        after = file["weights1"][-1]
+        assert np.allclose(file["weights1"].sum(axis=1), 1)
+    used = attn("matrix", LOVE, "-t", "apple", "--mean", "--projections", "learned.npz", "--json").json
+    assert np.allclose(used["result"]["matrices"][0]["weights"][0], after, atol=1e-6)
+    assert used["source"]["projections"] == "learned.npz"
+    new = attn(
+        "top", "her new apple phone", "-t", "apple", "-k", "1", "--mean", "--projections", "learned.npz", "--json"
+    )
+    assert [(key["key_token"], key["weight"] > 0.9) for key in new.json["result"]["top"]] == [("phone", True)]
+    for command in (["inspect", LOVE], ["heads", LOVE], ["plane", LOVE], ["compare", LOVE, FRUIT, "-w", "apple"]):
+        shown = attn(*command, "--projections", "learned.npz")
+        assert (shown.code, "projections learned.npz" in shown.text) == (0, True)
+    assert attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "npz").bytes == Path("learned.npz").read_bytes()
+
+
+def test_projections_with_values_and_other_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    arrays = {"wq": rng.normal(size=(2, 3)), "wk": rng.normal(size=(2, 3)), "wv": rng.normal(size=(2, 2))}
+    np.savez("w.npz", **arrays)
+    x = np.array([[0.12, 0.33], [0.51, -0.20], [0.22, 0.78], [0.88, 0.12]])
+    scores = x @ arrays["wq"] @ (x @ arrays["wk"]).T / np.sqrt(3)
+    weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    text = "My name is Ankit"
+    run = attn("matrix", text, "-m", "toy:my-name-is-ankit", "--projections", "w.npz", "--json")
+    assert np.allclose(run.json["result"]["matrices"][0]["weights"], weights)
+    assert attn("compare", text, text, "-w", "name", "-m", "toy:my-name-is-ankit", "--projections", "w.npz", "-o",
+                "c.npz").code == 0  # fmt: skip
+    with np.load("c.npz") as file:
+        assert np.allclose(file["after"][0, 0], (weights @ x @ arrays["wv"])[1])
+    np.savez("bad.npz", wq=np.eye(3), wk=np.eye(3))
+    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "wq has shape (3, 3)")
+    np.savez("bad.npz", wq=np.eye(2), wk=np.ones((2, 4)))
+    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "wk (2, 4)")
+    np.savez("bad.npz", wq=np.eye(2))
+    refused(attn("inspect", text, "-m", "toy:my-name-is-ankit", "--projections", "bad.npz"), 2, "no array called 'wk'")
+    np.savez("bad.npz", wq=np.ones((64, 2)), wk=np.ones((64, 2)))
+    refused(attn("inspect", "river", "--projections", "bad.npz"), 2, "which 4 heads don't divide")
+    refused(attn("inspect", "river", "--projections", "none.npz"), 2, "no file none.npz")
+    refused(attn("inspect", "river", "-m", "gpt2", "--projections", "w.npz"), 2, "--projections is for tables")
+
+
+def test_a_random_start_comes_from_its_seed() -> None:
+    one, same, other = (learned(LOVE, "--start", "random", "--seed", seed).json["result"] for seed in ("1", "1", "2"))
+    assert one == same
+    assert one["losses"][0] != other["losses"][0]
+    assert max(one["losses"][-1], other["losses"][-1]) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "word", "target"),
+    [
+        ("toy:the-cat-sat", "the cat sat", "cat", "the"),
+        ("toy:my-name-is-ankit", "My name is Ankit", "Ankit", "name"),
+        ("toy:the-cat-sat-down", "The cat sat down", "down", "The"),
+    ],
+)
+def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -> None:
+    shown = attn("learn", text, "-m", table, "-w", word, "--to", target, "--json").json["result"]
+    assert shown["stages"][-1]["texts"][0]["target_weight"] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["I love apple", "-w", "apple", "--to", "phone"], "no phone in 'I love apple'"),
+        (["I love phone", "-w", "apple", "--to", "phone"], "no token 'apple'"),
+        ([LOVE, "-w", "apple"], "Missing option '--to'"),
+        ([LOVE, "--to", "phone"], "Missing option '--word'"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "0"], "--rate 0"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "nan"], "--rate nan"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "1e6"], "the loss is no number"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--steps", "0"], "'--steps'"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--start", "zero"], "identity, random"),
+        ([LOVE, "-w", "apple", "--to", "phone", "-m", "gpt2"], "gpt2 is no table"),
+    ],
+)
+def test_bad_questions_are_refused(arguments: list[str], words: str) -> None:
+    refused(attn("learn", *arguments), 2, words)
+
+
+def test_a_loss_that_does_not_fall_is_told() -> None:
+    run = attn("learn", LOVE, "-w", "apple", "--to", "love", "--rate", "20", "--steps", "3")
+    assert (run.code, "the loss did not fall at rate 20" in run.errors) == (0, True)
+
+
+def test_formats_and_long_texts() -> None:
+    lines = attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "csv").lines
+    assert lines[0] == "step,loss,text,query,key,key_token,target,weight"
+    assert len(lines) == 1 + 8 * 4
+    long = "apple phone " + "the river bank was far " * 10
+    text = attn("learn", long, "-w", "apple", "--to", "phone").text
+    assert "28 tokens with less weight are left out" in text
+    assert sum("  wanted" in line for line in text.splitlines()) == 1
+    assert b"wanted" in attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "svg").bytes
