@@ -6,7 +6,9 @@ from attn_cli.call import Token
 from attn_cli.summaries.report import Report
 from attn_cli.views.tokens import ascii_visible
 
-_MARKS = str.maketrans({"·": "|", "∙": ".", "•": "o", "…": "~", "█": "#"})  # one for one, so that nothing moves
+_MARKS = str.maketrans(
+    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#"}
+)  # one for one, so that nothing moves
 
 
 def in_ascii(report: Report) -> Report:

@@ -41,7 +41,7 @@ def _weights(found: Learning, text: int, screen: Screen) -> Iterator[Text | Tabl
     prompt, example = found.prompts[text], found.examples[text]
     number = f"{text + 1} · " if len(found.prompts) > 1 else ""
     heads = f"mean of {found.heads} heads" if found.heads > 1 else "weights"
-    title = [f"{number}{labelled(prompt.tokens[example.query])} attends to", heads]
+    title = [f"{number}{labelled(prompt.tokens[example.query])} attends to", heads, "← wanted"]
     yield from (Text(line, _BOLD) for line in packed(title, screen.width))
     moments = list(dict.fromkeys([0, found.during, found.steps]))
     names = {0: "before", found.steps: "after"}
@@ -56,7 +56,7 @@ def _weights(found: Learning, text: int, screen: Screen) -> Iterator[Text | Tabl
     kept = sorted({*heaviest.tolist(), *example.targets})
     for at in kept:
         cells = [Text(f"{weight:.3f}", background(weight, Ramp(0.0, 1.0), screen.depth)) for weight in weights[:, at]]
-        wanted = Text("wanted" if at in example.targets else "", _DIM)
+        wanted = Text("←" if at in example.targets else "", _DIM)
         table.add_row(Text("  " + labelled(prompt.tokens[at]), overflow="ellipsis"), *cells, wanted)
     yield table
     left_out = len(prompt.tokens) - len(kept)

@@ -143,5 +143,5 @@ def test_formats_and_long_texts() -> None:
     long = "apple phone " + "the river bank was far " * 10
     text = attn("learn", long, "-w", "apple", "--to", "phone").text
     assert "28 tokens with less weight are left out" in text
-    assert sum("  wanted" in line for line in text.splitlines()) == 1
+    assert sum(line.endswith("←") for line in text.splitlines()) == 1
     assert b"wanted" in attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "svg").bytes
