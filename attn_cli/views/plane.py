@@ -16,6 +16,7 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
 _BESIDE = 100  # from so many columns on, the panels stand side by side
 _LONGEST_LABEL = 16
+_NAMED = 8  # of the words for which there was no room
 
 
 def plane_lines(found: Plane, screen: Screen) -> Iterator[Text | str]:
@@ -69,7 +70,9 @@ def _names(found: Plane) -> list[str]:
 
 
 def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
-    lines = packed(["no room for", *missing], width, " ") if missing else []
+    named = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
+    more = [f"and {len(missing) - _NAMED} more"] if len(missing) > _NAMED else []
+    lines = packed(["no room for", *named, *more], width, " ") if missing else []
     return [Text(line, _DIM) for line in lines]
 
 
@@ -94,10 +97,10 @@ class _Grid:
 
 @dataclass
 class _Spot:
-    """All points of one cell."""
+    """All points of one cell: their marks, and their words, those that differ only in their number once."""
 
     marks: dict[str, None]
-    words: dict[str, None]
+    words: dict[str, str]
     style: Style
 
     @property
@@ -127,7 +130,9 @@ class _Panel:
         spots: dict[tuple[int, int], _Spot] = {}
         for point, mark, word, style in zip(points, marks, words, styles, strict=True):
             spot = spots.setdefault(self.grid.cell(point), _Spot({}, {}, style))
-            spot.marks[mark] = spot.words[word] = None
+            spot.marks[mark] = None
+            base = word.partition("#")[0] or word
+            spot.words[base] = base if base in spot.words else word
             if style != spot.style:
                 spot.style = Style.null()
         for (row, column), spot in spots.items():
@@ -137,7 +142,7 @@ class _Panel:
     def _label(self, place: tuple[int, int], spot: _Spot) -> list[str]:
         """Write the words of a spot right of it, left of it, above or below; those that had to be left out."""
         row, column = place
-        words = list(spot.words)
+        words = list(spot.words.values())
         for count in range(len(words), 0, -1):
             more = f" +{len(words) - count}" if count < len(words) else ""
             label = " ".join(fit(word, _LONGEST_LABEL).rstrip() for word in words[:count]) + more

