@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.comparison import Comparison, Context, Journey, Stage
+from attn_cli.views.palette import Ramp, background
 from attn_cli.views.screen import Screen, packed
 from attn_cli.views.tables import labelled
 from attn_cli.views.tokens import fit, visible
@@ -61,28 +62,35 @@ def _many(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
     for stage in found.stages:
         numbers = f"{stage.layer:>5}  {stage.cosine_before:>6.3f}  {stage.cosine_after:>6.3f}"
         told = [
-            _strongest(journey, context, width) for journey, context in zip(found.journeys, stage.contexts, strict=True)
+            _strongest(journey, context, width, screen.depth)
+            for journey, context in zip(found.journeys, stage.contexts, strict=True)
         ]
         if beside:
-            yield Text(numbers + "".join("  " + text for text in told).rstrip())
+            line = Text(numbers)
+            for text in told:
+                line.append("  ").append_text(text)
+            line.rstrip()
+            yield line
         else:
             yield Text(numbers)
-            yield from (Text(f"  {number} {text}".rstrip()) for number, text in enumerate(told, 1))
+            yield from (Text(f"  {number} ").append_text(text) for number, text in enumerate(told, 1))
 
 
 _NARROWEST = 24
 
 
-def _strongest(journey: Journey, context: Context, width: int) -> str:
+def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Text:
     """`river 0.31  [CLS] 0.20`, as many as fit, padded to the width."""
     strengths = _strengths(context)
-    text = ""
+    text = Text()
     for key in np.argsort(-strengths, kind="stable").tolist():
         piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
-        if cell_len(text) + cell_len(piece) > width:
+        if text.cell_len + cell_len(piece) > width:
             break
-        text += piece + "  "
-    return fit(text.rstrip(), width)
+        text.append(piece, background(min(max(float(strengths[key]), 0.0), 1.0), Ramp(0.0, 1.0), depth)).append("  ")
+    text.truncate(width)
+    text.pad_right(width - text.cell_len)
+    return text
 
 
 def _strengths(context: Context) -> np.ndarray:
