@@ -1,6 +1,5 @@
 """Decoding as a table: what each token adds to the cache, what it reads, what that saves."""
 
-import math
 import textwrap
 from collections.abc import Iterator
 
@@ -15,6 +14,7 @@ from attn_cli.views.tokens import fit, visible
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _MOST_STEPS = 20
+_ROUNDING = 1e-12  # of float64, where sums run in another order
 
 
 def decode_lines(summary: Summary, decoding: Decoding, where: str, screen: Screen) -> Iterator[Text]:
@@ -40,8 +40,8 @@ def decode_lines(summary: Summary, decoding: Decoding, where: str, screen: Scree
     spent, without = sum(s.multiplications for s in steps), sum(s.without_cache for s in steps)
     times = f"{without / max(spent, 1):.1f} times as many"
     yield Text("\n".join(packed([f"{spent:,} multiplications", f"without a cache {without:,}", times], screen.width)))
-    near = f"to {10.0 ** math.ceil(math.log10(decoding.difference)):g}" if decoding.difference else "exactly"
-    same = f"every step's output equals that of the whole causal matrix {near}"
+    near = "" if decoding.difference < _ROUNDING else f" to {decoding.difference:.1e}"
+    same = f"every step's output equals that of the whole causal matrix{near}"
     yield Text("\n".join(textwrap.wrap(same, screen.width)))
     yield from _caches(summary, decoding, screen)
 
