@@ -63,6 +63,16 @@ class Place:
     way: str = "computed"
 
 
+@dataclass(frozen=True)
+class Block:
+    """A block of a model without softmax attention; `mixes` says what it has in its place."""
+
+    layer: int
+    stream: str
+    name: str
+    mixes: str
+
+
 class Output:
     """The output `[h, n, e]` of a call, filled row by row by whoever walks the call's bands.
 

@@ -17,6 +17,7 @@ from attn_cli.cli.compute import compute
 from attn_cli.cli.cost import cost
 from attn_cli.cli.heads import heads
 from attn_cli.cli.inspect import inspect
+from attn_cli.cli.layers import layers
 from attn_cli.cli.learn import learn
 from attn_cli.cli.matrix import matrix
 from attn_cli.cli.nearest import nearest
@@ -40,6 +41,7 @@ for command in (
     matrix,
     top,
     heads,
+    layers,
     compare,
     plane,
     learn,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attn_cli.call import Call, Planned, Prompt, Selection, Step
+from attn_cli.call import Block, Call, Planned, Prompt, Selection, Step
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Source(Protocol):
 
     def planned(self, selection: Selection) -> list[Planned]:
         """The asked layers that are expected to attend, in the source's order."""
+
+    def blocks_without_attention(self) -> list[Block]:
+        """The blocks that have something else in place of softmax attention."""
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Show every asked layer of every prompt to `visit`."""

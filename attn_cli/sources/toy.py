@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Place, Planned, Prompt, Selection, Step, Token
+from attn_cli.call import AttentionCall, Block, Call, Ingredients, Place, Planned, Prompt, Selection, Step, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
@@ -103,6 +103,10 @@ class TableSource:
     def planned(self, selection: Selection) -> list[Planned]:
         """The only layer."""
         return [Planned(0, len(selection.pick_heads(self.table.heads)))]
+
+    def blocks_without_attention(self) -> list[Block]:
+        """None."""
+        return []
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per prompt; the only layer is 0."""

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from attn_cli.summaries.comparison import Comparison
 from attn_cli.summaries.cost import Cost
+from attn_cli.summaries.layers import Layers
 from attn_cli.summaries.learning import Learning
 from attn_cli.summaries.neighbours import Neighbours
 from attn_cli.summaries.plane import Plane
@@ -41,3 +42,7 @@ def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableTy
             from attn_cli.views.learning import learning_lines
 
             yield from learning_lines(report.finding, screen)
+        case Layers():
+            from attn_cli.views.layers import layer_lines
+
+            yield from layer_lines(report.finding, screen)

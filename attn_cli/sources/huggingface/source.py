@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.call import Planned, Prompt, Selection, Step, Token, ranges
+from attn_cli.call import Block, Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
+from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
 from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.layouts import heads_of
@@ -84,6 +85,10 @@ class ModelSource:
             chosen = heads if selection.heads is None else min(len(set(selection.heads)), heads)
             found += [Planned(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
         return found
+
+    def blocks_without_attention(self) -> list[Block]:
+        """The blocks of hybrid stacks that have something else in place of softmax attention."""
+        return list(blocks_without_attention(self.loaded.model, self.seats))
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each asked layer of each text.

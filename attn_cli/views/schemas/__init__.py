@@ -19,6 +19,7 @@ SCHEMAS = (
     "compare",
     "plane",
     "learn",
+    "layers",
 )
 
 

