@@ -62,16 +62,20 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
     """Flat rows of the report's finding, or of its first part.
 
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
-    the stream where a model has several.
+    the stream where a model has several, then with module and call where a layer has several.
     """
     if report.finding is not None:
         yield from report.finding.records()
+    places = [(summary.place.text, summary.place.stream, summary.place.layer) for summary in report.summaries]
+    several = len(set(places)) < len(places)
     for summary in report.summaries:
         lead: dict[str, Any] = {} if report.index is None else {"text": report.index}
         if report.options.get("lead"):
             lead["batch"] = summary.place.text
         if len(_streams(report)) > 1:
             lead["stream"] = summary.place.stream
+        if several:
+            lead |= {"module": summary.place.name, "call": summary.place.call}
         for row in summary.parts[0].records(summary):
             yield lead | row
 
@@ -79,7 +83,8 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
 def to_npz(report: Report) -> bytes:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
-    Where layers differ in shape each has its own `layerN.` names; where a model has several streams, each has its own
+    Where layers differ in shape each has its own `layerN.` names (see `_stacked`), and `modules` and `calls` say which
+    is which where a layer has several; where a model has several streams, each has its own
     prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
     only some rows were picked, `block` where a cell stands for several.
     """
@@ -176,32 +181,57 @@ def _computed(report: Report) -> dict[str, np.ndarray]:
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Every named array over all layers; under `layerN.` names where a layer lacks it or has another shape."""
+    """Every named array, stacked over all layers; where these differ in shape each has its own names.
+
+    Such a name begins with `layerN.`, with the module's path after it where a layer has several modules. Calls of one
+    module of the same shape are stacked; those of another shape have the number of the first of them in the name.
+    """
     found: dict[str, np.ndarray] = {}
-    by_name: dict[str, list[tuple[int, np.ndarray]]] = {}
-    for summary in summaries:
-        for part in summary.parts:
-            for name, values in part.arrays().items():
-                by_name.setdefault(name, []).append((summary.place.layer, values))
-    for name, items in by_name.items():
+    for name in dict.fromkeys(name for summary in summaries for part in summary.parts for name in part.arrays()):
+        items = [(summary, part.arrays()[name]) for summary in summaries for part in summary.parts
+                 if name in part.arrays()]  # fmt: skip
         if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
             found[name] = np.stack([values for _, values in items])
-        else:
-            found |= {f"layer{number}.{name}": values for number, values in items}
+            continue
+        groups: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}
+        names: dict[tuple[str, tuple[int, ...]], str] = {}
+        for summary, values in items:
+            module = _layer_name(summary, summaries)
+            key = (module, values.shape)
+            taken = any(other == module for other, _ in groups) and key not in groups
+            names.setdefault(key, f"{module}.call{summary.place.call}" if taken else module)
+            groups.setdefault(key, []).append(values)
+        for key, several in groups.items():
+            found[f"{names[key]}.{name}"] = several[0] if len(several) == 1 else np.stack(several)
     return found
+
+
+def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
+    """`layer3`, or with the module's path where its stream has several modules of that number."""
+    place = summary.place
+    modules = {other.place.name for other in summaries if other.place.layer == place.layer}
+    return f"layer{place.layer}" + (f".{place.name}" if len(modules) > 1 else "")
 
 
 def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """What the axes of the stacked arrays of one stream mean."""
     first = summaries[0]
-    labels = {"layers": np.array([summary.place.layer for summary in summaries])}
-    if len({summary.place.heads for summary in summaries}) == 1:
+    places = [summary.place for summary in summaries]
+    labels = {"layers": np.array([place.layer for place in places])}
+    if len(set(labels["layers"].tolist())) < len(places):  # more than one module or call of a number
+        labels |= {"modules": np.array([place.name for place in places]),
+                   "calls": np.array([place.call for place in places])}  # fmt: skip
+    if len({place.heads for place in places}) == 1:
         labels["heads"] = np.array(first.place.heads)
     else:
-        labels |= {f"layer{summary.place.layer}.heads": np.array(summary.place.heads) for summary in summaries}
-    labels |= _tokens("", first.queries)
-    if first.keys != first.queries:
-        labels |= _tokens("key_", first.keys)
+        labels |= {f"{_layer_name(summary, summaries)}.heads": np.array(summary.place.heads) for summary in summaries}
+    for prefix, tokens in (("", first.queries), ("key_", first.keys)):
+        if not prefix or first.keys != first.queries:
+            labels |= _tokens(prefix, tokens)
+    for summary in summaries:
+        for prefix, tokens, usual in (("", summary.queries, first.queries), ("key_", summary.keys, first.keys)):
+            if tokens != usual:
+                labels |= _tokens(f"{_layer_name(summary, summaries)}.{prefix}", tokens)
     for part in (part for summary in summaries for part in summary.parts):
         if isinstance(part, Matrix | Top) and part.rows is not None:
             labels["queries"] = np.array(part.rows)
