@@ -4,18 +4,21 @@ A band is `b` query rows against the keys that they may see: small enough to sta
 product, the softmax, the reducers that read it and the product with the values. Two buffers serve all bands of a call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.arrays import Array, indices, is_torch, namespace, raised
+from attn_cli.kernel.ahead import cores, in_order
 from attn_cli.kernel.masks import Span
 from attn_cli.kernel.rule import Rule
 from attn_cli.kernel.softmax import softmax_into, unnormalised
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
+_LONG = 2**24  # scores; fewer are done before a second thread has begun
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 
 
@@ -51,8 +54,8 @@ class Tile(NamedTuple):
     height: int
 
 
-def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES) -> Tile:
-    """A band of about `budget` bytes of float32 for h query heads over g key heads and m keys.
+def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES, *, whole: bool = False) -> Tile:
+    """A band of about `budget` bytes of float32 for h query heads over g key heads and m keys; all heads if `whole`.
 
     Lower than 64 rows makes slow matrix products, except where heads that share their keys are multiplied together;
     taller than 128 computes too much of the blocked triangle of a causal layer.
@@ -61,6 +64,8 @@ def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES) -> Tile:
     (Tile(heads=12, height=128), Tile(heads=6, height=64), Tile(heads=3, height=32))
     """
     lines = max(96, budget // max(1, 4 * m))  # rows of all heads together
+    if whole:
+        return Tile(h, max(16, min(128, lines // h // 16 * 16)))
     share = h // g
     if lines >= 64 * h:
         heads = h
@@ -71,10 +76,10 @@ def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES) -> Tile:
     return Tile(heads, max(32, min(128, lines // heads // 16 * 16)))
 
 
-def best_tile(q: Array, k: Array) -> Tile:
+def best_tile(q: Array, k: Array, *, whole: bool = False) -> Tile:
     """`tile_of` for q `[h, n, d]` and k `[g, m, d]` where they are."""
     on_gpu = is_torch(q) and q.device.type != "cpu"
-    return tile_of(q.shape[0], k.shape[0], k.shape[1], GPU_BYTES if on_gpu else CACHE_BYTES)
+    return tile_of(q.shape[0], k.shape[0], k.shape[1], GPU_BYTES if on_gpu else CACHE_BYTES, whole=whole)
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
@@ -117,12 +122,30 @@ def bands(
     divides, or is a multiple of, the number of heads that share a key head.
     """
     q, k, v = (raised(x) for x in (q, k, v))
-    (h, n, _), (g, m, _) = q.shape, k.shape
-    at_once, step = heads or h, height or best_tile(q, k).height
+    h, m = q.shape[0], k.shape[1]
+    numbers = range(q.shape[1]) if rows is None else rows
+    tile = Tile(heads or h, min(height or best_tile(q, k, whole=heads is None).height, max(1, len(numbers))))
+    size = tile.heads * tile.height * m
+    jobs = _jobs(q, k, v, rule, list(runs(numbers, tile.height)), tile.heads)
+
+    def room() -> tuple[_Buffer, _Buffer]:
+        return _Buffer(q, size), _Buffer(q, size if want_scores else 0)
+
+    if isinstance(q, np.ndarray) and len(numbers) * h * m > _LONG and cores() > 1:
+        # NumPy's elementwise functions use one core each.
+        yield from in_order(jobs, [room() for _ in range(cores() + 1)])
+    else:
+        only = room()
+        yield from (job(only) for job in jobs)
+
+
+def _jobs(
+    q: Array, k: Array, v: Array, rule: Rule, pieces: Sequence[tuple[int, int]], at_once: int
+) -> "Iterator[Callable[[tuple[_Buffer, _Buffer]], Band]]":
+    """What makes the bands of these pieces of rows, `at_once` heads at a time, each in memory it is given."""
+    h, (g, m, _) = q.shape[0], k.shape
     keys_across = namespace(q).matrix_transpose(k)
-    products = _Buffer(q, at_once * step * m)
-    softened = _Buffer(q, at_once * step * m if want_scores else 0)
-    for start, stop in runs(range(n) if rows is None else rows, step):
+    for start, stop in pieces:
         span = rule.mask.span(start, stop, m)
         blocked = _blocked(rule, (start, stop), span, q)
         bias = rule.bias_of(start, stop, span.first, span.last)
@@ -130,7 +153,8 @@ def bands(
         for first in range(0, h, at_once):
             part = slice(first, min(first + at_once, h))
             shared = slice(part.start * g // h, max(part.stop * g // h, part.start * g // h + 1))
-            yield _band(
+            yield partial(
+                _band,
                 (start, stop, span),
                 part,
                 q[part, start:stop, :],
@@ -140,8 +164,6 @@ def bands(
                 None if rule.sink is None else rule.sink[part],
                 None if bias is None else bias[part] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 blocked,
-                products,
-                softened,
             )
 
 
@@ -155,11 +177,11 @@ def _band(
     sink: Array | None,
     bias: Array | None,
     blocked: Sequence[tuple[slice, Array]],
-    products: "_Buffer",
-    softened: "_Buffer",
+    room: "tuple[_Buffer, _Buffer]",
 ) -> Band:
-    """One band of q `[h, b, d]`, keys_across `[g, d, c]`, v `[g, c, e]`."""
+    """One band of q `[h, b, d]`, keys_across `[g, d, c]`, v `[g, c, e]`, in `room` for its scores and its weights."""
     start, stop, span = place
+    products, softened = room
     xp = namespace(q)
     (h, b, d), (g, _, c) = q.shape, keys_across.shape
     queries = q * rule.scale  # here and not on the products: b x d numbers instead of b x c

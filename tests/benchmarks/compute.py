@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attn_cli.kernel.bands import bands
+from attn_cli.kernel.bands import bands, best_tile
 from attn_cli.kernel.masks import Causal, Open
 from attn_cli.kernel.rule import Rule
 from tests.benchmarks.timing import Row, compared, process
@@ -53,8 +53,9 @@ def _kernel(repeats: int) -> Iterator[Row]:
 
         def walk(rule: Rule = rule) -> None:
             output = np.empty((h, n, d), np.float32)
-            for band in bands(q, k, v, rule):
-                output[:, band.start : band.stop] = band.output
+            heads, height = best_tile(q, k)
+            for band in bands(q, k, v, rule, heads=heads, height=height):
+                output[band.heads, band.start : band.stop] = band.output
 
         def sdpa(causal: bool = causal) -> None:
             torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=causal)

@@ -1,13 +1,18 @@
 """Bands are the definition, a few rows at a time."""
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attn_cli.kernel.bands as kernel_bands
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel import dense
+from attn_cli.kernel.ahead import in_order
 from attn_cli.kernel.bands import CACHE_BYTES, bands, runs, tile_of
 from attn_cli.kernel.masks import All, Causal, Given, Window
 from attn_cli.kernel.rule import Rule
@@ -56,6 +61,31 @@ def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, 
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems(raw=True), st.integers(1, 5))
+def test_bands_made_ahead_by_threads_equal_the_definition(problem: Problem, height: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_bands, "_LONG", 0)
+        patch.setattr(kernel_bands, "cores", lambda: 3)
+        scores, weights, output = assembled(problem, height)
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
+    jobs = [lambda room: 1, lambda room: 2, lambda room: 1 // 0, lambda room: 4]
+    before = threading.active_count()
+    for made in in_order(iter(jobs), [None, None]):
+        assert made == 1
+        break
+    found = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(in_order(iter(jobs), [None, None, None]))
+    gc.collect()
+    assert threading.active_count() == before
 
 
 @given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 100_000))
