@@ -74,6 +74,7 @@ def attn(
       attn inspect "he sat on the river bank"              a built-in table of word vectors
       attn inspect "river bank" -m gpt2                    a Hugging Face model
       attn compute --q q.npy --k k.npy --v v.npy           your own matrices
+      attn compare "river bank" "bank loan" --word bank    one word in two contexts
       echo "river bank" | attn top - --json | jq .result   a pipeline
 
     \b

@@ -12,7 +12,7 @@ from attn_cli.cli import options as o
 from attn_cli.cli.answer import picked
 from attn_cli.cli.problem import Problem, takes_problem
 from attn_cli.cli.room import check_room
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.matrices import Matrices, open_matrices
@@ -30,8 +30,10 @@ from attn_cli.views.palette import SCALES
 
 
 @takes_problem
+@takes_output
 def compute(
     problem: Problem,
+    shown: OutputOptions,
     steps: o.Steps = False,
     token: o.TokenPick = None,
     decode: Annotated[
@@ -55,12 +57,6 @@ def compute(
     color_scale: Annotated[
         str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")
     ] = "linear",
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
 ) -> ExitCode:
     """Attention from scratch on your own matrices or words.
 
@@ -89,7 +85,7 @@ def compute(
         raise InputError("--token picks the query of a walk", "add --steps")
     if tol is not None and not checks:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
-    with opened_view(format, json, output, color, force) as view:
+    with shown.view() as view:
         matrices = open_matrices(problem.options(causal=decode, precise=checks))
         if steps:
             rows = None if token is None else picked(matrices.labelled, token)[0]
@@ -101,7 +97,7 @@ def compute(
         else:
             report = _report("compute", matrices, selection, lambda: _reducers(matrices, view, pool), color_scale)
         for note in report.warnings:
-            tell(note, quiet=quiet)
+            tell(note, quiet=shown.quiet)
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
     return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE

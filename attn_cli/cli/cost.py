@@ -7,7 +7,7 @@ import typer
 
 from attn_cli.call import Prompt
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.cost import Layer
 from attn_cli.sources.sizes import Sizes, read_sizes
@@ -17,7 +17,9 @@ from attn_cli.summaries.report import Report
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
+@takes_output
 def cost(
+    shown: OutputOptions,
     n: Annotated[int, typer.Option("--tokens", "-n", help="How long the text is.", min=1, metavar="N")],
     model: Annotated[
         str | None,
@@ -44,12 +46,7 @@ def cost(
     dtype: Annotated[
         str, typer.Option("--dtype", help="Of what is kept: auto, float32, bfloat16, float16, float8.", metavar="DTYPE")
     ] = "auto",
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-) -> int:
+) -> ExitCode:
     """What attention takes: operations and bytes, for plain, grouped, latent and windowed keys.
 
     Counted from sizes alone; nothing is run and no model is loaded.
@@ -61,7 +58,7 @@ def cost(
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --layers 61 --json
     """
     o.one_of(dtype, ("auto", *_BYTES), "--dtype")
-    with opened_view(format, json, output, color, force) as view:
+    with shown.view() as view:
         sizes = _given(heads, dim, layers, width) if model is None else read_sizes(model)
         sizes = _changed(sizes, heads, kv_heads, dim, layers, width, latent, rope_dim, window)
         kept = (sizes.dtype or ("float16" if model is None else "float32")) if dtype == "auto" else dtype

@@ -6,7 +6,7 @@ import typer
 
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.cli.talk import said
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, is_table, open_source
@@ -16,25 +16,21 @@ from attn_cli.summaries.report import Report
 SHORT = "the cat sat on the mat"
 
 
+@takes_output
 def layers(
+    shown: OutputOptions,
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="What the model reads for the one run that it takes.")
     ] = SHORT,
     decoder_text: o.DecoderText = None,
     inputs: o.Inputs = None,
     model: o.Model = DEFAULT_MODEL,
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
     revision: o.Revision = None,
     device: o.Device = "auto",
     dtype: o.Dtype = "auto",
     trust_remote_code: o.Trust = False,
     offline: o.Offline = False,
-) -> int:
+) -> ExitCode:
     """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
 
     Told by one run on a short text. Blocks without softmax attention are in it too, so numbers are the model's own.
@@ -47,8 +43,8 @@ def layers(
     """
     if inputs is not None and text != SHORT:
         raise InputError("a text and --inputs at once", "give one of them")
-    with opened_view(format, json, output, color, force) as view:
-        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
+    with shown.view() as view:
+        with said(f"loading {model} ...", quiet=shown.quiet or is_table(model)):
             source = open_source(
                 model,
                 decoder_text=decoder_text,

@@ -9,7 +9,7 @@ import typer
 from attn_cli.call import Prompt
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import place, rows_of
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 STARTS = ("identity", "random")
 
 
+@takes_output
 def learn(
+    shown: OutputOptions,
     texts: Annotated[
         list[str], typer.Argument(metavar="TEXT...", help="Texts that hold the word and a target.", show_default=False)
     ],
@@ -46,13 +48,7 @@ def learn(
     model: Annotated[
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
-) -> int:
+) -> ExitCode:
     """Learn W_Q and W_K, so that a word attends to another, by gradient descent on a table's fixed vectors.
 
     The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz keeps the
@@ -70,7 +66,7 @@ def learn(
     o.one_of(start, STARTS, "--start")
     if rate is not None and not (np.isfinite(rate) and rate > 0):
         raise InputError(f"--rate {rate:g} is no step size", "give a number above 0")
-    with opened_view(format, json, output, color, force) as view:
+    with shown.view() as view:
         source = open_table_source(model)
         prompts = [source.read([text])[0] for text in texts]
         notes: list[str] = []
@@ -89,7 +85,7 @@ def learn(
             notes.append(f"the loss did not fall at rate {descent.rate:g}; try a smaller --rate")
         warnings = tuple(dict.fromkeys(notes))
         for warning in warnings:
-            tell(warning, quiet=quiet)
+            tell(warning, quiet=shown.quiet)
         found = Learning(word, tuple(to), tuple(prompts), tuple(examples), descent, heads, start, seed)
         view.show(Report("learn", source.about, prompts[0], (), warnings, finding=found, others=tuple(prompts[1:])))
     return ExitCode.DONE

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli import options as o
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.cli.talk import tell
 from attn_cli.cli.texts import texts_of
 from attn_cli.errors import ExitCode, InputError
@@ -13,7 +12,9 @@ from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
 
 
+@takes_output
 def nearest(
+    shown: OutputOptions,
     text: Annotated[
         str | None,
         typer.Argument(metavar="WORDS", help="A word, or words with + and - between them.", show_default=False),
@@ -22,13 +23,7 @@ def nearest(
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
     k: Annotated[int, typer.Option("--top", "-k", help="How many words.", min=1, metavar="K")] = 10,
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-    quiet: o.Quiet = False,
-) -> int:
+) -> ExitCode:
     """The nearest words of a table of word vectors, and analogies.
 
     Nearest by cosine: by the angle between vectors, whatever their lengths. The words asked about are left out.
@@ -42,14 +37,14 @@ def nearest(
     """
     from attn_cli.summaries.neighbours import nearest as nearest_words  # here: no other command needs it
 
-    with opened_view(format, json, output, color, force) as view:
+    with shown.view() as view:
         asked = next(iter(texts_of(text, None, lines=False)))
         if isinstance(asked, InputError):
             raise asked
         source = open_table_source(model)
         prompt, signs = source.read_terms(asked)
         for warning in prompt.warnings:
-            tell(warning, quiet=quiet)
+            tell(warning, quiet=shown.quiet)
         rows = [token.id for token in prompt.tokens if token.id is not None]
         found = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
         view.show(Report("nearest", source.about, prompt, (), prompt.warnings, finding=found))

@@ -8,7 +8,7 @@ import typer
 
 from attn_cli.cli.spread import spread
 from attn_cli.cli.texts import texts_of
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import InputError
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.options import MatrixOptions
 
@@ -145,6 +145,6 @@ class Problem:
         )
 
 
-def takes_problem(command: Callable[..., ExitCode]) -> Callable[..., int]:
+def takes_problem(command: Callable[..., int]) -> Callable[..., int]:
     """`command(problem, ...)` with the fields of `Problem` as options of its own."""
     return spread(command, "problem", Problem, before=len(Problem.__dataclass_fields__))

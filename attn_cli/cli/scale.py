@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Prompt
-from attn_cli.cli import options as o
-from attn_cli.cli.shared import opened_view
+from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.scaling import saturation, spread
 from attn_cli.summaries.report import Report
@@ -17,7 +16,9 @@ _KEYS = 16
 _LARGEST = 2**16
 
 
+@takes_output
 def scale(
+    shown: OutputOptions,
     scores: Annotated[
         str, typer.Option("--scores", help="Scores whose softmax is shown, larger and larger.", metavar="S,S,...")
     ] = "50,45,40",
@@ -31,12 +32,7 @@ def scale(
         int, typer.Option("--samples", help="Queries for each size.", min=2, max=100_000, metavar="N")
     ] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="Of the random numbers.", min=0, metavar="SEED")] = 0,
-    format: o.Format = None,
-    json: o.Json = False,
-    output: o.Output = None,
-    force: o.Force = False,
-    color: o.Color = "auto",
-) -> int:
+) -> ExitCode:
     """Why 1 / sqrt(d): softmax saturates, and products of long vectors are large.
 
     \b
@@ -51,7 +47,7 @@ def scale(
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a size", f"whole numbers from 1 to {_LARGEST:,}")
-    with opened_view(format, json, output, color, force) as view:
+    with shown.view() as view:
         found = Scaling(
             tuple(saturation(given, grown)),
             tuple(spread(int(d), keys=_KEYS, samples=samples, seed=seed) for d in sizes),

@@ -29,19 +29,41 @@ class TextOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    """Model, choice of layers and heads, and output."""
+class OutputOptions:
+    """Where the answer goes and what it looks like, for commands that take no model."""
 
-    model: o.Model = DEFAULT_MODEL
-    projections: o.Projections = None
-    layer: o.Layer = "all"
-    head: o.Head = "all"
     format: o.Format = None
     json: o.Json = False
     output: o.Output = None
     force: o.Force = False
     color: o.Color = "auto"
     quiet: o.Quiet = False
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The view that --format, --json and --output ask for."""
+        if self.json and self.format not in (None, "json"):
+            raise InputError(f"--json and --format {self.format} at once", "give one of them")
+        o.one_of(self.color, ("auto", "always", "never"), "--color")
+        name = "json" if self.json else self.format
+        with open_view(name, self.output, color=self.color, force=self.force) as view:
+            yield view
+
+
+@dataclass(frozen=True)
+class LookOptions:
+    """What is looked at."""
+
+    model: o.Model = DEFAULT_MODEL
+    projections: o.Projections = None
+    layer: o.Layer = "all"
+    head: o.Head = "all"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a model is loaded and run."""
+
     revision: o.Revision = None
     device: o.Device = "auto"
     device_map: o.DeviceMap = None
@@ -50,16 +72,15 @@ class ModelOptions:
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
+
+@dataclass(frozen=True)
+class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
+    """Model, choice of layers and heads, and output: what a command on several texts takes."""
+
     @property
     def selection(self) -> Selection:
         """The chosen layers and heads."""
         return o.selection(self.layer, self.head)
-
-    @contextmanager
-    def view(self) -> Iterator[View]:
-        """The view that --format, --json and --output ask for."""
-        with opened_view(self.format, self.json, self.output, self.color, self.force) as view:
-            yield view
 
     def source(self, *, decoder_text: str | None = None, inputs: str | None = None) -> Source:
         """The source that --model and its options ask for."""
@@ -80,7 +101,7 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class Shared(ModelOptions, TextOptions):  # the fields of the last base come first
+class Shared(ModelOptions, TextOptions):
     """All of it, how weights become colours, and how much is said: what a command on a text takes."""
 
     scale: o.Scale = "linear"
@@ -125,16 +146,6 @@ class Shared(ModelOptions, TextOptions):  # the fields of the last base come fir
             )
 
 
-@contextmanager
-def opened_view(format: str | None, json: bool, output: str | None, color: str, force: bool) -> Iterator[View]:
-    """The view behind --format, its shorthand --json, and --output."""
-    if json and format not in (None, "json"):
-        raise InputError(f"--json and --format {format} at once", "give one of them")
-    o.one_of(color, ("auto", "always", "never"), "--color")
-    with open_view("json" if json else format, output, color=color, force=force) as view:
-        yield view
-
-
 def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
     """`command(shared, ...)` with the fields of `Shared` as options of its own; its exit code is the program's."""
     return spread(command, "shared", Shared, before=_after_heads(Shared))
@@ -143,6 +154,11 @@ def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
 def takes_model(command: Callable[..., ExitCode]) -> Callable[..., int]:
     """`command(chosen, ...)` with the fields of `ModelOptions` as options of its own, for commands on several texts."""
     return spread(command, "chosen", ModelOptions, before=_after_heads(ModelOptions))
+
+
+def takes_output(command: Callable[..., ExitCode]) -> Callable[..., int]:
+    """`command(shown, ...)` with the fields of `OutputOptions` as options of its own, after all others."""
+    return spread(command, "shown", OutputOptions, before=0)
 
 
 def _after_heads(kind: type[ModelOptions]) -> int:

@@ -271,3 +271,14 @@ def test_looking_words_up_does_not_load_the_table(write: Writer, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     # the vectors alone are 16 MB; 16 bytes a word, a buffer and what Python takes are a few
     assert int(done.stdout) < 8 * 1024
+
+
+@pytest.mark.parametrize("write", [npz, safetensors], ids=lambda write: write.__name__)
+def test_vectors_beside_their_words_stay_in_the_file(write: Writer, tmp_path: Path) -> None:
+    vectors = np.repeat(np.arange(40_000, dtype=np.float32)[:, None], 400, axis=1)  # 64 MB: mapped, not read
+    file = write(tmp_path, [f"word{at}" for at in range(40_000)], vectors)
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK, os.fspath(file)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 32 * 1024  # the words and where they are, which these formats have all in one place
