@@ -19,6 +19,7 @@ from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import expected_of
 from attn_cli.summaries.check import TOLERANCES, Check, CheckOutput
 from attn_cli.summaries.decode import WalkDecoding
+from attn_cli.summaries.masked import MaskedRows
 from attn_cli.summaries.matrix import FullMatrix
 from attn_cli.summaries.output import KeepOutput
 from attn_cli.summaries.pooled import PooledMatrix
@@ -148,9 +149,10 @@ def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:
     output = KeepOutput(joined=matrices.joined, projection=matrices.projection, value_up=matrices.value_up)
     if view.only_output:
         return [output]
+    masked = [MaskedRows()] if matrices.rules.softmax else []
     if view.room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         what = f"{2 * count:,} matrices of {n:,} x {m:,}"
         check_room(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
-        return [FullMatrix(weights=True, scores=True), output]
-    return [*(PooledMatrix(*view.room, scores=scores, pooling=pool) for scores in (True, False)), output]
+        return [FullMatrix(weights=True, scores=True), output, *masked]
+    return [*(PooledMatrix(*view.room, scores=scores, pooling=pool) for scores in (True, False)), output, *masked]

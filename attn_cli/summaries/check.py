@@ -181,11 +181,25 @@ class CheckOutput:
             if values is not None and not np.isfinite(values).all():
                 bad = ~np.isfinite(values).all(axis=-1)
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
-        best: tuple[float, str] = (np.inf, "")
+        best = self._misread()
         for slip in slips(q, call.k, call.v, rule):
             error = self._distance(self._finished(slip.output), slip.weights)
             best = min(best, (error, slip.words), key=lambda pair: pair[0])
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
+
+    def _misread(self) -> tuple[float, str]:
+        """How near the numbers come if their axes are read in another order, where that gives the same shape."""
+        found = self.given.output
+        best: tuple[float, str] = (np.inf, "")
+        if found is None:
+            return best
+        right = self._finished(self._definition()[1])
+        orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
+        orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if found.ndim == 3 else []
+        for (a, b), words in orders:
+            if found.shape[a] == found.shape[b] > 1:
+                best = min(best, (_distance(found.swapaxes(a, b), right), words), key=lambda pair: pair[0])
+        return best
 
 
 class _Given(NamedTuple):

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import AttentionCall, Call
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.bands import Band, bands
 from attn_cli.kernel.cache import decode
 from attn_cli.kernel.cost import Layer
 from attn_cli.kernel.latent import Latent, Operands
 from attn_cli.summaries.reduce import Summary
+
+_MOST_CELLS = 2**26
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,10 @@ class WalkDecoding:
         if call.n > call.m:
             raise InputError(
                 f"{call.n} queries but {call.m} keys: every decoded token has a key", "k has at least as many rows as q"
+            )
+        if call.h * call.n * call.m > _MOST_CELLS:
+            raise LimitError(
+                f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"
             )
         self.call = call
 

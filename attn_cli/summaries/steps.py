@@ -8,12 +8,14 @@ import numpy as np
 
 from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import AttentionCall, Call
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.bands import Band
 from attn_cli.kernel.excerpt import rule_of_rows
 from attn_cli.kernel.heads import join_heads
 from attn_cli.kernel.steps import steps
 from attn_cli.summaries.reduce import Summary
+
+_MOST_CELLS = 2**24  # some ten arrays of so many float64 numbers are 1.3 GB
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,10 @@ class WalkSteps:
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
             )
+        rows = call.n if self.asked is None else len(self.asked)
+        if call.h * rows * call.m > _MOST_CELLS:
+            shape = f"{call.h} heads of {rows:,} x {call.m:,}"
+            raise LimitError(f"a walk through {shape} keeps every step of it", "pick a row: --token 0")
         self.call = call
 
     def add(self, band: Band) -> None:

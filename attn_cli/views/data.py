@@ -12,6 +12,7 @@ import orjson
 from attn_cli._version import __version__
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.summaries.masked import Masked
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
@@ -165,6 +166,7 @@ def _computation(report: Report) -> dict[str, Any]:
         "kv_heads": list(first.place.groups),
         "rule": dict(first.rule),
         "masked_cells": masked,
+        "masked_rows": sum(int(x.rows.sum()) for s in report.summaries if (x := s.part(Masked)) is not None),
         "nonfinite_cells": sum(int((~np.isfinite(values)).sum()) for values in arrays.values()) - masked,
     } | arrays
 
@@ -172,12 +174,13 @@ def _computation(report: Report) -> dict[str, Any]:
 def _computed(report: Report) -> dict[str, np.ndarray]:
     """`scores`, `weights`, `output` (and q, k, v if they were made) with the axes that the user's matrices had."""
     options = report.options
-    found = {}
-    for name, values in _stacked(report.summaries).items():
+    found, stacked = {}, _stacked(report.summaries)
+    for name in (name for name in ("scores", "weights", "output") if name in stacked):
+        values = stacked[name]
         keep_heads = options["head_axis"] and not (name == "output" and options["joined"])
         found[name] = values.reshape(*options["lead"], *(values.shape[1:] if keep_heads else values.shape[2:]))
     made = {name: x if options["head_axis"] else x[..., 0, :, :] for name, x in options["made"].items()}
-    return {name: found[name] for name in ("scores", "weights", "output") if name in found} | made
+    return found | made
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ from rich.text import Text
 from attn_cli.summaries.check import Check
 from attn_cli.summaries.decode import Decoding
 from attn_cli.summaries.heads import Heads
+from attn_cli.summaries.masked import Masked
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.output import Outputs
 from attn_cli.summaries.received import Received
@@ -104,6 +105,11 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
                 yield from decode_lines(summary, part, _where(report, summary), screen)
             elif isinstance(part, Steps):
                 yield from step_lines(summary, part, screen)
+            elif isinstance(part, Masked):
+                count = int(part.rows.max(initial=0))
+                if count:
+                    rows = "1 row may" if count == 1 else f"{count} rows may"
+                    yield Text(f"{rows} attend to nothing: weights and output 0", _DIM)
             elif isinstance(part, Outputs):
                 yield from _outputs(report, summary, part, screen)
 

