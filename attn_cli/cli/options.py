@@ -27,6 +27,13 @@ Inputs = Annotated[
     typer.Option("--inputs", metavar="FILE",
                  help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
+Chat = Annotated[bool, typer.Option("--chat", help="The text is a user's message, put into the model's chat template.")]
+System = Annotated[str | None, typer.Option("--system", help="The system message of a chat.", metavar="TEXT")]
+Messages = Annotated[
+    str | None,
+    typer.Option("--messages", metavar="FILE",
+                 help="Messages before the text, as JSON: a list of objects with role and content."),
+]  # fmt: skip
 Model = Annotated[
     str,
     typer.Option("--model", "-m", metavar="MODEL",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import Check, Choose, answer
+from attn_cli.cli.messages import Messages, messages_before
 from attn_cli.cli.spread import spread
 from attn_cli.cli.talk import said
 from attn_cli.cli.texts import texts_of
@@ -26,6 +27,22 @@ class TextOptions:
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
     inputs: o.Inputs = None
+    chat: o.Chat = False
+    system: o.System = None
+    messages: o.Messages = None
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the text is a message, as --system and --messages say too."""
+        return self.chat or self.system is not None or self.messages is not None
+
+    def chat_before(self) -> Messages | None:
+        """The messages before the text; None for a text that is no message."""
+        if not self.in_chat:
+            return None
+        if self.pair is not None or self.inputs is not None:
+            raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
+        return messages_before(self.system, self.messages)
 
 
 @dataclass(frozen=True)
@@ -82,13 +99,16 @@ class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of th
         """The chosen layers and heads."""
         return o.selection(self.layer, self.head)
 
-    def source(self, *, decoder_text: str | None = None, inputs: str | None = None) -> Source:
+    def source(
+        self, *, decoder_text: str | None = None, inputs: str | None = None, chat: Messages | None = None
+    ) -> Source:
         """The source that --model and its options ask for."""
         with said(f"loading {self.model} ...", quiet=self.quiet or is_table(self.model)):
             return open_source(
                 self.model,
                 decoder_text=decoder_text,
                 inputs=inputs,
+                chat=chat,
                 projections=self.projections,
                 revision=self.revision,
                 device=self.device,
@@ -124,11 +144,13 @@ class Shared(ModelOptions, TextOptions):
         o.one_of(self.scale, SCALES, "--scale")
         if self.inputs is not None and (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
             raise InputError("a text and --inputs at once", "give one of them")
-        texts = texts_of(self.text if self.inputs is None else "", self.file, lines=self.lines)
+        chat = self.chat_before()
+        alone = self.messages is not None and (self.text, self.file, self.lines) == (None, None, False)
+        texts = texts_of("" if alone or self.inputs is not None else self.text, self.file, lines=self.lines)
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:
-            source = self.source(decoder_text=self.decoder_text, inputs=self.inputs)
+            source = self.source(decoder_text=self.decoder_text, inputs=self.inputs, chat=chat)
             return answer(
                 command,
                 source,

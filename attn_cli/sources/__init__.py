@@ -1,6 +1,6 @@
 """The outside world in, attention calls out: tables, models and matrices, behind one door."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +52,7 @@ def open_source(
     *,
     decoder_text: str | None = None,
     inputs: str | None = None,
+    chat: Sequence[Mapping[str, str]] | None = None,
     projections: str | None = None,
     **options: Any,
 ) -> Source:
@@ -59,12 +60,13 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     inputs        a file with all that a model reads, instead of texts
+    chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
-        if decoder_text is not None or inputs is not None:
-            option = "--decoder-text" if inputs is None else "--inputs"
+        given = {"--decoder-text": decoder_text, "--inputs": inputs, "--chat": chat}
+        for option in (name for name, value in given.items() if value is not None):
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
         return open_table_source(model, projections)
     if projections is not None:
@@ -76,7 +78,7 @@ def open_source(
     from attn_cli.sources.huggingface.load import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    return ModelSource(load(origin), decoder_text, inputs)
+    return ModelSource(load(origin), decoder_text, inputs, chat)
 
 
 def is_table(model: str) -> bool:

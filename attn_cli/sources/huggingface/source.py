@@ -1,6 +1,6 @@
 """A transformers model as a source of attention calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -13,6 +13,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
 from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
+from attn_cli.sources.huggingface.chat import rendered
 from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
@@ -31,12 +32,19 @@ class ModelSource:
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
+    chat          the messages before the text, which is then a user's message; None for a text that is none
     """
 
     batch_size = 8
 
-    def __init__(self, loaded: Loaded, decoder_text: str | None = None, inputs_file: str | None = None) -> None:
-        self.loaded, self.decoder_text, self.inputs_file = loaded, decoder_text, inputs_file
+    def __init__(
+        self,
+        loaded: Loaded,
+        decoder_text: str | None = None,
+        inputs_file: str | None = None,
+        chat: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
         seats = Seats(loaded.model)
@@ -63,7 +71,12 @@ class ModelSource:
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {main}, not text", "give it with --inputs FILE"
             )
-        prompts = read(self.loaded.tokenizer, texts, [pair] * len(texts))
+        tokenizer = self.loaded.tokenizer
+        if self.chat is None:
+            prompts = read(tokenizer, texts, [pair] * len(texts))
+        else:
+            texts = [rendered(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+            prompts = read(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
         limit = positions(self.loaded.model)
         for prompt in prompts:
             if limit is not None and len(prompt.tokens) > limit:

@@ -11,23 +11,30 @@ from attn_cli.errors import InputError
 BETWEEN = " [pair] "  # stands between the two texts of a pair in `Prompt.text`
 
 
-def read(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], pairs: Sequence[str | None]) -> list[Prompt]:
-    """Each text (with its pair, if any) tokenized, special tokens included.
+def read(
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    pairs: Sequence[str | None],
+    *,
+    add_special_tokens: bool = True,
+) -> list[Prompt]:
+    """Each text (with its pair, if any) tokenized, special tokens included; a chat's text has them already.
 
     Labels are slices of the text by offsets, because vocabulary pieces (`Ġthe`, `##ing`, bytes of an emoji) are not
     what the user wrote: `prompt.text[token.start:token.end] == token.text` wherever a token has a place in the text.
     Several tokens may share a place (the bytes of an emoji). Only what the tokenizer added, and control tokens, are
     shown by their vocabulary name.
     """
-    return [_prompt(tokenizer, text, pair) for text, pair in zip(texts, pairs, strict=True)]
+    return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
 
 
-def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None) -> Prompt:
+def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool) -> Prompt:
     for part in (text, pair):
         _check(part)
     encoded = tokenizer(
         text,
         pair,
+        add_special_tokens=add_special_tokens,
         return_offsets_mapping=bool(tokenizer.is_fast),
         return_special_tokens_mask=True,
         return_attention_mask=False,

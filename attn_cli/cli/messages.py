@@ -1,0 +1,31 @@
+"""The messages of a chat: --system, and a file of them."""
+
+import json
+from pathlib import Path
+
+from attn_cli.errors import InputError
+
+Messages = tuple[dict[str, str], ...]
+_HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
+
+
+def messages_before(system: str | None, file: str | None) -> Messages:
+    """What stands before the user's text, in order. Raises InputError for a file that holds no messages."""
+    first = () if system is None else ({"role": "system", "content": system},)
+    return first if file is None else (*first, *_read(file))
+
+
+def _read(file: str) -> Messages:
+    try:
+        found = json.loads(Path(file).expanduser().read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"can't read {file}: {reason}", _HINT) from error
+    if isinstance(found, dict):
+        found = found.get("messages")
+    if not isinstance(found, list) or not found:
+        raise InputError(f"{file} holds no list of messages", _HINT)
+    for number, message in enumerate(found):
+        if not isinstance(message, dict) or not all(isinstance(message.get(x), str) for x in ("role", "content")):
+            raise InputError(f"{file}: message {number} has no role and content in words", _HINT)
+    return tuple({"role": message["role"], "content": message["content"]} for message in found)

