@@ -4,21 +4,22 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, memory, startup
+from tests.benchmarks import capture, compute, memory, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "memory"])
+    parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "memory", "peers"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
     for part in options.parts:
-        if part == "memory":
-            for line in memory.lines(quick=options.quick):
+        if part in ("memory", "peers"):
+            found = memory.lines(quick=options.quick)
+            for line in found if part == "memory" else peers.lines(options.repeats, quick=options.quick):
                 print(line, flush=True)
             continue
         for row in {"startup": startup, "compute": compute, "capture": capture}[part].rows(
