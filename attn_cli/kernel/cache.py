@@ -4,6 +4,7 @@ A past token's key and value never change, because nothing after it is in them. 
 is kept, reads the others, and computes one row of weights (Pope et al. 2022, section 3.3, measure what that saves).
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -34,7 +35,9 @@ class Cache:
     """
 
     def __init__(self, like: tuple[Array, ...], capacity: int) -> None:
-        self.arrays = tuple(namespace(x).zeros_like(x[..., :1, :].repeat(capacity, -2)) for x in like)
+        self.arrays = tuple(
+            namespace(x).zeros((*x.shape[:-2], capacity, x.shape[-1]), dtype=x.dtype, device=x.device) for x in like
+        )
         self.length = 0
 
     def add(self, rows: tuple[Array, ...]) -> None:
@@ -51,7 +54,7 @@ class Cache:
     @property
     def numbers(self) -> int:
         """How many numbers are kept."""
-        return sum(int(array[..., : self.length, :].size) for array in self.arrays)
+        return sum(math.prod(array.shape[:-2]) * self.length * int(array.shape[-1]) for array in self.arrays)
 
 
 def decode(

@@ -65,7 +65,7 @@ def _soften(found: list[Step], sink: Array | None) -> None:
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     found.append(Step("shifted", "− row maximum", scores - top))
     powers = xp.exp(found[-1].values)
-    found.append(Step("exp", "e^·", powers))
+    found.append(Step("exp", "e^s", powers))
     total = xp.sum(powers, axis=-1, keepdims=True)
     if sink is not None:
         total = total + xp.exp(sink[:, None, None] - top)

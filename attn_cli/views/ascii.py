@@ -7,7 +7,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.tokens import ascii_visible
 
 _MARKS = str.maketrans(
-    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#"}
+    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T"}
 )  # one for one, so that nothing moves
 
 

@@ -299,3 +299,23 @@ def test_words_equal_the_table_as_a_source() -> None:
 def test_words_may_come_through_a_pipe() -> None:
     piped = attn("compute", "-", "-f", "csv", stdin=b"river bank\n")
     assert piped.bytes == attn("compute", "river bank", "-f", "csv").bytes
+
+
+BATCHED = {
+    "latent": ["--heads", "4", "--latent", "3", "--positions", "rotary", "--mask", "causal"],
+    "absorbed": ["--heads", "4", "--latent", "3", "--absorb"],
+    "grouped": ["--heads", "4", "--kv-heads", "2", "--alibi", "paper", "--sink", "1,2,3,4", "--softcap", "3"],
+    "sinusoidal": ["--heads", "2", "--positions", "sinusoidal", "--mask", "window:2"],
+    "fixed": ["--fixed", "uniform", "--mask", "prefix:2"],
+}
+
+
+@pytest.mark.parametrize("options", BATCHED.values(), ids=BATCHED)
+def test_every_entry_of_a_batch_is_what_it_is_alone(options: list[str]) -> None:
+    options = ["--random-projections", "1", *options]
+    x = RANDOM.normal(size=(2, 3, 5, 8))
+    together = compute(*options, x=x)
+    for at in ((0, 0), (1, 2)):
+        alone = compute(*options, x=x[at])
+        for name, values in alone.items():
+            np.testing.assert_allclose(together[name][at], values, **CLOSE)

@@ -115,3 +115,27 @@ def test_softmax(scores: list[float], weights: list[float]) -> None:
     np.savetxt("k.csv", np.eye(3), delimiter=",")
     found = compute("--q", "q.csv", "--k", "k.csv", "--scale", "1")
     np.testing.assert_allclose(found["weights"], [weights], **FOUR_DIGITS)
+
+
+def test_the_ladder_on_the_words_themselves() -> None:
+    # Rung 2, blindly: a quarter of every row. x: The 1 0 0, cat 0 1 .2, sat .1 .2 1, down 0 0 1, their mean is
+    # 1.1/4, 1.2/4, 2.2/4.
+    blind = compute("The cat sat down", "-m", "toy:the-cat-sat-down", "--fixed", "uniform")
+    np.testing.assert_allclose(blind["weights"], np.full((4, 4), 0.25))
+    np.testing.assert_allclose(blind["output"], [[0.275, 0.3, 0.55]] * 4)
+    # Rung 3, raw dot products: no softmax, no scale; the arithmetic is above.
+    raw = compute("My name is Ankit", "-m", "toy:my-name-is-ankit", "--no-softmax", "--scale", "off")
+    np.testing.assert_allclose(raw["weights"][3], [0.1452, 0.4248, 0.2872, 0.7888], atol=1e-12)
+    # ... mixed: .1452 My + .4248 name + .2872 is + .7888 Ankit, first column:
+    # .1452 * .12 + .4248 * .51 + .2872 * .22 + .7888 * .88 = .0174 + .2166 + .0632 + .6941 = .9914
+    np.testing.assert_allclose(raw["output"][3, 0], 0.9914, **FOUR_DIGITS)
+    # Rungs 4 and 5: softmax of projected products without scale, then with it.
+    projected = ("My name is Ankit", "-m", "toy:my-name-is-ankit-projected")
+    plain = compute(*projected, "--scale", "off")
+    np.testing.assert_allclose(plain["scores"], [[1, 0, 1, 2], [1, 2, 0, 1], [2, 2, 1, 3], [3, 2, 2, 5]])
+    np.testing.assert_allclose(plain["weights"][3], [0.1096, 0.0403, 0.0403, 0.8098], **FOUR_DIGITS)
+    np.testing.assert_allclose(compute(*projected)["weights"][3], [0.1640, 0.0808, 0.0808, 0.6744], **FOUR_DIGITS)
+    # x as q, k and v
+    whole = compute("The cat sat down", "-m", "toy:the-cat-sat-down")
+    np.testing.assert_allclose(whole["weights"], WEIGHTS, **FOUR_DIGITS)
+    np.testing.assert_allclose(whole["output"][0], [0.3899, 0.2504, 0.4668], **FOUR_DIGITS)

@@ -1,15 +1,20 @@
 """Laws of the variants over generated inputs: grouped, latent, masked, shifted, positioned."""
 
 import numpy as np
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from attn_cli.kernel.bias import Alibi
+from attn_cli.kernel.cache import decode
 from attn_cli.kernel.dense import attend
 from attn_cli.kernel.heads import join_heads, split_heads
-from attn_cli.kernel.latent import Latent
+from attn_cli.kernel.latent import Latent, Operands, rms_norm
+from attn_cli.kernel.masks import Causal
 from attn_cli.kernel.masks import dense as dense_mask
 from attn_cli.kernel.positions import rotary, sinusoidal
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.steps import steps
 from tests.strategies import Problem, problems
 
 # Sums of a few dozen float64 numbers of size 1 in another order.
@@ -92,3 +97,32 @@ def test_sines_are_those_of_the_paper(width: int, position: int) -> None:
     for column in range(width):
         angle = position / 10000 ** (2 * (column // 2) / (width + width % 2))
         np.testing.assert_allclose(found[column], np.cos(angle) if column % 2 else np.sin(angle), atol=1e-12)
+
+
+def test_variants_speak_torch_too() -> None:
+    rng = np.random.default_rng(0)
+    to = torch.from_numpy
+
+    x, positions = rng.normal(size=(2, 5, 4)), np.arange(5.0)
+    latent = Latent(
+        rng.normal(size=(5, 3)), rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 2)), rng.normal(size=(5, 2))
+    )
+    same = Latent(to(latent.c), to(latent.up_k), to(latent.up_v), to(latent.shared))
+    q = rng.normal(size=(2, 5, 6))
+    rule = Rule(0.5, 2.0, Alibi(rng.random(2)), Causal(), rng.normal(size=2))
+    there = Rule(0.5, 2.0, Alibi(to(rule.bias.slopes)), Causal(), to(rule.sink))
+    pairs = [
+        (rotary(x, positions), rotary(to(x), to(positions))),
+        (rotary(x, positions, interleaved=True), rotary(to(x), to(positions), interleaved=True)),
+        (sinusoidal(positions, 6), sinusoidal(to(positions), 6)),
+        (rms_norm(x, np.ones(4)), rms_norm(to(x), to(np.ones(4)))),
+    ]
+    for ours, theirs in ((latent.expanded(q), same.expanded(to(q))), (latent.absorbed(q), same.absorbed(to(q)))):
+        pairs += zip(ours, theirs, strict=True)
+    pairs += [
+        (a.values, b.values) for a, b in zip(steps(x, x, x, rule), steps(to(x), to(x), to(x), there), strict=True)
+    ]
+    decoded = (decode(x, (x, x), Operands, rule), decode(to(x), (to(x), to(x)), Operands, there))
+    pairs += [(a.output, b.output) for (a, _), (b, _) in zip(*decoded, strict=True)]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(np.asarray(theirs), ours, rtol=1e-12, atol=1e-13)
