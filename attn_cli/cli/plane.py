@@ -7,8 +7,10 @@ import typer
 from attn_cli.call import Call, Step
 from attn_cli.cli.shared import ModelOptions, takes_model
 from attn_cli.cli.talk import tell
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.report import Report
+
+_MOST = 9  # a text's mark is its number, one character wide
 
 
 @takes_model
@@ -32,6 +34,8 @@ def plane(
     """
     from attn_cli.summaries.plane import plane as points_in_plane  # here: no other command needs it
 
+    if len(texts) > _MOST:
+        raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")
     selection = chosen.selection
     with chosen.view() as view:
         source = chosen.source()

@@ -18,6 +18,7 @@ class Plane:
     before, after  their places `[n, 2]`, on the same axes
     axes           the two directions `[2, d]`, `centre [d]` where they cross, `shares [2]` of the variance along them
     layers         the first block, whose input is before, and the last, whose output is after
+    unit           whether vectors were made 1 long first
     """
 
     name: ClassVar[str] = "plane"
@@ -30,6 +31,13 @@ class Plane:
     centre: np.ndarray
     shares: np.ndarray
     layers: tuple[int, int]
+    unit: bool = False
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether one of the two clouds is a speck beside the other, as where a model's vectors grow block by block."""
+        before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
+        return min(before, after) < max(before, after) / 8
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per token."""
@@ -52,7 +60,7 @@ class Plane:
             {"text": text, "index": token.index, "token": token.text, "before": before, "after": after}
             for text, token, before, after in zip(self.texts, self.tokens, self.before, self.after, strict=True)
         ]
-        return {"layers": list(self.layers), "variance_shares": self.shares, "points": points}
+        return {"layers": list(self.layers), "unit": self.unit, "variance_shares": self.shares, "points": points}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Points, their labels, and the axes to put other vectors on them: `(x - centre) @ axes.T`."""
@@ -98,6 +106,7 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[Step]], *, unit: b
         centre=centre,
         shares=shares,
         layers=(steps[0][0].layer, steps[0][-1].layer),
+        unit=unit,
     )
 
 

@@ -54,9 +54,11 @@ def plane_lines(found: Plane, screen: Screen) -> Iterator[Text | str]:
 def _legend(found: Plane, several: bool) -> list[str]:
     first, last = found.layers
     where = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
+    where += ", vectors made 1 long" if found.unit else ""
     shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(found.shares.tolist())]
     parts = [where, "axes: most of the variance", ", ".join(shares), "both panels to one scale", "∙ where a word was"]
-    return [*parts, "1, 2: which text, *: several"] if several else parts
+    parts += ["1, 2: which text, *: several"] if several else []
+    return parts + (["--unit compares directions alone"] if found.outgrown and not found.unit else [])
 
 
 def _names(found: Plane) -> list[str]:

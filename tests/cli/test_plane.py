@@ -91,11 +91,26 @@ def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert b"river" in attn("plane", RIVER, "-f", format).bytes
 
 
+def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", wq=np.eye(64), wk=np.eye(64), wv=50 * np.eye(64))
+    grown = attn("plane", RIVER, "--projections", tmp_path / "w.npz")
+    assert "--unit compares directions alone" in grown.text
+    unit = attn("plane", RIVER, "--projections", tmp_path / "w.npz", "--unit")
+    assert "vectors made 1 long" in unit.text and "--unit compares" not in unit.text
+    plain, longer = (
+        attn("plane", RIVER, "--unit", "--json", *more).json["result"]["points"]
+        for more in ((), ("--projections", tmp_path / "w.npz"))
+    )
+    for one, other in zip(plain, longer, strict=True):  # lengths say nothing any more
+        assert np.allclose(one["before"] + one["after"], other["before"] + other["after"], atol=1e-5)
+
+
 def test_one_word_is_one_point() -> None:
     assert "• river" in attn("plane", "river").text
 
 
 def test_bad_questions_are_refused() -> None:
     refused(attn("plane"), 2, "Missing argument")
+    refused(attn("plane", *"abcdefghij"), 2, "10 texts, and marks for 9")
     refused(attn("plane", "zzqqy"), 2, "no word of the text")
     refused(attn("plane", "river", "-l", "2"), 2, "there is no attention layer 2")
