@@ -138,7 +138,7 @@ class CheckOutput:
                       for at, head in enumerate(heads)]  # fmt: skip
         if not any(head.bad for head in found):
             return Check(tuple(found), self.tolerance)
-        cause, error = self._cause()
+        cause, error = self._cause(output)
         if not cause and not any(head.nan_rows for head in found):
             cause = _rounding(max(self._distance(output, weights), 0.0))
         return Check(tuple(found), self.tolerance, cause, error)
@@ -172,8 +172,8 @@ class CheckOutput:
             0.0 if mixed is None or weights is None else _distance(mixed[:, : weights.shape[1]], weights),
         )
 
-    def _cause(self) -> tuple[str, float | None]:
-        """The mistake whose numbers are the user's, and how near they are."""
+    def _cause(self, right: np.ndarray) -> tuple[str, float | None]:
+        """The mistake whose numbers are the user's, and how near they are; `right` is the output as it should be."""
         call = self.call
         rows = min(call.n, max(1, _MOST_CELLS // (call.h * call.m)))
         q, rule = call.q[:, :rows], rule_of_rows(call.rule, 0, rows, call.m)
@@ -181,19 +181,18 @@ class CheckOutput:
             if values is not None and not np.isfinite(values).all():
                 bad = ~np.isfinite(values).all(axis=-1)
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
-        best = self._misread()
+        best = self._misread(right)
         for slip in slips(q, call.k, call.v, rule):
             error = self._distance(self._finished(slip.output), slip.weights)
             best = min(best, (error, slip.words), key=lambda pair: pair[0])
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
 
-    def _misread(self) -> tuple[float, str]:
+    def _misread(self, right: np.ndarray) -> tuple[float, str]:
         """How near the numbers come if their axes are read in another order, where that gives the same shape."""
         found = self.given.output
         best: tuple[float, str] = (np.inf, "")
         if found is None:
             return best
-        right = self._finished(self._definition()[1])
         orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
         orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if found.ndim == 3 else []
         for (a, b), words in orders:
