@@ -7,11 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, indices, namespace, row_dot, to_numpy, zeros
-from attn_cli.call import Call
+from attn_cli.call import Call, Token
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
 
-COLUMNS = ("entropy_bits", "distance", "first_weight", "previous_weight", "self_weight", "sink_weight")
+COLUMNS = (
+    "entropy_bits",
+    "distance",
+    "first_weight",
+    "previous_weight",
+    "self_weight",
+    "induction_weight",
+    "sink_weight",
+)
 _BITS_PER_NAT = float(1 / np.log(2))
 
 
@@ -24,6 +32,8 @@ class Heads:
     first_weight     weight on key 0, where attention sinks usually are
     previous_weight  weight on the token before the query; NaN where queries and keys differ
     self_weight      weight on the query itself; NaN where queries and keys differ
+    induction_weight weight on the token that followed when the query's token last came up, over the queries whose
+                     token did (prefix matching, Olsson et al. 2022); NaN where none does
     sink_weight      weight on the learned sink: 1 - row sum; 0 for models without one
     masked_rows      the number of rows that may attend to nothing, a plain count
     """
@@ -35,6 +45,7 @@ class Heads:
     first_weight: np.ndarray
     previous_weight: np.ndarray
     self_weight: np.ndarray
+    induction_weight: np.ndarray
     sink_weight: np.ndarray
     masked_rows: np.ndarray
 
@@ -75,6 +86,8 @@ class HeadStatistics:
         rows = ["heaviest", "highest", "mean_score", "first_weight"]
         rows += ["distance", "self_weight", "previous_weight"] if self.square else []
         rows += ["total"] if self.has_sink else []
+        self.followers = followers(call.keys)[self.offset :] if self.square and self.offset >= 0 else np.zeros(0, int)
+        rows += ["induction_weight"] if (self.followers >= 0).any() else []
         self.of_row = {name: zeros((call.h, call.n), call.like) for name in rows}
         self.positions = zeros((max(call.m, call.n),), call.like) + indices(0, max(call.m, call.n), call.like)
 
@@ -96,6 +109,10 @@ class HeadStatistics:
             rows["distance"][...] = self._distance(band, total)
             for name, back in (("self_weight", 0), ("previous_weight", 1)):
                 self._diagonal(band, back, rows[name])
+        if "induction_weight" in rows:
+            keys = self.followers[band.start : band.stop]
+            inside = np.flatnonzero((keys >= band.first) & (keys < band.last))
+            rows["induction_weight"][:, inside] = band.weights[:, inside, keys[inside] - band.first]
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
@@ -112,6 +129,10 @@ class HeadStatistics:
         count = np.maximum(live.sum(axis=-1), 1)
         unknown = np.full(count.shape, np.nan)
         means = {name: rows[name].sum(axis=-1) / count if name in rows else unknown for name in COLUMNS}
+        if "induction_weight" in rows:
+            repeated = (live & (self.followers >= 0)).sum(axis=-1)
+            total = rows["induction_weight"].sum(axis=-1)
+            means["induction_weight"] = np.divide(total, repeated, out=unknown.copy(), where=repeated > 0)
         return Heads(**means, masked_rows=self.n - live.sum(axis=-1))
 
     def _distance(self, band: Band, total: Array) -> Array:
@@ -148,3 +169,21 @@ class HeadStatistics:
         rows = band.weights[:, first_row - band.start : last_row - band.start, :]
         keys = rows[:, :, first_row + self.offset - back - band.first : last_row + self.offset - back - band.first]
         out[:, first_row - band.start : last_row - band.start] = namespace(keys).linalg.diagonal(keys)
+
+
+def followers(tokens: Sequence[Token]) -> np.ndarray:
+    """For every token the place after the last earlier one that is the same, -1 where there is none.
+
+    Control tokens follow nothing: they come up again by the tokenizer's rules, not by the text's.
+
+    >>> followers([Token(i, text) for i, text in enumerate("a b a a".split())]).tolist()
+    [-1, -1, 1, 3]
+    """
+    found = np.full(len(tokens), -1)
+    last: dict[int | str, int] = {}
+    for place, token in enumerate(tokens):
+        if not token.special:
+            name = token.text if token.id is None else token.id
+            found[place] = last.get(name, -2) + 1
+            last[name] = place
+    return found

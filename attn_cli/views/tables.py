@@ -38,6 +38,7 @@ _COLUMNS = (
     Column("first_weight", "first", 2, "weight on the first key"),
     Column("previous_weight", "previous", 2, "on the previous token"),
     Column("self_weight", "self", 2, "on the query itself"),
+    Column("induction_weight", "induction", 2, "on what followed the query's token before"),
     Column("sink_weight", "sink", 2, "on the learned sink"),
 )
 
@@ -66,7 +67,11 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Table | Tex
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
-    columns = [c for c in _COLUMNS if c.name != "sink_weight" or any(row.heads.sink_weight.any() for row in rows)]
+    empty = {
+        "sink_weight": not any(row.heads.sink_weight.any() for row in rows),
+        "induction_weight": all(np.isnan(row.heads.induction_weight).all() for row in rows),
+    }
+    columns = [column for column in _COLUMNS if not empty.get(column.name, False)]
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
         columns.pop()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)

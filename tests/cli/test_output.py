@@ -62,14 +62,18 @@ def test_json_npz_csv_tsv_and_jsonl_hold_the_librarys_numbers() -> None:
     assert all(list(rows[format][0]) == header for format in rows)
 
 
+HEAD_COLUMNS = (
+    "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,induction_weight,sink_weight,"
+    "masked_rows"
+)
+
+
 @pytest.mark.parametrize(
     ("command", "header"),
     [
         ("top", "layer,head,query,query_token,rank,key,key_token,score,weight"),
-        ("heads", "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,sink_weight,"
-                  "masked_rows"),
-        ("inspect", "layer,head,kv_head,entropy_bits,distance,first_weight,previous_weight,self_weight,sink_weight,"
-                    "masked_rows"),
+        ("heads", HEAD_COLUMNS),
+        ("inspect", HEAD_COLUMNS),
         ("matrix", "layer,head,query,query_token,key,key_token,score,weight"),
     ],
 )  # fmt: skip

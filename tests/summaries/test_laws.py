@@ -1,6 +1,7 @@
 """Every summary equals what plain NumPy says of the dense weights, whatever the mask, the grouping and the library."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import attn_cli.call
 from attn_cli.call import AttentionCall, Place, Token
 from attn_cli.kernel import dense
 from attn_cli.kernel.bands import Tile
+from attn_cli.kernel.masks import Causal, Open
 from attn_cli.kernel.rule import Rule
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix, Matrix
@@ -194,6 +196,31 @@ def test_head_statistics_are_means_over_the_rows_that_see_something(problem, ten
             assert np.isnan(getattr(found, name)).all()
         else:
             np.testing.assert_allclose(getattr(found, name), values, err_msg=name, **CLOSE)
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors: bool, causal: bool) -> None:
+    """By hand: for every query whose token came up before, the cell of the key after the latest place."""
+    random = np.random.default_rng(5)
+    words = [str(word) for word in random.integers(0, 6, size=23)]
+    q, k = (random.normal(size=(3, 23, 4)) * 2 for _ in "qk")
+    problem = Problem(q, k, k, Rule(0.5, mask=Causal() if causal else Open()))
+    tokens = tuple(Token(i, word, special=i == 4) for i, word in enumerate(words))
+    call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
+    found = reduce(call, HeadStatistics()).part(Heads)
+    weights, cells = attended(problem).weights, []
+    for i in range(23):
+        earlier = [j for j in range(i) if words[j] == words[i] and 4 not in (i, j)]
+        if earlier:
+            cells.append(weights[:, i, earlier[-1] + 1])
+    assert 10 < len(cells) < 23
+    np.testing.assert_allclose(found.induction_weight, np.mean(cells, axis=0), **CLOSE)
+
+
+def test_induction_of_a_text_without_repeats_is_unknown() -> None:
+    found = reduce(call_of(Problem(*np.ones((3, 1, 4, 2)), Rule(1.0)), tensors=False), HeadStatistics()).part(Heads)
+    assert np.isnan(found.induction_weight).all()
 
 
 @given(problems(), st.booleans(), st.booleans())
