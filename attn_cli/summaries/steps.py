@@ -151,9 +151,14 @@ class WalkSteps:
             yield "x", "embeddings", ("queries", "width"), made.x[list(rows)]
         if made.context is not None:
             yield "context", "embeddings", ("keys", "width"), made.context
-        yield "q", "queries", ("heads", "queries", "d"), call.q[:, list(rows)]
-        yield "k", "keys", ("heads", "keys", "d"), call.k
-        yield "v", "values", ("heads", "keys", "e"), call.v
+        source = "x" if made.context is None else "context"
+        origins = ("x W_Q", f"{source} W_K", f"{source} W_V") if made.projected else ("queries", "keys", "values")
+        if made.latent is not None:
+            absorbed = made.value_up is not None
+            origins = ("x W_Q U_Kᵀ", "latents", "latents") if absorbed else ("x W_Q", "latents U_K", "latents U_V")
+        yield "q", origins[0], ("heads", "queries", "d"), call.q[:, list(rows)]
+        yield "k", origins[1], ("heads", "keys", "d"), call.k
+        yield "v", origins[2], ("heads", "keys", "e"), call.v
 
     def _walk(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
         call = self.call

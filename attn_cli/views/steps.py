@@ -95,6 +95,8 @@ def _vectors(
     of_keys = stage.axes[-2] == "keys"
     shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
     meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else query)
+    if stage.name in ("q", "k", "v") and " " in stage.formula:  # made here, and not given
+        meaning += f" = {stage.formula}"
     yield Text("")
     yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
     labels = [visible(token.text) for token in summary.keys] if of_keys else [query]

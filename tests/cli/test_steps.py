@@ -120,6 +120,22 @@ def test_absorbed_latents_are_raised_to_values() -> None:
     np.testing.assert_allclose(absorbed["projected"], plain["projected"], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("options", "formulas"),
+    [
+        ([], ["queries", "keys", "values"]),
+        (["--random-projections", "1"], ["x W_Q", "x W_K", "x W_V"]),
+        (["--random-projections", "1", "--context-text", "loan"], ["x W_Q", "context W_K", "context W_V"]),
+        (["--random-projections", "1", "--latent", "2"], ["x W_Q", "latents U_K", "latents U_V"]),
+        (["--random-projections", "1", "--latent", "2", "--absorb"], ["x W_Q U_Kᵀ", "latents", "latents"]),
+    ],
+)
+def test_how_q_k_and_v_were_made_is_said(options: list[str], formulas: list[str]) -> None:
+    run = attn("compute", "river bank", *options, "--steps", "--json")
+    made = {stage["name"]: stage["formula"] for stage in run.json["result"]["steps"][0]["stages"]}
+    assert [made[name] for name in "qkv"] == formulas
+
+
 def test_inspect_and_compute_walk_alike() -> None:
     text = ("the cat sat", "-m", "toy:the-cat-sat", "--steps", "-t", "sat")
     inspected, computed = stages("inspect", *text), stages("compute", *text)
