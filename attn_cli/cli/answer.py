@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -11,6 +11,7 @@ from attn_cli.cli.progress import Progress
 from attn_cli.cli.talk import say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
+from attn_cli.summaries.hidden import Hidden, WithoutSpecial, kept
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
 from attn_cli.views import View
@@ -45,6 +46,7 @@ def answer(
     pair: str | None = None,
     options: dict[str, Any] | None = None,
     check: Check | None = None,
+    hide_special: bool = False,
     quiet: bool = False,
     verbose: bool = False,
 ) -> ExitCode:
@@ -60,6 +62,8 @@ def answer(
         for text in batch:
             try:
                 question = _question(number, text, source, token, pair)
+                if hide_special:
+                    question = _without_special(question)
                 words = check(question.prompt, question.rows) if check else ""
                 _announce(question.prompt, words, quiet=quiet or not verbose)
                 questions.append(question)
@@ -73,9 +77,11 @@ def answer(
             planned = len(source.planned(selection))
             done = number - len(batch)
             with Progress(planned, len(questions), done, quiet=quiet, verbose=verbose) as progress:
-                found = _summaries(source, questions, choose, selection, progress)
-            for question, summaries in zip(questions, found, strict=True):
+                hidden = [Hidden() for _ in questions] if hide_special else None
+                found = _summaries(source, questions, choose, selection, progress, hidden)
+            for at, (question, summaries) in enumerate(zip(questions, found, strict=True)):
                 warnings = question.prompt.warnings + question.notes
+                warnings += _hidden_words(question.prompt, hidden[at]) if hidden else ()
                 index = question.number if lines else None
                 report = Report(command, source.about, question.prompt, summaries, warnings, options or {}, index)
                 for warning in report.warnings:
@@ -94,21 +100,49 @@ def _question(number: int, text: str | InputError, source: Source, token: str | 
     return Question(number, prompt, rows, notes)
 
 
+def _without_special(question: Question) -> Question:
+    """The question with its rows numbered among the tokens that are not special."""
+    left = kept(question.prompt.tokens)
+    if not left:
+        raise InputError("the text has special tokens alone", "leave out --no-special")
+    if question.rows is None:
+        return question
+    rows = [left.index(row) for row in question.rows if row in left]
+    if not rows:
+        raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
+    return replace(question, rows=rows)
+
+
+def _hidden_words(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:
+    """What --no-special does to rows; nothing where there was nothing to hide."""
+    count = sum(token.special for token in prompt.tokens)
+    if not count:
+        return ()
+    tokens = f"{count} special token{'s' * (count > 1)}"
+    return (f"{tokens} hidden, with {hidden.share:.0%} of the weight of the rows shown; these add to 1 with it",)
+
+
 def _announce(prompt: Prompt, words: str, *, quiet: bool) -> None:
     """With -v: how long a text is, and what will be held of it."""
     tell(f"{len(prompt.tokens):,} tokens" + (f" · {words}" if words else ""), quiet=quiet)
 
 
 def _summaries(
-    source: Source, questions: Sequence[Question], choose: Choose, selection: Selection, progress: Progress
+    source: Source,
+    questions: Sequence[Question],
+    choose: Choose,
+    selection: Selection,
+    progress: Progress,
+    hidden: Sequence[Hidden] | None,
 ) -> list[tuple[Summary, ...]]:
-    """What the reducers found in every asked layer of every text."""
+    """What the reducers found in every asked layer of every text; `hidden` gets what was hidden, if anything is."""
     found: list[list[Summary]] = [[] for _ in questions]
 
     def visit(call: Call) -> None:
         reducers = choose(questions[call.place.text].rows, call)
         if reducers:
-            found[call.place.text].append(reduce(call, *reducers))
+            shown = call if hidden is None else WithoutSpecial(call, hidden[call.place.text])
+            found[call.place.text].append(reduce(shown, *reducers))
         progress.step()
 
     source.each([question.prompt for question in questions], selection, visit)

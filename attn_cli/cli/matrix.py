@@ -25,6 +25,7 @@ def matrix(
     scores: o.Scores = False,
     weights: o.Weights = False,
     mean: o.Mean = False,
+    no_special: o.NoSpecial = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
     """Scores or weights themselves, as heat maps or as arrays.
@@ -69,4 +70,4 @@ def matrix(
 
         return words
 
-    return shared.run("matrix", make, token=token, check=check)
+    return shared.run("matrix", make, token=token, check=check, hide_special=no_special)

@@ -53,6 +53,9 @@ TokenPick = Annotated[
                  help="Only these query rows: a word, word#2 for its second place, or a number."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
+NoSpecial = Annotated[
+    bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys; for screens and pages.")
+]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 Scale = Annotated[

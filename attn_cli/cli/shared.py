@@ -134,11 +134,13 @@ class Shared(ModelOptions, TextOptions):
         *,
         token: str | None = None,
         check: Callable[[View, Source], Check] | None = None,
+        hide_special: bool = False,
     ) -> ExitCode:
         """Answer `command`: everything that can be refused is checked before a model is loaded.
 
         `make` gets the view and the source and returns which reducers look at which call; `check` gets them too and
-        returns what looks at each text before the model runs; `token` picks query rows.
+        returns what looks at each text before the model runs; `token` picks query rows, and with `hide_special` special
+        tokens are no rows and no keys.
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -150,6 +152,9 @@ class Shared(ModelOptions, TextOptions):
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:
+            if hide_special and view.room is None:
+                raise InputError("--no-special is for screens and pages",
+                                 "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(decoder_text=self.decoder_text, inputs=self.inputs, chat=chat)
             return answer(
                 command,
@@ -163,6 +168,7 @@ class Shared(ModelOptions, TextOptions):
                 pair=self.pair,
                 options={"scale": self.scale},
                 check=check(view, source) if check else None,
+                hide_special=hide_special,
                 quiet=self.quiet,
                 verbose=self.verbose,
             )

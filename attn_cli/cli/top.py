@@ -22,6 +22,7 @@ def top(
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
     mean: o.Mean = False,
+    no_special: o.NoSpecial = False,
 ) -> ExitCode:
     """The keys that each query (or the asked one) attends to most.
 
@@ -38,4 +39,4 @@ def top(
 
         return choose
 
-    return shared.run("top", make, token=token)
+    return shared.run("top", make, token=token, hide_special=no_special)

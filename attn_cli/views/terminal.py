@@ -211,7 +211,7 @@ def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) 
                 scale=str(report.options.get("scale", "linear")),
                 block=matrix.block,
                 pooling=matrix.pooling,
-                row_numbers=list(rows),
+                row_numbers=[summary.queries[row].index for row in rows],
                 scale_option="--color-scale" if report.command == "compute" else "--scale",
             )
 
