@@ -1,11 +1,12 @@
 """attn inspect: the overview of one text."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Selection
 from attn_cli.cli import options as o
 from attn_cli.cli.answer import Choose
 from attn_cli.cli.shared import Shared, takes_shared
@@ -42,7 +43,7 @@ def inspect(
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     if steps:
-        return shared.run("steps", walk, token=token)
+        return shared.run("steps", partial(walk, shared.selection), token=token)
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
@@ -62,10 +63,13 @@ def inspect(
     return shared.run("inspect", make)
 
 
-def walk(view: View, source: Source) -> Choose:
-    """The walk through the last chosen layer, of all rows or the picked ones."""
+def walk(selection: Selection, view: View, source: Source) -> Choose:
+    """The walk through the chosen layers, by default the last one, of all rows or the picked ones."""
+    last = None
+    if selection.layers is None:
+        last = max((planned.layer for planned in source.planned(selection)), default=0)
 
     def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
-        return [WalkSteps(rows)]
+        return [WalkSteps(rows)] if last in (None, call.place.layer) else []
 
     return choose

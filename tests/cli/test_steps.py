@@ -182,6 +182,8 @@ def test_a_models_layer_is_walked_too() -> None:
     assert list(found) == ["q", "k", "v", "scores", "scaled", "shifted", "exp", "weights", "output"]
     np.testing.assert_allclose(found["weights"][0], shown["weights"][0], rtol=1e-5, atol=1e-7)  # float32
     np.testing.assert_allclose(found["scaled"][0], shown["scores"][0], rtol=1e-5, atol=1e-5)
+    last = attn("inspect", "he sat", *layer[:2], "-H", "0", "--steps", "--json").json["result"]
+    assert [walk["layer"] for walk in last["steps"]] == [5]  # of all layers, the last
 
 
 def test_hostile_labels_are_harmless() -> None:
