@@ -118,7 +118,7 @@ def principal_axes(x: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarra
     the points span fewer directions, the rest are zeros.
 
     >>> centre, axes, shares = principal_axes(np.array([[0.0, 0.0, 1.0], [0.0, -2.0, 1.0], [0.0, -4.0, 1.0]]))
-    >>> centre.tolist(), (axes.round(9) + 0.0).tolist(), shares.tolist()
+    >>> centre.tolist(), (axes.round(9) + 0.0).tolist(), shares.round(9).tolist()
     ([0.0, -2.0, 1.0], [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]], [1.0, 0.0])
     """
     centre = x.mean(axis=0)
