@@ -12,46 +12,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.compare import compare
-from attn_cli.cli.compute import compute
-from attn_cli.cli.cost import cost
-from attn_cli.cli.heads import heads
-from attn_cli.cli.inspect import inspect
-from attn_cli.cli.layers import layers
-from attn_cli.cli.learn import learn
-from attn_cli.cli.matrix import matrix
-from attn_cli.cli.nearest import nearest
-from attn_cli.cli.plane import plane
-from attn_cli.cli.scale import scale
-from attn_cli.cli.schema import schema
+from attn_cli.cli.commands import Commands, declare
 from attn_cli.cli.talk import say
-from attn_cli.cli.top import top
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.views.output import ReaderGone
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
+    cls=Commands,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (
-    inspect,
-    matrix,
-    top,
-    heads,
-    layers,
-    compare,
-    plane,
-    learn,
-    nearest,
-    compute,
-    cost,
-    scale,
-    schema,
-):
-    app.command()(command)
+declare(app)
 
 
 def _version(wanted: bool) -> None:

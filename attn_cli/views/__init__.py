@@ -4,13 +4,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attn_cli.errors import InputError
-from attn_cli.summaries.report import Report
-from attn_cli.views import data
 from attn_cli.views.output import Sink
 from attn_cli.views.screen import Screen, room_on, screen_of
+
+if TYPE_CHECKING:  # what --help and errors need of this room knows no summaries
+    from attn_cli.summaries.report import Report
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
 _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
@@ -26,7 +27,7 @@ class View(Protocol):
     room: tuple[int, int] | None
     only_output: bool
 
-    def show(self, report: Report) -> None:
+    def show(self, report: "Report") -> None:
         """Show or keep `report`."""
 
     def close(self) -> None:
@@ -81,7 +82,7 @@ class TerminalView:
         self.room: tuple[int, int] | None = room_on(screen)
         self.first = True
 
-    def show(self, report: Report) -> None:
+    def show(self, report: "Report") -> None:
         """Print the report, after an empty line if it is not the first."""
         from attn_cli.views.terminal import render
 
@@ -105,7 +106,7 @@ class PageView:
         self.room: tuple[int, int] | None = room_on(PAGE)
         self.reports: list[Report] = []
 
-    def show(self, report: Report) -> None:
+    def show(self, report: "Report") -> None:
         """Keep the report."""
         self.reports.append(report)
 
@@ -126,8 +127,10 @@ class ArchiveView:
         self.only_output = name == "npy"
         self.used = False
 
-    def show(self, report: Report) -> None:
+    def show(self, report: "Report") -> None:
         """Write the report's arrays."""
+        from attn_cli.views import data
+
         if self.used:
             raise InputError(f"an {self.name} file holds one text", "use --format jsonl with --lines")
         self.used = True
@@ -148,8 +151,10 @@ class RowsView:
         self.sink, self.name = sink, name
         self.first = True
 
-    def show(self, report: Report) -> None:
+    def show(self, report: "Report") -> None:
         """Write the report's lines."""
+        from attn_cli.views import data
+
         if self.name == "json":
             self.sink.write(data.to_json(report))
         elif self.name == "jsonl":

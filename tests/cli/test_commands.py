@@ -1,0 +1,32 @@
+"""What stands for a command in `attn --help` is what the command says of itself."""
+
+from importlib import import_module
+
+import pytest
+
+from attn_cli.cli.commands import COMMANDS
+from tests.program import attn
+from tests.test_rooms import modules_after
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_is_the_first_of_the_docstring(name: str) -> None:
+    command = getattr(import_module(f"attn_cli.cli.{name}"), name)
+    assert COMMANDS[name] == " ".join(command.__doc__.partition("\n\n")[0].split())
+
+
+def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
+    listed = attn("--help").text.partition("Commands:\n")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line[2:3].strip()] == [*COMMANDS]
+    for name, line in COMMANDS.items():
+        shown = " ".join(attn(name, "--help").text.split())
+        assert shown.startswith(f"Usage: attn {name} ")
+        assert line in shown
+
+
+def test_help_and_version_import_no_command_and_no_numpy() -> None:
+    for option in ("--help", "--version"):
+        loaded = modules_after(option)
+        assert "numpy" not in loaded
+        assert not {f"attn_cli.cli.{name}" for name in COMMANDS} & loaded
+    assert "attn_cli.cli.compare" not in modules_after("inspect", "river bank")
