@@ -86,7 +86,9 @@ class HeadStatistics:
         rows = ["heaviest", "highest", "mean_score", "first_weight"]
         rows += ["distance", "self_weight", "previous_weight"] if self.square else []
         rows += ["total"] if self.has_sink else []
-        self.followers = followers(call.keys)[self.offset :] if self.square and self.offset >= 0 else np.zeros(0, int)
+        # Told by the first query, for a causal one: all other masks show it, or promise it, keys after itself.
+        self.looks_back = call.rule.mask.span(0, 1, call.m).last <= self.offset + 1
+        self.followers = _followers(call.keys)[self.offset :] if self.square and self.offset >= 0 else np.zeros(0, int)
         rows += ["induction_weight"] if (self.followers >= 0).any() else []
         self.of_row = {name: zeros((call.h, call.n), call.like) for name in rows}
         self.positions = zeros((max(call.m, call.n),), call.like) + indices(0, max(call.m, call.n), call.like)
@@ -105,8 +107,11 @@ class HeadStatistics:
         if band.first == 0:
             rows["first_weight"][...] = band.weights[:, :, 0]
         if self.square:
-            total = rows["total"] if self.has_sink else xp.astype(rows["heaviest"] > 0, band.weights.dtype)
-            rows["distance"][...] = self._distance(band, total)
+            if self.looks_back:  # then it is the query's place less the mean place of its keys, which is noted here
+                rows["distance"][...] = band.weights @ self.positions[band.first : band.last]
+            else:
+                total = rows["total"] if self.has_sink else xp.astype(rows["heaviest"] > 0, band.weights.dtype)
+                rows["distance"][...] = self._distance(band, total)
             for name, back in (("self_weight", 0), ("previous_weight", 1)):
                 self._diagonal(band, back, rows[name])
         if "induction_weight" in rows:
@@ -126,6 +131,8 @@ class HeadStatistics:
         # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
         rows |= {"entropy_bits": np.maximum(nats, 0.0) * _BITS_PER_NAT, "sink_weight": left}
         rows["entropy_bits"][~live] = 0.0
+        if self.square and self.looks_back:
+            rows["distance"] = total * np.arange(self.offset, self.offset + self.n) - rows["distance"]
         count = np.maximum(live.sum(axis=-1), 1)
         unknown = np.full(count.shape, np.nan)
         means = {name: rows[name].sum(axis=-1) / count if name in rows else unknown for name in COLUMNS}
@@ -169,6 +176,19 @@ class HeadStatistics:
         rows = band.weights[:, first_row - band.start : last_row - band.start, :]
         keys = rows[:, :, first_row + self.offset - back - band.first : last_row + self.offset - back - band.first]
         out[:, first_row - band.start : last_row - band.start] = namespace(keys).linalg.diagonal(keys)
+
+
+_KNOWN: dict[int, tuple[Sequence[Token], np.ndarray]] = {}
+
+
+def _followers(tokens: Sequence[Token]) -> np.ndarray:
+    """`followers` of the same tokens for one layer after the other; the last few are remembered."""
+    known = _KNOWN.get(id(tokens))
+    if known is None or known[0] is not tokens:
+        while len(_KNOWN) >= 16:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        known = _KNOWN[id(tokens)] = tokens, followers(tokens)
+    return known[1]
 
 
 def followers(tokens: Sequence[Token]) -> np.ndarray:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,12 @@ class Part(NamedTuple):
     keys: slice
     queries: tuple[Token, ...]
     key_tokens: tuple[Token, ...]
+
+
+@lru_cache(8)
+def numbered(count: int) -> tuple[Token, ...]:
+    """Tokens that nobody named: their numbers."""
+    return tuple(Token(index, str(index)) for index in range(count))
 
 
 class Texts:
@@ -82,7 +89,7 @@ class Texts:
             known = (*known, *self._known("text", text))
         if len(known) == count:
             return tuple(replace(token, index=index) for index, token in enumerate(known))
-        return tuple(Token(index, str(index)) for index in range(count))
+        return numbered(count)
 
     def _known(self, side: str | None, text: int) -> Sequence[Token]:
         labels = self.labels.get(side or "") or ()
