@@ -6,6 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli import HeadStatistics, Selection, TopKeys, capture, reduce
+from attn_cli.call import Call
 from attn_cli.summaries.reduce import Reducer
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import Row, compared
@@ -51,7 +52,10 @@ def looked(
     """The same with reducers on the selected layers."""
 
     def run() -> None:
-        with capture(model, lambda call: reduce(call, *make()), selection=selection or Selection()), torch.no_grad():
+        def visit(call: Call) -> None:
+            reduce(call, *make())
+
+        with capture(model, visit, selection=selection or Selection(), until_asked=True), torch.no_grad():
             model(input_ids=ids, use_cache=False)
 
     return run

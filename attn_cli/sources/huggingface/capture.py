@@ -9,7 +9,7 @@ Why the key "eager" and not one of our own: some models test for that name and s
 unknown one, others choose classes by it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from attn_cli.sources.huggingface.fallback import Fallback
 from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of
 from attn_cli.sources.huggingface.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.modules import Seat, Seats
+from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.texts import Part, Texts
 from attn_cli.sources.huggingface.watch import watching
 
@@ -45,7 +46,7 @@ def capture(
     selection: Selection = EVERYTHING,
     texts: Sequence[Sequence[Token]] | None = None,
     decoder_texts: Sequence[Sequence[Token]] | None = None,
-    enough_for: Collection[nn.Module] = (),
+    until_asked: bool = False,
     backend: Literal["attn", "model"] = "attn",
 ) -> Iterator["Capture"]:
     """While open, `visit` is called once per asked layer and text of every forward pass of `model`.
@@ -53,8 +54,8 @@ def capture(
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
            cut away either way: a padded text is seen as if it ran alone.
     decoder_texts  the same of what the decoder reads, for models with an encoder and a decoder
-    enough_for  end the pass (`Enough` is raised through the model and caught here) when all these modules have
-                attended and another one is about to; for those who don't need the model's output
+    until_asked  end the pass after the last asked layer: an exception is raised through the model and caught here. For
+                 those who don't need the model's output, which then there is none of
     backend  "model" leaves the model's own attention in place, whatever it is, and looks at its queries, keys and
              values beside it: for those who ask what that backend does. Only asked rows are computed again.
 
@@ -67,7 +68,8 @@ def capture(
             model(**inputs)
     """
     seen = Capture(model, visit, selection, texts, decoder_texts)
-    seen.waited_for = {module: len(seen.seats.of(module)) for module in enough_for}
+    if until_asked:
+        seen.wait_for_asked(model)
     with ExitStack() as stack:
         if backend == "attn":
             stack.enter_context(replaced(AttentionInterface, {"eager": seen.attention}))
@@ -131,6 +133,15 @@ class Capture:
         self.blocks[seat.stream] = seat.blocks
         place = Place(seat.layer, seat.path, (), (), seat.stream, way=way)
         return place, self.selection.has_layer(seat.layer, seat.blocks)
+
+    def wait_for_asked(self, model: PreTrainedModel) -> None:
+        """Raise `Enough` when all modules of asked layers have run and another is about to; not where nobody knows."""
+        if self.selection.layers is None or model.config.model_type in CYCLING:
+            return
+        for module in attention_modules(model):
+            seats = self.seats.of(module)
+            if any(self.selection.has_layer(seat.layer, seat.blocks) for seat in seats):
+                self.waited_for[module] = len(seats)
 
     @property
     def _enough(self) -> bool:

@@ -6,13 +6,12 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
 
 from attn_cli.call import Block, Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
 from attn_cli.sources.huggingface.blocks import blocks_without_attention
-from attn_cli.sources.huggingface.capture import CYCLING, Visit, capture
+from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
 from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.layouts import heads_of
@@ -134,7 +133,7 @@ class ModelSource:
                 selection=selection,
                 texts=texts,
                 decoder_texts=decoder_texts,
-                enough_for=self._asked_modules(selection),
+                until_asked=True,
                 backend=self.loaded.backend,
             ) as seen,
             torch.no_grad(),
@@ -153,16 +152,6 @@ class ModelSource:
                 ) from error
         if missing := why_missing(model, seen, selection, self.about["model"]):
             raise missing
-
-    def _asked_modules(self, selection: Selection) -> list[nn.Module]:
-        """The modules of the asked layers, after which the pass may end; none if all are asked, or nobody knows."""
-        if selection.layers is None or self.about["type"] in CYCLING:
-            return []
-        return [
-            module
-            for module, seats in self.modules.items()
-            if any(selection.has_layer(seat.layer, seat.blocks) for seat in seats)
-        ]
 
     def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
         """Whether the model is left to decide if it keeps keys and values for a next pass, which there is not.

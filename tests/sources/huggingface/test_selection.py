@@ -99,10 +99,9 @@ def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
     first = Selection(layers=(0,))
     seats = Seats(model)
     modules = {module: seats.of(module)[0].layer for module in attention_modules(model)}
-    wanted = [module for module, layer in modules.items() if layer == 0]
     assert {*modules.values()} == {0, 1}
     found: list[list[np.ndarray]] = []
-    for enough_for in ((), wanted):
+    for until_asked in (False, True):
         maps: list[np.ndarray] = []
 
         def visit(call: Call, maps: list[np.ndarray] = maps) -> None:
@@ -111,13 +110,13 @@ def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
             maps.append(matrix.weights)
 
         ended = False
-        with capture(model, visit, selection=first, enough_for=enough_for) as seen, torch.no_grad():
+        with capture(model, visit, selection=first, until_asked=until_asked) as seen, torch.no_grad():
             model(**sentence(model))
             ended = True
         found.append(maps)
-        assert ended == (not enough_for)
+        assert ended == (not until_asked)
         # In an encoder-decoder the encoder's last block comes before the decoder's first.
-        assert all(module in seen.modules for module in modules) == (not enough_for)
+        assert all(module in seen.modules for module in modules) == (not until_asked)
     assert len(found[0]) == len(found[1]) > 0
     for whole, cut in zip(*found, strict=True):
         np.testing.assert_array_equal(whole, cut)
