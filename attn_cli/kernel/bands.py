@@ -61,9 +61,9 @@ def tile_of(h: int, g: int, m: int, budget: int = CACHE_BYTES, *, whole: bool = 
     taller than 128 computes too much of the blocked triangle of a causal layer.
 
     >>> tile_of(12, 12, 512), tile_of(12, 12, 2048), tile_of(9, 3, 8192)
-    (Tile(heads=12, height=128), Tile(heads=6, height=64), Tile(heads=3, height=32))
+    (Tile(heads=12, height=128), Tile(heads=6, height=64), Tile(heads=3, height=64))
     """
-    lines = max(96, budget // max(1, 4 * m))  # rows of all heads together
+    lines = max(192, budget // max(1, 4 * m))  # rows of all heads together
     if whole:
         return Tile(h, max(16, min(128, lines // h // 16 * 16)))
     share = h // g

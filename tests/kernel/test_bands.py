@@ -94,7 +94,7 @@ def test_a_tile_fits_the_groups(g: int, share: int, m: int) -> None:
     assert tile.heads % share == 0 or share % tile.heads == 0
     assert 1 <= tile.heads <= g * share
     assert 32 <= tile.height <= 128
-    assert 4 * tile.heads * tile.height * m <= max(CACHE_BYTES, 4 * 128 * m)
+    assert 4 * tile.heads * tile.height * m <= max(CACHE_BYTES, 4 * 192 * m)
 
 
 @given(problems())
