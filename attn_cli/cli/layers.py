@@ -6,10 +6,9 @@ import typer
 
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import OutputOptions, takes_output
-from attn_cli.cli.talk import said
+from attn_cli.cli.shared import LoadOptions, OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import DEFAULT_MODEL, is_table, open_source
+from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.layers import LayerMap
 from attn_cli.summaries.report import Report
 
@@ -44,17 +43,10 @@ def layers(
     if inputs is not None and text != SHORT:
         raise InputError("a text and --inputs at once", "give one of them")
     with shown.view() as view:
-        with said(f"loading {model} ...", quiet=shown.quiet or is_table(model)):
-            source = open_source(
-                model,
-                decoder_text=decoder_text,
-                inputs=inputs,
-                revision=revision,
-                device=device,
-                dtype=dtype,
-                trust_remote_code=trust_remote_code,
-                offline=offline,
-            )
+        loading = LoadOptions(
+            revision=revision, device=device, dtype=dtype, trust_remote_code=trust_remote_code, offline=offline
+        )
+        source = loading.opened(model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs)
         prompt = source.read([text])[0]
         found = LayerMap()
         source.each([prompt], Selection(), found.add)

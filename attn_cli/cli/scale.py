@@ -1,6 +1,5 @@
 """attn scale: why scores are divided by sqrt(d)."""
 
-import math
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from attn_cli.call import Prompt
 from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.scaling import saturation, spread
+from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.scaling import Scaling
 
@@ -41,9 +41,9 @@ def scale(
       attn scale --scores 2,1,0.5 --factors 1,2,4,8
       attn scale --dims 64,128,4096 --json | jq .result.variance
     """
-    given = _numbers(scores, "--scores")
-    grown = _numbers(factors, "--factors")
-    sizes = _numbers(dims, "--dims")
+    given = numbers_in(scores, "--scores", "with commas: --scores 1,2,4")
+    grown = numbers_in(factors, "--factors", "with commas: --factors 1,2,4")
+    sizes = numbers_in(dims, "--dims", "with commas: --dims 1,2,4")
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a size", f"whole numbers from 1 to {_LARGEST:,}")
@@ -64,13 +64,3 @@ def scale(
         }
         view.show(Report("scale", source, Prompt("", ()), (), finding=found))
     return ExitCode.DONE
-
-
-def _numbers(said: str, option: str) -> list[float]:
-    try:
-        numbers = [float(part) for part in said.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {said!r} is not numbers", f"with commas: {option} 1,2,4") from None
-    if not all(math.isfinite(number) for number in numbers):
-        raise InputError(f"{option} {said!r} is not finite", f"with commas: {option} 1,2,4")
-    return numbers

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
 
 from attn_cli.call import Selection
 from attn_cli.cli import options as o
@@ -89,6 +90,21 @@ class LoadOptions:
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
+    def opened(self, model: str, *, quiet: bool, **reading: Any) -> Source:
+        """The source behind a --model value, with a word on a terminal while it loads; `reading` as `open_source`."""
+        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
+            return open_source(
+                model,
+                revision=self.revision,
+                device=self.device,
+                device_map=self.device_map,
+                dtype=self.dtype,
+                backend=self.backend,
+                trust_remote_code=self.trust_remote_code,
+                offline=self.offline,
+                **reading,
+            )
+
 
 @dataclass(frozen=True)
 class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
@@ -103,21 +119,14 @@ class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of th
         self, *, decoder_text: str | None = None, inputs: str | None = None, chat: Messages | None = None
     ) -> Source:
         """The source that --model and its options ask for."""
-        with said(f"loading {self.model} ...", quiet=self.quiet or is_table(self.model)):
-            return open_source(
-                self.model,
-                decoder_text=decoder_text,
-                inputs=inputs,
-                chat=chat,
-                projections=self.projections,
-                revision=self.revision,
-                device=self.device,
-                device_map=self.device_map,
-                dtype=self.dtype,
-                backend=self.backend,
-                trust_remote_code=self.trust_remote_code,
-                offline=self.offline,
-            )
+        return self.opened(
+            self.model,
+            quiet=self.quiet,
+            decoder_text=decoder_text,
+            inputs=inputs,
+            chat=chat,
+            projections=self.projections,
+        )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from transformers.masking_utils import (
 )
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of
+from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of, sink_of
 from attn_cli.sources.huggingface.lazy_mask import LazyMask, lazy_mask
 
 Look = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
@@ -81,7 +81,7 @@ def _watched(name: str, look: Look) -> Callable[..., Any]:
         function = registered or sys.modules[type(module).__module__].eager_attention_forward
         with torch._C.DisableTorchFunction():  # its softmax is no softmax of the model's own: the watch must not see it
             result = function(module, query, key, value, attention_mask, **named)
-        sink = named.get("s_aux") if named.get("s_aux") is not None else named.get("sinks")
+        sink = sink_of(named.get("s_aux"), named.get("sinks"))
         if sink is not None and sink.numel() != query.shape[1]:
             raise LoadError(
                 f"{type(module).__name__} has a sink for every query, not one for a head", "leave out --backend"

@@ -21,7 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from attn_cli.call import AttentionCall, Call, Output, Place, Selection, Token
 from attn_cli.sources.huggingface.backends import all_named, replaced, watched_backends
 from attn_cli.sources.huggingface.fallback import Fallback
-from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of
+from attn_cli.sources.huggingface.layer_rule import LayerRule, scale_of, sink_of
 from attn_cli.sources.huggingface.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.modules import Seat, Seats
 from attn_cli.sources.huggingface.suspects import attention_modules
@@ -173,7 +173,7 @@ class Capture:
 
         Returns the output `[B, n, h, e]`, and None for the weights, which nobody holds.
         """
-        sink = s_aux if s_aux is not None else sinks
+        sink = sink_of(s_aux, sinks)
         moving = None
         if sink is not None and sink.numel() != query.shape[1]:  # a number per query and not only per head
             moving, sink = sink, None

@@ -93,3 +93,8 @@ class LayerRule:
 def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:
     """The factor on q kᵀ: what the layer was called with, else what it has, else 1 / sqrt(d)."""
     return float(scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5)
+
+
+def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
+    """The learned sink, under either of the names that transformers hands it over by."""
+    return s_aux if s_aux is not None else sinks

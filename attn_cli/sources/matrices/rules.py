@@ -14,6 +14,7 @@ from attn_cli.kernel.masks import Causal, Given, Keys, Mask, Prefix, Window, bot
 from attn_cli.kernel.rule import Rule
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.numbers import numbers_in
 
 MASKS = ("none", "causal", "causal-top-left", "causal-bottom-right", "window:W", "prefix:P", "lengths:L,L,...")
 
@@ -227,12 +228,7 @@ def _sink(said: str, sizes: Sizes) -> np.ndarray:
 
 
 def _per_head(said: str, option: str, noun: str, sizes: Sizes) -> np.ndarray:
-    try:
-        numbers = [float(part) for part in said.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {said!r} is not numbers", f"one per head: {option} 0.5,0.25") from None
-    if not all(math.isfinite(number) for number in numbers):
-        raise InputError(f"{option} {said!r} is not finite", f"one per head: {option} 0.5,0.25")
+    numbers = numbers_in(said, option, f"one per head: {option} 0.5,0.25")
     if len(numbers) not in (1, sizes.h):
         raise InputError(f"{option} has {len(numbers)} {noun} for {sizes.h} heads", "one per head, or one for all")
     return np.array(numbers * (sizes.h if len(numbers) == 1 else 1), dtype=sizes.dtype)
