@@ -63,11 +63,13 @@ def attn(
 
 def main() -> NoReturn:
     """Run the command line; the one place where a failure becomes a line and an exit code."""
-    arguments = sys.argv[1:] or ["--help"]
+    arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
     if "--debug" in options:
         arguments.remove("--debug")
+    if not arguments or arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
     if sys.stderr is None:  # closed by the caller; print() would fall back on standard output
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -102,8 +104,11 @@ def _told(error: Exception, debug: bool) -> int:
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
         command = getattr(getattr(error, "ctx", None), "command_path", "attn")
         message = error.format_message()
-        text = f"; a text that starts with - goes after --: {command} -- TEXT" if "No such option" in message else ""
-        return _complained(message, f"try: {command} --help{text}", int(error.exit_code))
+        more = ""
+        if "No such option" in message:
+            more = f"; a text that starts with - goes after --: {command} -- TEXT"
+            more = "; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
+        return _complained(message, f"try: {command} --help{more}", int(error.exit_code))
     if debug:
         return ExitCode.BUG
     return _complained(

@@ -59,7 +59,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["matrix", "-1 river"], USAGE, ["No such option: -1", "-- TEXT"]),
         (["matrix", "river", "bank"], USAGE, ["unexpected extra argument"]),
         (["matrix", "river", "--modle", "toy"], USAGE, ["--modle", "--model", "attn matrix --help"]),
-        (["matricks"], USAGE, ["No such command 'matricks'", "attn --help"]),
+        (["matricks"], USAGE, ["no command 'matricks'", "try: attn matrix ", "attn --help"]),
+        (["inspct", "x y", "-q"], USAGE, ["no command 'inspct'", 'try: attn inspect "x y" -q ']),
+        (["river bank"], USAGE, ["no command 'river bank'", 'try: attn inspect "river bank" ']),
+        (["river", "bank", "-m", "gpt2"], USAGE, ["no command 'river'", 'try: attn inspect "river bank" -m gpt2 ']),
+        (["a$b [/]\x1b[31m"], USAGE, ["try: attn inspect 'a$b [/]␛[31m' "]),
+        (["--", "-1 river"], USAGE, ['try: attn inspect -- "-1 river" ']),
+        (["-"], USAGE, ["try: attn inspect - "]),
+        (["word " * 999], USAGE, ["word word…"]),
+        (["-m", "gpt2", "river"], USAGE, ["No such option: -m", "options stand after the command"]),
+        (["help", "tpo"], USAGE, ["no command 'tpo'", "try: attn top --help"]),
         (["schema", "nothing"], USAGE, ["no schema is named 'nothing'", "inspect, matrix"]),
         (["compute"], USAGE, ["no matrix", "--q FILE"]),
         (["compute", "--q", "q.npy", "--color", "no"], USAGE, ["--color 'no'"]),
@@ -75,6 +84,12 @@ def test_bad_input_is_refused_in_words(arguments: list[str], code: int, words: l
 
 
 Q = np.arange(8.0).reshape(2, 4)
+
+
+def test_help_is_a_command_too() -> None:
+    for shown, options in ((["help"], ["--help"]), (["help", "top"], ["top", "--help"]), (["--debug"], ["--help"])):
+        assert attn(*shown).bytes == attn(*options).bytes != b""
+        assert attn(*shown).code == 0
 
 
 def _whole(array: np.ndarray = Q) -> bytes:
