@@ -1,15 +1,18 @@
 """attn nearest: the nearest words of a table, and analogies."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attn_cli.cli.shared import OutputOptions, takes_output
-from attn_cli.cli.talk import tell
+from attn_cli.cli.talk import say, tell
 from attn_cli.cli.texts import texts_of
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
+
+if TYPE_CHECKING:
+    from attn_cli.sources.toy import TableSource
 
 
 @takes_output
@@ -17,8 +20,16 @@ def nearest(
     shown: OutputOptions,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="WORDS", help="A word, or words with + and - between them.", show_default=False),
+        typer.Argument(
+            metavar="WORDS",
+            help="A word, or words with + and - between them; - or nothing reads standard input.",
+            show_default=False,
+        ),
     ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-F", help="Read the words from a file.", metavar="FILE")
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Every line of the input is a question of its own.")] = False,
     model: Annotated[
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
@@ -28,24 +39,41 @@ def nearest(
 
     Nearest by cosine: by the angle between vectors, whatever their lengths. The words asked about are left out.
 
-    \\b
+    \b
     Examples:
       attn nearest bank
       attn nearest "king - man + woman"
       attn nearest "paris - france + italy" -m glove.6B.50d.txt -k 3
       attn nearest bank --json | jq -r '.result.nearest[].word'
+      attn nearest --lines --file analogies.txt -k 1 -f csv
     """
+    worst, number = ExitCode.DONE, -1
+    with shown.view() as view:
+        source = open_table_source(model)
+        for number, asked in enumerate(texts_of(text, file, lines=lines)):
+            try:
+                report = _answered(source, asked, k, number if lines else None)
+            except AttnError as error:
+                if not lines:
+                    raise
+                worst = max(worst, error.code)
+                say(f"attn: line {number + 1}: {error.message}")
+                continue
+            for warning in report.warnings:
+                tell(warning, quiet=shown.quiet)
+            view.show(report)
+        if number < 0:
+            raise InputError("no text", "there was nothing to read")
+    return worst
+
+
+def _answered(source: "TableSource", asked: str | InputError, k: int, index: int | None) -> Report:
+    """The k words nearest to one word or expression."""
     from attn_cli.summaries.neighbours import nearest as nearest_words  # here: no other command needs it
 
-    with shown.view() as view:
-        asked = next(iter(texts_of(text, None, lines=False)))
-        if isinstance(asked, InputError):
-            raise asked
-        source = open_table_source(model)
-        prompt, signs = source.read_terms(asked)
-        for warning in prompt.warnings:
-            tell(warning, quiet=shown.quiet)
-        rows = [token.id for token in prompt.tokens if token.id is not None]
-        found = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
-        view.show(Report("nearest", source.about, prompt, (), prompt.warnings, finding=found))
-    return ExitCode.DONE
+    if isinstance(asked, InputError):
+        raise asked
+    prompt, signs = source.read_terms(asked)
+    rows = [token.id for token in prompt.tokens if token.id is not None]
+    found = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
+    return Report("nearest", source.about, prompt, (), prompt.warnings, index=index, finding=found)

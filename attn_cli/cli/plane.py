@@ -26,7 +26,7 @@ def plane(
     The plane is that of the two directions in which the words differ most, before and after taken together. In a
     model, before is what enters the first chosen layer, after what leaves the last.
 
-    \\b
+    \b
     Examples:
       attn plane "he sat on the river bank"
       attn plane "he sat on the river bank" "the bank gave me a loan"

@@ -17,7 +17,7 @@ def schema(
     Without a name, the names.
 
     \b
-    Example:
+    Examples:
       attn schema top | jq '.properties.result'
     """
     text = "".join(f"{known}\n" for known in SCHEMAS) if name is None else schema_text(name)

@@ -47,7 +47,7 @@ def _stdin(*, asked: bool) -> Iterator[bytes]:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
         if not asked:
-            raise InputError("no text", 'try: attn inspect "river bank"')
+            raise InputError("no text", "give it in quotes or with --file FILE; - reads what you type")
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
     yield from iter(sys.stdin.buffer.readline, b"")  # not the stream itself, which `yield from` would close
 

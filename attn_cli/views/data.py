@@ -65,12 +65,13 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
     the stream where a model has several, then with module and call where a layer has several.
     """
+    number: dict[str, Any] = {} if report.index is None else {"text": report.index}
     if report.finding is not None:
-        yield from report.finding.records()
+        yield from (number | row for row in report.finding.records())
     places = [(summary.place.text, summary.place.stream, summary.place.layer) for summary in report.summaries]
     several = len(set(places)) < len(places)
     for summary in report.summaries:
-        lead: dict[str, Any] = {} if report.index is None else {"text": report.index}
+        lead = dict(number)
         if report.options.get("lead"):
             lead["batch"] = summary.place.text
         if len(_streams(report)) > 1:

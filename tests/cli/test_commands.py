@@ -24,6 +24,13 @@ def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
         assert line in shown
 
 
+def test_examples_in_a_help_stand_on_lines_of_their_own() -> None:
+    for name in COMMANDS:
+        lines = attn(name, "--help").lines
+        first = lines.index("  Examples:") + 1  # and not run together into a paragraph
+        assert lines[first].startswith((f"    attn {name}", "    echo ", "    cat ")), lines[first]
+
+
 def test_help_and_version_import_no_command_and_no_numpy() -> None:
     for option in ("--help", "--version"):
         loaded = modules_after(option)

@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["inspect", "dog", "-m", "toy:the-cat-sat"], USAGE, ["it knows the, cat, sat"]),
         (["inspect", "dog", "-m", "toy:nothing"], USAGE, ["'nothing'", "minilm, the-cat-sat"]),
         (["inspect", "dog", "--pair", "cat"], USAGE, ["--pair needs a model"]),
-        (["inspect"], USAGE, ["no text", 'attn inspect "river bank"']),
+        (["inspect"], USAGE, ["no text", "in quotes or with --file FILE"]),
         (["inspect", "a", "--file", "b"], USAGE, ["at once"]),
         (["inspect", "--file", "b.txt"], USAGE, ["can't read b.txt: No such file or directory"]),
         (["inspect", "--file", "."], USAGE, ["can't read .: Is a directory"]),
