@@ -1,5 +1,6 @@
 """Generated attention problems for the laws: any sizes, heads, groups and rules, in either array library."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,24 +62,24 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
     )
 
 
-def as_tensors(rule: Rule) -> Rule:
-    """The same rule for torch."""
-
-    def tensor(x):
-        return None if x is None else torch.tensor(x)
+def as_tensors(rule: Rule, tensor: Callable = torch.tensor) -> Rule:
+    """The same rule for torch, or for the library whose arrays `tensor` makes."""
 
     def bias_of(bias):
         if isinstance(bias, Summed):
             return Summed([bias_of(part) for part in bias.parts])
         if isinstance(bias, Added):
-            return Added(torch.tensor(bias.numbers))
-        return Alibi(torch.tensor(bias.slopes), bias.offset) if isinstance(bias, Alibi) else tensor(bias)
+            return Added(tensor(bias.numbers))
+        if isinstance(bias, Alibi):
+            return Alibi(tensor(bias.slopes), bias.offset)
+        return None if bias is None else tensor(bias)
 
     def mask_of(mask):
         if isinstance(mask, Given):
-            return Given(torch.tensor(mask.cells))
+            return Given(tensor(mask.cells))
         if isinstance(mask, Keys):
-            return Keys(torch.tensor(mask.real))
+            return Keys(tensor(mask.real))
         return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
 
-    return Rule(rule.scale, rule.softcap, bias_of(rule.bias), mask_of(rule.mask), tensor(rule.sink), rule.softmax)
+    sink = None if rule.sink is None else tensor(rule.sink)
+    return Rule(rule.scale, rule.softcap, bias_of(rule.bias), mask_of(rule.mask), sink, rule.softmax)

@@ -148,7 +148,7 @@ class Keys:
 
     def allowed(self, i: Array, j: Array) -> Array:
         """Key j is real."""
-        return self.real[j[0]][None, :] & (i == i)
+        return self.real[j[0, :]][None, :] & (i == i)
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """From the first real key to the last; nothing is promised to be open between them."""

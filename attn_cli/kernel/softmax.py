@@ -52,7 +52,7 @@ def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: 
     blocked = None
     if not sure:
         blocked = xp.max(scores, axis=-1, keepdims=True) == xp.finfo(scores.dtype).min
-    if sink is not None or out is None:
+    if sink is not None or out is None or not (is_torch(scores) or isinstance(scores, np.ndarray)):
         weights = softmax(scores, sink)
     elif is_torch(scores):
         weights = xp.softmax(scores, -1, out=out)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import namespace, to_numpy
+from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
@@ -104,7 +104,7 @@ class FullMatrix:
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h
         shape = (heads, len(self.places), call.m)
-        dtype = np.float64 if call.like.dtype.itemsize == 8 else np.float32
+        dtype = np.float64 if itemsize(call.like) == 8 else np.float32
         self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
         self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
 
