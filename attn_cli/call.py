@@ -65,12 +65,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a model without softmax attention; `mixes` says what it has in its place."""
+    """A block of a model that showed no attention: `mixes` says what it has in its place, or what did not run.
+
+    heads  of attention that did not run, 0 where nobody says; `note` then says why, and is "" otherwise
+    """
 
     layer: int
     stream: str
     name: str
     mixes: str
+    heads: int = 0
+    note: str = ""
 
 
 class Output:

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Selection
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import LoadOptions, OutputOptions, takes_output
+from attn_cli.cli.shared import LoadOptions, OutputOptions, takes_loading, takes_output
+from attn_cli.cli.talk import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.layers import LayerMap
@@ -15,8 +15,10 @@ from attn_cli.summaries.report import Report
 SHORT = "the cat sat on the mat"
 
 
+@takes_loading
 @takes_output
 def layers(
+    loading: LoadOptions,
     shown: OutputOptions,
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="What the model reads for the one run that it takes.")
@@ -24,15 +26,11 @@ def layers(
     decoder_text: o.DecoderText = None,
     inputs: o.Inputs = None,
     model: o.Model = DEFAULT_MODEL,
-    revision: o.Revision = None,
-    device: o.Device = "auto",
-    dtype: o.Dtype = "auto",
-    trust_remote_code: o.Trust = False,
-    offline: o.Offline = False,
 ) -> ExitCode:
     """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
 
-    Told by one run on a short text. Blocks without softmax attention are in it too, so numbers are the model's own.
+    Told by one run on a short text. Blocks without softmax attention are in it too, so numbers are the model's own;
+    attention that did not run, as that of a vision tower without an image, is listed as such.
 
     \b
     Examples:
@@ -43,12 +41,11 @@ def layers(
     if inputs is not None and text != SHORT:
         raise InputError("a text and --inputs at once", "give one of them")
     with shown.view() as view:
-        loading = LoadOptions(
-            revision=revision, device=device, dtype=dtype, trust_remote_code=trust_remote_code, offline=offline
-        )
         source = loading.opened(model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs)
         prompt = source.read([text])[0]
         found = LayerMap()
-        source.each([prompt], Selection(), found.add)
-        view.show(Report("layers", source.about, prompt, (), finding=found.result(source.blocks_without_attention())))
+        rest = source.survey(prompt, found.add)
+        for warning in prompt.warnings:
+            tell(warning, quiet=shown.quiet)
+        view.show(Report("layers", source.about, prompt, (), prompt.warnings, finding=found.result(rest)))
     return ExitCode.DONE

@@ -198,6 +198,11 @@ def takes_output(command: Callable[..., ExitCode]) -> Callable[..., int]:
     return spread(command, "shown", OutputOptions, before=0)
 
 
+def takes_loading(command: Callable[..., int]) -> Callable[..., int]:
+    """`command(loading, ...)` with the fields of `LoadOptions` as options of its own, after all others."""
+    return spread(command, "loading", LoadOptions, before=0)
+
+
 def _after_heads(kind: type[ModelOptions]) -> int:
     """Where a command's own options stand: between what to look at and where to show it."""
     return 1 + [field.name for field in fields(kind)].index("head")

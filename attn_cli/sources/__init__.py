@@ -30,8 +30,8 @@ class Source(Protocol):
     def planned(self, selection: Selection) -> list[Planned]:
         """The asked layers that are expected to attend, in the source's order."""
 
-    def blocks_without_attention(self) -> list[Block]:
-        """The blocks that have something else in place of softmax attention."""
+    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
+        """Show every layer of one prompt to `visit`; the blocks and attention modules that it gave nothing of."""
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Show every asked layer of every prompt to `visit`."""

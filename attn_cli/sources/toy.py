@@ -104,8 +104,9 @@ class TableSource:
         """The only layer."""
         return [Planned(0, len(selection.pick_heads(self.table.heads)))]
 
-    def blocks_without_attention(self) -> list[Block]:
-        """None."""
+    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
+        """The only layer; nothing is left over."""
+        self.each([prompt], Selection(), visit)
         return []
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:

@@ -17,10 +17,13 @@ SOFTMAX = "softmax attention"
 class Layer:
     """One attention module, or one block without softmax attention (then all that attention has is None or 0).
 
+    Of an attention module that did not run, its place, its heads (0 if it doesn't say) and the note are known.
+
     mixes     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
     mask      in words; of attention that shows only weights, what they tell: "causal" or "none seen"
+    note      why softmax attention showed nothing: "did not run: needs pixel_values"; None if it ran
     """
 
     stream: str
@@ -36,6 +39,7 @@ class Layer:
     softcap: float | None = None
     bias: bool | None = None
     sink: bool | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +90,12 @@ class LayerMap:
         )  # fmt: skip
 
     def result(self, blocks: Sequence[Block]) -> Layers:
-        """What was seen, and those of `blocks` without softmax attention, each stream in the order of its blocks."""
+        """What was seen, and the `blocks` that showed nothing, each stream in the order of its blocks."""
         rows = list(self.seen.values())
-        rows += [Layer(block.stream, block.layer, block.mixes, block.name) for block in blocks]
+        rows += [
+            Layer(block.stream, block.layer, block.mixes, block.name, heads=block.heads, note=block.note or None)
+            for block in blocks
+        ]
         streams = list(dict.fromkeys(row.stream for row in rows))
         return Layers(tuple(sorted(rows, key=lambda row: (streams.index(row.stream), row.layer))))
 

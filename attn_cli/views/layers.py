@@ -32,10 +32,12 @@ def layer_lines(found: Layers, screen: Screen) -> Iterator[Text | Table | str]:
         numeric = name in ("heads", "kv", "scale")
         table.add_column(_HEADINGS[name], justify="right" if numeric else "left", no_wrap=True)
     for row, group in zip(cells, groups, strict=True):
-        style = Style.null() if group[0].mixes == SOFTMAX else _DIM
+        style = _DIM if group[0].note or group[0].mixes != SOFTMAX else Style.null()
         table.add_row(*(Text(row[name], style) for name in columns))
     yield ""
     yield table
+    for line in _notes(found.rows):
+        yield Text("\n".join(packed([line], screen.width)), _DIM)
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
         yield Text("\n".join(packed([f"no room for: {', '.join(hidden)}", "--json has all"], screen.width)), _DIM)
@@ -46,7 +48,7 @@ def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
     groups: dict[tuple[object, ...], list[Layer]] = {}
     for row in rows:
         said = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
-                row.bias, row.sink, _within(row))  # fmt: skip
+                row.bias, row.sink, row.note, _within(row))  # fmt: skip
         groups.setdefault(said, []).append(row)
     yield from groups.values()
 
@@ -54,6 +56,16 @@ def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
 def _within(row: Layer) -> str:
     """The module's path with the block's number left open."""
     return ".".join("*" if part.isdigit() else part for part in row.name.split("."))
+
+
+def _notes(rows: tuple[Layer, ...]) -> Iterator[str]:
+    """Why blocks did not run, where more is known than that; one line for all with the same reason."""
+    whose: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note and (reason := row.note.removeprefix("did not run").lstrip(": ")):
+            whose.setdefault(reason, []).append(row.stream)
+    for reason, streams in whose.items():
+        yield visible(f"did not run: {', '.join(dict.fromkeys(streams))}, which {reason}")
 
 
 def _cells(group: list[Layer]) -> dict[str, str]:
@@ -64,7 +76,11 @@ def _cells(group: list[Layer]) -> dict[str, str]:
     return {
         "stream": visible(row.stream),
         "layer": ranges(sorted({member.layer for member in group})),
-        "mixes": row.mixes if row.mixes.startswith("no ") else row.mixes.removesuffix(" attention"),
+        "mixes": "did not run"
+        if row.note
+        else row.mixes
+        if row.mixes.startswith("no ")
+        else row.mixes.removesuffix(" attention"),
         "heads": str(row.heads or ""),
         "kv": str(row.kv_heads) if row.kv_heads not in (0, row.heads) else "",
         "mask": visible(row.mask or ""),

@@ -78,6 +78,62 @@ def test_shared_layers_run_several_times(tmp_path: Path) -> None:
     assert only["calls"] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "stream", "left_out", "needs"),
+    [
+        ("llava", "vision", ["pixel_values"], "pixel_values"),
+        ("qwen2_vl", "vision", ["pixel_values", "image_grid_thw"], "pixel_values or pixel_values_videos"),
+        ("qwen2_audio", "audio", ["input_features", "feature_attention_mask"], "input_features"),
+        ("lfm2_vl", "vision", ["pixel_values"], "pixel_values"),
+    ],
+)
+def test_a_tower_that_had_nothing_to_see_is_listed_as_such(
+    name: str, stream: str, left_out: list[str], needs: str, tmp_path: Path
+) -> None:
+    options = saved(name, tmp_path)
+    whole = attn("layers", *options, "--json").json["result"]["layers"]
+    with np.load(tmp_path / "inputs.npz") as arrays:
+        np.savez(tmp_path / "inputs.npz", **{key: arrays[key] for key in arrays.files if key not in left_out})
+    run = attn("layers", *options, "--json")
+    hold(run, "layers")
+    rows = run.json["result"]["layers"]
+    assert sorted((row["stream"], row["layer"], row["name"]) for row in rows) == sorted(
+        (row["stream"], row["layer"], row["name"]) for row in whole
+    )
+    for row in rows:
+        attends = row["mixes"] == "softmax attention"
+        idle = row["stream"] == stream and attends
+        assert row["note"] == (f"did not run: needs {needs}" if idle else None)
+        assert (row["calls"] > 0) == (attends and not idle)
+        assert (row["heads"] > 0) == attends
+    lines = attn("layers", *options, env={"COLUMNS": "60"}).lines
+    assert f"did not run: {stream}, which needs {needs}"[:59] in "\n".join(lines)
+    assert max(map(len, lines)) <= 60
+
+
+def test_all_that_ran_is_not_said_to_have_not(tmp_path: Path) -> None:
+    for name in ("llava", "clip", "t5", "bart", "detr", "lfm2_vl"):
+        (tmp_path / name).mkdir()
+        rows = mapped(name, tmp_path / name)
+        assert rows and {row["note"] for row in rows} == {None}
+
+
+def test_clip_without_an_image_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    options = saved("clip", tmp_path)
+    with np.load(tmp_path / "inputs.npz") as arrays:
+        np.savez(tmp_path / "inputs.npz", input_ids=arrays["input_ids"])
+    refused(attn("layers", *options), 2, "(clip) was given no pixel_values and can't be run: ", "--inputs FILE")
+
+
+def test_it_is_loaded_with_the_options_that_all_commands_have(tmp_path: Path) -> None:
+    options = saved("llama", tmp_path)
+    assert {row["way"] for row in attn("layers", *options, "--backend", "sdpa", "--json").json["result"]["layers"]} == {
+        "beside"
+    }
+    refused(attn("layers", *options, "--backend", "fast"), 2, "unknown backend 'fast'")
+    refused(attn("layers", *options, "--device-map", "auto", "--device", "cpu"), 2, "--device and --device-map at once")
+
+
 def test_a_type_without_softmax_attention(tmp_path: Path) -> None:
     refused(attn("layers", *saved("mamba", tmp_path)), 3, "(mamba) has no softmax attention")
 

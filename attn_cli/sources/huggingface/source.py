@@ -14,6 +14,7 @@ from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
 from attn_cli.sources.huggingface.decoder import decoder_tokens
+from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_missing
@@ -98,9 +99,12 @@ class ModelSource:
             found += [Planned(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
         return found
 
-    def blocks_without_attention(self) -> list[Block]:
-        """The blocks of hybrid stacks that have something else in place of softmax attention."""
-        return list(blocks_without_attention(self.loaded.model, self.seats))
+    def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
+        """Run one prompt; the blocks that have something else in place of softmax attention, and what did not run."""
+        with noting(self.loaded.model, self.modules) as run:
+            self.each([prompt], Selection(), visit)
+        others = blocks_without_attention(self.loaded.model, self.seats)
+        return [*others, *idle_modules(self.loaded.model, self.modules, run)]
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each asked layer of each text.
@@ -143,11 +147,15 @@ class ModelSource:
             except _UNFIT as error:
                 if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
                     raise MemoryError from error
-                if self.arrays is None and not isinstance(error, TypeError | ValueError):
+                lacks = {needed(model, seat.stream, {**extra, **arguments}) for seat in self.seats} - {""}
+                if self.arrays is None and not lacks and not isinstance(error, TypeError | ValueError):
                     raise
                 line = str(error).strip().partition("\n")[0]
+                without = (
+                    f" was given no {', '.join(sorted(lacks))} and can't be run" if lacks else " can't be run on this"
+                )
                 raise InputError(
-                    f"{self.about['model']} ({self.about['type']}) can't be run on this: {line}",
+                    f"{self.about['model']} ({self.about['type']}){without}: {line}",
                     "--inputs FILE gives a model all that it reads; --debug shows the whole story",
                 ) from error
         if missing := why_missing(model, seen, selection, self.about["model"]):
