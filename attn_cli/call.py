@@ -1,6 +1,6 @@
 """One call of one attention layer, as every source hands it over and every summary receives it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,8 @@ from attn_cli.kernel.rule import Rule
 class Token:
     """One row or column label: what the user wrote at this place, exactly.
 
-    `start` and `end` are character offsets into the text, None where the token stands for no text of it.
+    `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
+    `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which.
     """
 
     index: int
@@ -26,15 +27,24 @@ class Token:
     start: int | None = None
     end: int | None = None
     special: bool = False
+    row: int | None = None
+    column: int | None = None
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text and what the source made of it; `warnings` are for the user, such as a word that the table lacks."""
+    """A text and what the source made of it; `warnings` are for the user, such as a word that the table lacks.
+
+    tokens  those of the text; of the image or the sound in a model that reads no text
+    others  the tokens of the streams that read something else, by stream: decoder, vision
+    files   what was read beside the text, by kind: image, audio
+    """
 
     text: str
     tokens: tuple[Token, ...]
     warnings: tuple[str, ...] = ()
+    others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

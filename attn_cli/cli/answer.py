@@ -25,12 +25,33 @@ Check = Callable[[Prompt, Sequence[int] | None], str]
 
 @dataclass(frozen=True)
 class Question:
-    """One text to be answered: its number, its tokens, and the query rows that are asked for (None for all)."""
+    """One text to be answered: its number, its tokens, and which query rows are asked for.
+
+    token  what picks them, None for all; `rows` are those among the prompt's own tokens, for what is said beforehand
+    """
 
     number: int
     prompt: Prompt
+    token: str | None
     rows: Sequence[int] | None
     notes: tuple[str, ...]
+
+    def rows_of(self, call: Call, *, hide_special: bool) -> Sequence[int] | None:
+        """The asked rows of `call`, None for all, none where its queries don't have what was picked.
+
+        Each stream is asked for itself: a word of the text is no row of the vision tower. With `hide_special` rows are
+        numbered among the tokens that are not special.
+        """
+        if self.token is None:
+            return None
+        try:
+            rows, _ = picked(replace(self.prompt, tokens=call.queries), self.token)
+        except InputError:
+            return []
+        if not hide_special:
+            return rows
+        left = kept(call.queries)
+        return [left.index(row) for row in rows if row in left]
 
 
 def answer(
@@ -63,7 +84,7 @@ def answer(
             try:
                 question = _question(number, text, source, token, pair)
                 if hide_special:
-                    question = _without_special(question)
+                    _check_special(question)
                 words = check(question.prompt, question.rows) if check else ""
                 _announce(question.prompt, words, quiet=quiet or not verbose)
                 questions.append(question)
@@ -80,6 +101,9 @@ def answer(
                 hidden = [Hidden() for _ in questions] if hide_special else None
                 found = _summaries(source, questions, choose, selection, progress, hidden)
             for at, (question, summaries) in enumerate(zip(questions, found, strict=True)):
+                if question.token is not None and not summaries:
+                    raise InputError(f"no query {question.token!r} in the layers that were asked for",
+                                     "choose other layers with --layer, or pick by number")  # fmt: skip
                 warnings = question.prompt.warnings + question.notes
                 warnings += _hidden_words(question.prompt, hidden[at]) if hidden else ()
                 index = question.number if lines else None
@@ -96,21 +120,26 @@ def _question(number: int, text: str | InputError, source: Source, token: str | 
     if isinstance(text, InputError):
         raise text
     prompt = source.read([text], pair)[0]
-    rows, notes = picked(prompt, token) if token is not None else (None, ())
-    return Question(number, prompt, rows, notes)
+    if token is None:
+        return Question(number, prompt, None, None, ())
+    errors = []
+    for tokens in (prompt.tokens, *prompt.others.values()):
+        try:
+            rows, notes = picked(replace(prompt, tokens=tokens), token)
+        except InputError as error:
+            errors.append(error)
+        else:
+            return Question(number, prompt, token, rows if tokens is prompt.tokens else (), notes)
+    raise errors[0]
 
 
-def _without_special(question: Question) -> Question:
-    """The question with its rows numbered among the tokens that are not special."""
+def _check_special(question: Question) -> None:
+    """Refuse what --no-special would leave nothing of."""
     left = kept(question.prompt.tokens)
-    if not left:
+    if not left and question.prompt.tokens:
         raise InputError("the text has special tokens alone", "leave out --no-special")
-    if question.rows is None:
-        return question
-    rows = [left.index(row) for row in question.rows if row in left]
-    if not rows:
+    if question.rows and not any(row in left for row in question.rows):
         raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
-    return replace(question, rows=rows)
 
 
 def _hidden_words(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:
@@ -139,7 +168,8 @@ def _summaries(
     found: list[list[Summary]] = [[] for _ in questions]
 
     def visit(call: Call) -> None:
-        reducers = choose(questions[call.place.text].rows, call)
+        rows = questions[call.place.text].rows_of(call, hide_special=hidden is not None)
+        reducers = () if rows is not None and not rows else choose(rows, call)
         if reducers:
             shown = call if hidden is None else WithoutSpecial(call, hidden[call.place.text])
             found[call.place.text].append(reduce(shown, *reducers))

@@ -27,6 +27,14 @@ Inputs = Annotated[
     typer.Option("--inputs", metavar="FILE",
                  help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
+Image = Annotated[
+    str | None,
+    typer.Option("--image", help="A picture that the model reads, beside a text or alone.", metavar="FILE"),
+]
+Audio = Annotated[
+    str | None,
+    typer.Option("--audio", help="A sound that the model reads, as .wav.", metavar="FILE"),
+]
 Chat = Annotated[bool, typer.Option("--chat", help="The text is a user's message, put into the model's chat template.")]
 System = Annotated[str | None, typer.Option("--system", help="The system message of a chat.", metavar="TEXT")]
 Messages = Annotated[

@@ -28,9 +28,17 @@ class TextOptions:
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
     inputs: o.Inputs = None
+    image: o.Image = None
+    audio: o.Audio = None
     chat: o.Chat = False
     system: o.System = None
     messages: o.Messages = None
+
+    @property
+    def without_text(self) -> bool:
+        """Whether there may be no text, and none is given: what a file holds or earlier messages is read alone."""
+        more = (self.inputs, self.image, self.audio, self.messages)
+        return any(x is not None for x in more) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
     def in_chat(self) -> bool:
@@ -115,18 +123,9 @@ class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of th
         """The chosen layers and heads."""
         return o.selection(self.layer, self.head)
 
-    def source(
-        self, *, decoder_text: str | None = None, inputs: str | None = None, chat: Messages | None = None
-    ) -> Source:
-        """The source that --model and its options ask for."""
-        return self.opened(
-            self.model,
-            quiet=self.quiet,
-            decoder_text=decoder_text,
-            inputs=inputs,
-            chat=chat,
-            projections=self.projections,
-        )
+    def source(self, **reading: Any) -> Source:
+        """The source that --model and its options ask for; `reading` as `open_source`."""
+        return self.opened(self.model, quiet=self.quiet, projections=self.projections, **reading)
 
 
 @dataclass(frozen=True)
@@ -153,18 +152,22 @@ class Shared(ModelOptions, TextOptions):
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
-        if self.inputs is not None and (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
-            raise InputError("a text and --inputs at once", "give one of them")
+        if self.inputs is not None:
+            if (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
+                raise InputError("a text and --inputs at once", "give one of them")
+            if (self.image, self.audio) != (None, None):
+                raise InputError("--inputs and --image or --audio at once", "give one of them")
         chat = self.chat_before()
-        alone = self.messages is not None and (self.text, self.file, self.lines) == (None, None, False)
-        texts = texts_of("" if alone or self.inputs is not None else self.text, self.file, lines=self.lines)
+        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:
             if hide_special and view.room is None:
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
-            source = self.source(decoder_text=self.decoder_text, inputs=self.inputs, chat=chat)
+            source = self.source(
+                decoder_text=self.decoder_text, inputs=self.inputs, image=self.image, audio=self.audio, chat=chat
+            )
             return answer(
                 command,
                 source,

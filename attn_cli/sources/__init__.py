@@ -52,6 +52,8 @@ def open_source(
     *,
     decoder_text: str | None = None,
     inputs: str | None = None,
+    image: str | None = None,
+    audio: str | None = None,
     chat: Sequence[Mapping[str, str]] | None = None,
     projections: str | None = None,
     **options: Any,
@@ -60,25 +62,29 @@ def open_source(
 
     decoder_text  what the decoder of an encoder-decoder reads
     inputs        a file with all that a model reads, instead of texts
+    image         a file with a picture, read beside every text, or instead of texts by a model that reads none
+    audio         the same of a sound
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
-        given = {"--decoder-text": decoder_text, "--inputs": inputs, "--chat": chat}
+        given = {"--decoder-text": decoder_text, "--inputs": inputs, "--image": image, "--audio": audio, "--chat": chat}
         for option in (name for name, value in given.items() if value is not None):
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
         return open_table_source(model, projections)
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
     from attn_cli.sources.huggingface.origin import ModelOptions, find
+    from attn_cli.sources.media import read_media
 
-    origin = find(model, ModelOptions(**options, reads_text=inputs is None))
+    origin = find(model, ModelOptions(**options, reads_text=inputs is None and image is None and audio is None))
+    media = read_media(image, audio)
     # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
     from attn_cli.sources.huggingface.load import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    return ModelSource(load(origin), decoder_text, inputs, chat)
+    return ModelSource(load(origin), decoder_text, inputs, chat, media)
 
 
 def is_table(model: str) -> bool:

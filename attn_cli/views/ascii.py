@@ -13,7 +13,9 @@ _MARKS = str.maketrans(
 
 def in_ascii(report: Report) -> Report:
     """`report` with every text from outside in ASCII, other characters as their escapes."""
-    prompt = replace(report.prompt, text=ascii_visible(report.prompt.text), tokens=_tokens(report.prompt.tokens))
+    files = {kind: ascii_visible(file) for kind, file in report.prompt.files.items()}
+    text, tokens = ascii_visible(report.prompt.text), _tokens(report.prompt.tokens)
+    prompt = replace(report.prompt, text=text, tokens=tokens, files=files)
     summaries = tuple(
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
     )

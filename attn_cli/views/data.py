@@ -120,12 +120,17 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _input(prompt: Prompt) -> dict[str, Any]:
-    """A text with its tokens."""
-    tokens = [
-        {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-        for t in prompt.tokens
-    ]
-    return {"text": prompt.text, "tokens": tokens}
+    """A text with its tokens; with what was read beside it, and the tokens of streams that read something else."""
+    shown: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
+    if prompt.others:
+        shown["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
+    return shown | dict(prompt.files)
+
+
+def _token(t: Token) -> dict[str, Any]:
+    """A token; one that stands for a patch of an image has the patch's row and column too."""
+    shown = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
+    return shown if t.row is None else shown | {"row": t.row, "column": t.column}
 
 
 def _result(report: Report) -> dict[str, Any]:

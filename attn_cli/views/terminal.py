@@ -122,6 +122,8 @@ def _header(report: Report, screen: Screen) -> Text:
         if prompt.text:
             title.append(f"{number} · " if report.others else "", _BOLD)
             title.append(_short(prompt.text), _BOLD).append("\n")
+        for kind, file in prompt.files.items():
+            title.append(f"{kind} {visible(file)}\n", _DIM)
     return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
 
 

@@ -9,7 +9,7 @@ Why the key "eager" and not one of our own: some models test for that name and s
 unknown one, others choose classes by it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -45,7 +45,7 @@ def capture(
     *,
     selection: Selection = EVERYTHING,
     texts: Sequence[Sequence[Token]] | None = None,
-    decoder_texts: Sequence[Sequence[Token]] | None = None,
+    others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
     until_asked: bool = False,
     backend: Literal["attn", "model"] = "attn",
 ) -> Iterator["Capture"]:
@@ -53,7 +53,7 @@ def capture(
 
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
            cut away either way: a padded text is seen as if it ran alone.
-    decoder_texts  the same of what the decoder reads, for models with an encoder and a decoder
+    others  for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
     until_asked  end the pass after the last asked layer: an exception is raised through the model and caught here. For
                  those who don't need the model's output, which then there is none of
     backend  "model" leaves the model's own attention in place, whatever it is, and looks at its queries, keys and
@@ -67,7 +67,7 @@ def capture(
         with capture(model, lambda call: found.append(reduce(call, TopKeys(5)))):
             model(**inputs)
     """
-    seen = Capture(model, visit, selection, texts, decoder_texts)
+    seen = Capture(model, visit, selection, texts, others)
     if until_asked:
         seen.wait_for_asked(model)
     with ExitStack() as stack:
@@ -100,12 +100,12 @@ class Capture:
         visit: Visit,
         selection: Selection,
         texts: Sequence[Sequence[Token]] | None,
-        decoder_texts: Sequence[Sequence[Token]] | None,
+        others: Sequence[Mapping[str, Sequence[Token]]] | None,
     ) -> None:
         self.fallback = Fallback(self)
         self.seats = Seats(model)
         self.visit, self.selection = visit, selection
-        self.texts = Texts(texts, decoder_texts, halves=bool(getattr(model.config, "is_encoder_decoder", False)))
+        self.texts = Texts(texts, others, halves=bool(getattr(model.config, "is_encoder_decoder", False)))
         self.layers: dict[tuple[str, int], int] = {}
         self.blocks: dict[str, int] = {}
         self.unseen: list[Seat] = []

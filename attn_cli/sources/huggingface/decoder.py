@@ -10,8 +10,12 @@ from attn_cli.sources.huggingface.tokens import read
 
 def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
     """The start token and the tokens of `text`, without the end token that a decoder writes but doesn't read."""
-    assert loaded.tokenizer is not None  # texts are only read with one
     start = _start(loaded)
+    if loaded.tokenizer is None:  # of a model that reads pictures or sounds
+        if text is not None:
+            raise LoadError(f"{loaded.about['model']} has no tokenizer for --decoder-text",
+                            "copy the tokenizer files of the original model into the folder")  # fmt: skip
+        return (Token(0, str(start), start, special=True),)
     first = Token(0, str(loaded.tokenizer.convert_ids_to_tokens(start)), start, special=True)
     tokens = read(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()
     if tokens and tokens[-1].id == loaded.tokenizer.eos_token_id:

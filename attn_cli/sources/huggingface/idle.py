@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.modules import Seat
 
 # The arguments by which models are given pictures and sounds.
-_READS = {
+READS = {
     "vision": ("pixel_values", "pixel_values_videos", "images", "flattened_patches"),
     "audio": ("input_features", "input_values", "audio_values", "audio_features"),
     "cross": ("encoder_hidden_states", "cross_attention_states"),
@@ -70,8 +70,8 @@ def needed(model: PreTrainedModel, stream: str, given: Collection[str]) -> str:
     A resampler, and the cross attention of a model without an encoder for texts, wait for what a tower has made.
     """
     takes = inspect.signature(model.forward).parameters
-    towers = (*_READS["vision"], *_READS["audio"])
-    names = {"resampler": towers, "cross": (*towers, *_READS["cross"])}.get(stream, _READS.get(stream, ()))
+    towers = (*READS["vision"], *READS["audio"])
+    names = {"resampler": towers, "cross": (*towers, *READS["cross"])}.get(stream, READS.get(stream, ()))
     taken = [name for name in names if name in takes]
     return "" if any(name in given for name in taken) else " or ".join(taken[:2])
 

@@ -2,6 +2,8 @@
 
 import inspect
 import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.patches import tower_tokens, with_patches
+from attn_cli.sources.huggingface.tokens import labels
 
 PREFIX = "input."
+
+
+@dataclass(frozen=True)
+class Fed(Prompt):
+    """A prompt that brings all that the model reads: its arrays, named as the arguments of the model's forward."""
+
+    arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
@@ -40,7 +51,29 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
     return found
 
 
-def fitted(model: PreTrainedModel, arrays: dict[str, torch.Tensor], file: str) -> dict[str, Any]:
+def fed(
+    model: PreTrainedModel,
+    text: str,
+    tokens: Sequence[Token],
+    arrays: Mapping[str, Any],
+    *,
+    frames: tuple[Token, ...] = (),
+    **more: Any,
+) -> Fed:
+    """A prompt of arrays, the tokens of its picture labelled by their patches where these are known.
+
+    tokens  those of the text; none for a model that reads none
+    frames  those of a sound
+    more    fields of a `Prompt`
+    """
+    tower = tower_tokens(model.config, arrays)
+    if not tokens:
+        return Fed(text, tower or frames, arrays=arrays, **more)
+    others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
+    return Fed(text, with_patches(tokens, model.config, arrays), arrays=arrays, others=others, **more)
+
+
+def fitted(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
     """The arrays as arguments of the model's forward: on its device, floats in its precision, single values plain."""
     takes = inspect.signature(model.forward).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
@@ -48,7 +81,9 @@ def fitted(model: PreTrainedModel, arrays: dict[str, torch.Tensor], file: str) -
         if unknown:
             raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(takes)}")
 
-    def fit(x: torch.Tensor) -> Any:
+    def fit(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
         if x.ndim == 0:
             return x.item()
         return x.to(model.device, model.dtype) if x.is_floating_point() else x.to(model.device)
@@ -56,19 +91,10 @@ def fitted(model: PreTrainedModel, arrays: dict[str, torch.Tensor], file: str) -
     return {name: fit(x) for name, x in arrays.items()}
 
 
-def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """Token numbers `[1, n]` as labels; none if there are no numbers."""
-    if ids is None or ids.ndim != 2 or ids.is_floating_point():
-        return ()
-    special = set() if tokenizer is None else set(tokenizer.all_special_ids)
-    return tuple(
-        Token(index, _word(tokenizer, number), number, special=number in special)
-        for index, number in enumerate(ids[0].tolist())
-    )
-
-
-def prompt(tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str) -> Prompt:
-    """What the file holds, as a text and its tokens; neither if the model reads no tokens.
+def prompt(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str
+) -> Fed:
+    """What the file holds, as a text and its tokens; those of a picture if the model reads no text.
 
     Raises InputError for more than one example: they would have to be padded alike to be told apart.
     """
@@ -77,10 +103,5 @@ def prompt(tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Te
         raise InputError(f"{file} holds {ids.shape[0]} texts (rows of input_ids)", "save one in a file")
     tokens = labels(tokenizer, ids)
     text = tokenizer.decode([token.id for token in tokens]) if tokenizer is not None and tokens else ""
-    return Prompt(text, tokens)
-
-
-def _word(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
-    if tokenizer is None or not 0 <= number < len(tokenizer):
-        return str(number)
-    return tokenizer.decode([number]).strip() or str(tokenizer.convert_ids_to_tokens(number))
+    decoder = labels(tokenizer, arrays.get("decoder_input_ids"))
+    return fed(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {})

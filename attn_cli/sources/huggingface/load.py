@@ -35,18 +35,22 @@ from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 _HEADS = re.compile(
     r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
 )
+# Packages that transformers asks for with a link instead of a command.
+_PACKAGES = ("torchvision", "torchaudio", "sentencepiece", "protobuf", "pillow")
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A model ready to run, in evaluation mode on its device, with its tokenizer (None if it may do without).
 
+    origin   where it was found, for what else lies there
     backend  whose attention runs: attn's own, or the model's with attn beside it
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
+    origin: Origin
     backend: Literal["attn", "model"] = "attn"
 
 
@@ -67,7 +71,7 @@ def load(origin: Origin) -> Loaded:
     except (LoadError, InputError):
         raise
     except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
-        raise _explained(error, origin) from error
+        raise explained(error, origin) from error
     _check_weights(origin.name, report)
     model = model.eval()
     if origin.options.device_map is None:
@@ -79,7 +83,7 @@ def load(origin: Origin) -> Loaded:
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return Loaded(model, tokenizer, about, "attn" if origin.options.backend == "attn" else "model")
+    return Loaded(model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model")
 
 
 def positions(model: PreTrainedModel) -> int | None:
@@ -177,7 +181,7 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
             )
 
 
-def _explained(error: Exception, origin: Origin) -> LoadError:
+def explained(error: Exception, origin: Origin) -> LoadError:
     """A loading failure of transformers or the hub as one line and what to do."""
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, hub_errors.GatedRepoError):
@@ -193,10 +197,8 @@ def _explained(error: Exception, origin: Origin) -> LoadError:
         return LoadError(
             f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
         )
-    if isinstance(error, ImportError):
-        return LoadError(
-            f"{origin.name} needs a package that is not installed: {first_line}", "install it and try again"
-        )
+    if isinstance(error, ImportError) or "missing optional dependencies" in str(error).lower():
+        return LoadError(f"{origin.name} needs a package that is not installed: {first_line}", _install(error))
     if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
         return LoadError(
             f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
@@ -204,6 +206,13 @@ def _explained(error: Exception, origin: Origin) -> LoadError:
     if broken := _broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
+
+
+def _install(error: Exception) -> str:
+    """How to install what transformers misses, if it says what that is."""
+    asked = re.search(r"pip\s+install [\w-]+", str(error))
+    named = next((name for name in _PACKAGES if name in str(error).lower()), None)
+    return asked[0] if asked else f"pip install {named}" if named else "install it and try again"
 
 
 def _broken_weights(origin: Origin) -> str:

@@ -14,14 +14,17 @@ from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
 from attn_cli.sources.huggingface.decoder import decoder_tokens
+from attn_cli.sources.huggingface.frames import frame_tokens
 from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_missing
 from attn_cli.sources.huggingface.modules import Seats
+from attn_cli.sources.huggingface.processor import Processor, file_option, taken
 from attn_cli.sources.huggingface.steps import stepping
 from attn_cli.sources.huggingface.suspects import attention_modules
-from attn_cli.sources.huggingface.tokens import read
+from attn_cli.sources.huggingface.tokens import aligned, read
+from attn_cli.sources.media import Media
 
 # What models raise where an input lacks or doesn't fit.
 _UNFIT = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
@@ -32,10 +35,9 @@ class ModelSource:
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
+    media         a picture or a sound beside every text, or instead of texts, for the model's own processor
     chat          the messages before the text, which is then a user's message; None for a text that is none
     """
-
-    batch_size = 8
 
     def __init__(
         self,
@@ -43,10 +45,15 @@ class ModelSource:
         decoder_text: str | None = None,
         inputs_file: str | None = None,
         chat: Sequence[Mapping[str, str]] | None = None,
+        media: Media | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.about: dict[str, Any] = loaded.about
+        self.batch_size = 8
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
+        self.processor = None if media is None else Processor(loaded, media)
+        if self.processor is not None:
+            self.batch_size = 1  # each text with its own arrays
         seats = Seats(loaded.model)
         # Those that will attend, if they run.
         self.modules = {module: seats.of(module) for module in attention_modules(loaded.model)}
@@ -65,29 +72,64 @@ class ModelSource:
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; with an inputs file what that holds, whatever the texts are."""
         if self.arrays is not None:
-            return [inputs.prompt(self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
-        main = getattr(self.loaded.model, "main_input_name", "input_ids")
-        if self.loaded.tokenizer is None or main != "input_ids":
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads {main}, not text", "give it with --inputs FILE"
-            )
-        tokenizer = self.loaded.tokenizer
-        if self.chat is None:
-            prompts = read(tokenizer, texts, [pair] * len(texts))
+            return [inputs.prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
+        if self.processor is not None:
+            if pair is not None:
+                raise InputError("--pair and --image or --audio at once", "leave out one of them")
+            prompts = [self._with_media(self.processor, text) for text in texts]
         else:
-            texts = [rendered(tokenizer, self.chat, text, self.about["model"]) for text in texts]
-            prompts = read(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
+            prompts = self._tokenized(texts, pair)
         limit = positions(self.loaded.model)
         for prompt in prompts:
-            if limit is not None and len(prompt.tokens) > limit:
+            if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 raise LimitError(
                     f"the text has {len(prompt.tokens):,} tokens, the model has {limit:,} positions",
                     "shorten the text, or use a model with a longer context",
                 )
-        if self.has_decoder and self.decoder_text is None:
-            warning = "the decoder read its start token alone; --decoder-text gives it more"
-            return [replace(prompt, warnings=(*prompt.warnings, warning)) for prompt in prompts]
-        return prompts
+        if not self.has_decoder:
+            return prompts
+        decoder = {"decoder": decoder_tokens(self.loaded, self.decoder_text)}
+        warnings = ("the decoder read its start token alone; --decoder-text gives it more",)
+        return [
+            replace(
+                prompt,
+                others={**prompt.others, **decoder},
+                warnings=prompt.warnings + (warnings if self.decoder_text is None else ()),
+            )
+            for prompt in prompts
+        ]
+
+    def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
+        """Texts as the tokenizer of a model that reads text makes them."""
+        main = getattr(self.loaded.model, "main_input_name", "input_ids")
+        tokenizer = self.loaded.tokenizer
+        if tokenizer is None or main != "input_ids":
+            raise InputError(
+                f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
+                f"give it with {file_option(main)}--inputs FILE",
+            )
+        if self.chat is None:
+            return read(tokenizer, texts, [pair] * len(texts))
+        texts = [rendered(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+        return read(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
+
+    def _with_media(self, processor: Processor, text: str) -> Prompt:
+        """A text and the media through the model's processor, labelled by what the text says and by patch or time."""
+        given = processor.rendered(text, self.chat)
+        arrays = processor.arrays(given)
+        ids = arrays.get("input_ids")
+        tokens: tuple[Token, ...] = ()
+        if ids is not None and self.loaded.tokenizer is not None:
+            tokens = aligned(self.loaded.tokenizer, given.text, ids, add_special_tokens=not given.complete)
+        return inputs.fed(
+            self.loaded.model,
+            given.text,
+            tokens,
+            taken(self.loaded.model, arrays),
+            frames=frame_tokens(self.loaded.model, arrays, processor.extractor),
+            files=processor.media.files,
+            warnings=given.notes,
+        )
 
     def planned(self, selection: Selection) -> list[Planned]:
         """The asked blocks that attend if they run, by the model's own count, with the heads they say they have."""
@@ -117,26 +159,15 @@ class ModelSource:
         if wrong:
             numbers = ranges(range(blocks))
             raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
-        texts = [prompt.tokens for prompt in prompts]
-        decoder_texts: list[tuple[Token, ...]] | None = None
-        if self.arrays is not None:
-            arguments = inputs.fitted(model, self.arrays, self.inputs_file or "")
-            decoder_texts = [inputs.labels(self.loaded.tokenizer, self.arrays.get("decoder_input_ids"))]
-        else:
-            arguments = self._padded(prompts)
-            if self.has_decoder:
-                tokens = decoder_tokens(self.loaded, self.decoder_text)
-                decoder_texts = [tokens] * len(prompts)
-                ids = torch.tensor([[token.id for token in tokens]] * len(prompts))
-                arguments["decoder_input_ids"] = ids.to(model.device)
+        arguments = self._arguments(prompts)
         extra = {} if self._keeps_cache(arguments) else {"use_cache": False}
         with (
             capture(
                 model,
                 visit,
                 selection=selection,
-                texts=texts,
-                decoder_texts=decoder_texts,
+                texts=[prompt.tokens for prompt in prompts],
+                others=[prompt.others for prompt in prompts],
                 until_asked=True,
                 backend=self.loaded.backend,
             ) as seen,
@@ -148,7 +179,8 @@ class ModelSource:
                 if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
                     raise MemoryError from error
                 lacks = {needed(model, seat.stream, {**extra, **arguments}) for seat in self.seats} - {""}
-                if self.arrays is None and not lacks and not isinstance(error, TypeError | ValueError):
+                fed = isinstance(prompts[0], inputs.Fed)
+                if not fed and not lacks and not isinstance(error, TypeError | ValueError):
                     raise
                 line = str(error).strip().partition("\n")[0]
                 without = (
@@ -182,6 +214,17 @@ class ModelSource:
         """Run one prompt; `visit` sees each asked layer, `arrive` what each asked block made of some vectors."""
         with stepping(self.loaded.model, self.seats, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
+
+    def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
+        """What the model's forward gets: what a single prompt brings, or the texts as one batch; and for a decoder."""
+        if isinstance(prompts[0], inputs.Fed):
+            arguments = inputs.fitted(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
+        else:
+            arguments = self._padded(prompts)
+        if self.has_decoder and self.arrays is None:
+            ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
+            arguments["decoder_input_ids"] = ids.to(self.loaded.model.device)
+        return arguments
 
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.

@@ -12,8 +12,9 @@ from torch import nn
 from attn_cli.call import Place, Token
 
 Labels = Sequence[Sequence[Token]]
-# Streams whose queries and keys are tokens of the text, of the decoder's text, or neither.
+# Streams whose queries and keys are tokens of the text, and those that have tokens of their own.
 _OF_TEXT = {"self", "text", "encoder"}
+_OWN = {"decoder", "vision", "audio"}
 
 
 class Part(NamedTuple):
@@ -32,16 +33,19 @@ def numbered(count: int) -> tuple[Token, ...]:
 
 
 class Texts:
-    """Labels of the texts and of what a decoder reads (or None), and what the running forward pass was given.
+    """Labels of the texts, and what the running forward pass was given.
 
+    others   for every text the labels of the streams that read something else, by stream: decoder, vision, audio
     size     how many texts the pass has
     length   how many tokens it was given, None if it was given none
     padding  for "text" and "decoder" which tokens are real `[size, tokens]`, where the pass was told that some aren't
     """
 
-    def __init__(self, texts: Labels | None, decoder_texts: Labels | None, *, halves: bool) -> None:
+    def __init__(
+        self, texts: Labels | None, others: Sequence[Mapping[str, Sequence[Token]]] | None, *, halves: bool
+    ) -> None:
         self.halves = halves  # cross attention is from a decoder to an encoder
-        self.labels: dict[str, Labels | None] = {"text": texts, "decoder": decoder_texts}
+        self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
@@ -53,8 +57,8 @@ class Texts:
         first = next((given[x] for x in ("input_ids", "inputs_embeds") if given.get(x) is not None), None)
         if first is None:
             first = next((x for x in given.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
-        known = self.labels["text"]
-        self.size = len(known) if known else 1 if first is None else int(first.shape[0])
+        known = len(self.texts)
+        self.size = known if known else 1 if first is None else int(first.shape[0])
         self.length = None if given.get("input_ids") is None else int(given["input_ids"].shape[-1])
         masks = {"text": given.get("attention_mask"), "decoder": given.get("decoder_attention_mask")}
         self.padding = {
@@ -92,14 +96,15 @@ class Texts:
         return numbered(count)
 
     def _known(self, side: str | None, text: int) -> Sequence[Token]:
-        labels = self.labels.get(side or "") or ()
-        return labels[text] if text < len(labels) else ()
+        if side == "text":
+            return self.texts[text] if text < len(self.texts) else ()
+        return self.others[text].get(side or "", ()) if text < len(self.others) else ()
 
     def _sides(self, stream: str) -> tuple[str | None, str | None]:
         """Whose tokens the queries and the keys of a stream are."""
         if stream == "cross":
             return ("decoder", "text") if self.halves else ("text", None)
-        side = "decoder" if stream == "decoder" else "text" if stream in _OF_TEXT else None
+        side = stream if stream in _OWN else "text" if stream in _OF_TEXT else None
         return side, side
 
     def _real(self, side: str | None, text: int, count: int, past: int = 0) -> slice:

@@ -1,8 +1,10 @@
 """A text as the model's tokens, each labelled with what the user wrote there."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Prompt, Token
@@ -26,6 +28,41 @@ def read(
     shown by their vocabulary name.
     """
     return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
+
+
+def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
+    """Token numbers `[1, n]` as labels; none if there are no numbers."""
+    if ids is None or ids.ndim != 2 or ids.is_floating_point():
+        return ()
+    special = set() if tokenizer is None else set(tokenizer.all_special_ids)
+    return tuple(
+        Token(index, _word(tokenizer, number), number, special=number in special)
+        for index, number in enumerate(ids[0].tolist())
+    )
+
+
+def aligned(
+    tokenizer: PreTrainedTokenizerBase, text: str, ids: torch.Tensor, *, add_special_tokens: bool
+) -> tuple[Token, ...]:
+    """The token numbers `[1, n]` that a processor made of `text`, labelled by what the text says.
+
+    A processor puts many tokens in the place of one, such as <image>: what stands before and after it is found again
+    in the text, what stands in its place is labelled by its vocabulary name; so is all where that isn't what it did.
+    """
+    whole = labels(tokenizer, ids)
+    plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
+    before = _alike(plain, whole)
+    after = min(_alike(plain[::-1], whole[::-1]), len(plain) - before)
+    if before + after < len(plain) - 1:
+        return whole
+    found = [*plain[:before], *whole[before : len(whole) - after], *plain[len(plain) - after :]]
+    return tuple(replace(token, index=index) for index, token in enumerate(found))
+
+
+def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
+    """How many tokens are the same from the start."""
+    pairs = enumerate(zip(some, others, strict=False))
+    return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
 
 
 def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool) -> Prompt:
@@ -94,3 +131,9 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
     if tokenizer.unk_token_id is None or not words:
         return []
     return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {', '.join(words)}"]
+
+
+def _word(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
+    if tokenizer is None or not 0 <= number < len(tokenizer):
+        return str(number)
+    return tokenizer.decode([number]).strip() or str(tokenizer.convert_ids_to_tokens(number))

@@ -86,7 +86,7 @@ def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
 def test_both_halves_of_a_merged_softmax_are_labelled() -> None:
     tokens = tuple(Token(index, word) for index, word in enumerate(("a", "b", "c")))
     decoder = (Token(0, "<s>"), Token(1, "x"))
-    texts = Texts([tokens], [decoder], halves=True)
+    texts = Texts([tokens], [{"decoder": decoder}], halves=True)
     part = texts.part(Place(0, "", (), (), "decoder"), 1, 2, 5)
     assert [token.text for token in part.key_tokens] == ["<s>", "x", "a", "b", "c"]
     assert [token.index for token in part.key_tokens] == [0, 1, 2, 3, 4]

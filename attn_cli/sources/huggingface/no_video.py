@@ -1,0 +1,39 @@
+"""Processors of pictures and videos where nothing that reads videos is installed.
+
+Without torchvision, transformers refuses to load the whole processor of a model that also takes videos, such as
+Qwen2-VL, though its part for pictures needs Pillow alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import FeatureExtractionMixin, processing_utils
+from transformers.utils import is_torchvision_available
+
+_PART = "video_processor"
+
+
+class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
+    """Stands where a processor keeps its part for videos; never called, for videos are not asked for."""
+
+    @classmethod
+    def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
+        """Itself: there is nothing to load."""
+        return cls()
+
+
+@contextmanager
+def without_videos() -> Iterator[None]:
+    """While open, processors load with `NoVideo` for their part for videos, if torchvision is missing."""
+    if is_torchvision_available():
+        yield
+        return
+    loaders: dict[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
+    kinds: dict[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
+    before = loaders[_PART], kinds[_PART]
+    loaders[_PART], kinds[_PART] = (__name__, NoVideo.__name__), FeatureExtractionMixin.__name__
+    try:
+        yield
+    finally:
+        loaders[_PART], kinds[_PART] = before

@@ -1,0 +1,36 @@
+"""A picture from a file, ready for a model's own processor."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attn_cli.errors import InputError, LimitError, LoadError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_HINT = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
+
+
+def read_picture(file: str) -> "Image":
+    """The picture in red, green and blue, turned as its camera says; of several frames the first.
+
+    Raises LoadError where the package that reads pictures is missing, InputError for a file that is none.
+    """
+    if find_spec("PIL") is None:
+        raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
+    from PIL import Image, ImageOps, UnidentifiedImageError  # an optional package
+
+    path = Path(file).expanduser()
+    try:
+        if path.is_file() and path.stat().st_size == 0:
+            raise InputError(f"{file} is empty", "is the download complete?")
+        with Image.open(path) as picture:
+            return ImageOps.exif_transpose(picture).convert("RGB")
+    except UnidentifiedImageError:
+        raise InputError(f"{file} is not a picture", _HINT) from None
+    except Image.DecompressionBombError as error:
+        raise LimitError(f"{file} is too large: {error}", "make it smaller first") from error
+    except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: a PNG whose parts don't fit together
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"can't read {file}: {reason}", "check the name, and that the file is whole") from error

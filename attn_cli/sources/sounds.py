@@ -1,0 +1,81 @@
+"""A sound from a .wav file, as the numbers that a model's own processor takes."""
+
+import wave
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from attn_cli.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Sound:
+    """One channel `[samples]` between -1 and 1, float32; `rate` is in samples a second, `file` where it comes from."""
+
+    samples: np.ndarray
+    rate: int
+    file: str
+
+    def at(self, rate: int) -> "Sound":
+        """The same sound at another rate.
+
+        Raises InputError where it would have to be resampled and the package for it, soxr, is missing: what would do
+        without it folds high tones into low ones.
+        """
+        if rate == self.rate:
+            return self
+        if find_spec("soxr") is None:
+            raise InputError(
+                f"{self.file} has {self.rate:,} samples a second, the model wants {rate:,}",
+                f"pip install 'attn-cli[audio]', or: {_convert(self.file, rate)}",
+            )
+        import soxr  # an optional package
+
+        return Sound(soxr.resample(self.samples, self.rate, rate), rate, self.file)
+
+
+def read_sound(file: str) -> Sound:
+    """The sound of a .wav file of 8, 16, 24 or 32 bits, the mean of its channels.
+
+    Raises InputError for a file that is none, that holds nothing, or that is packed in another way.
+    """
+    path = Path(file).expanduser()
+    try:
+        if path.is_file() and path.stat().st_size == 0:
+            raise InputError(f"{file} is empty", "is the download complete?")
+        with wave.open(str(path), "rb") as opened:
+            width, channels, rate = opened.getsampwidth(), opened.getnchannels(), opened.getframerate()
+            data = opened.readframes(opened.getnframes())
+    except (wave.Error, EOFError) as error:
+        raise InputError(
+            f"{file} is not a .wav file of whole numbers: {error or 'it ends early'}", _convert(file)
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"can't read {file}: {reason}", "check the name and the folder") from error
+    data = data[: len(data) // (width * channels) * (width * channels)]
+    if not data:
+        raise InputError(f"{file} holds no sound", "its header is there, and nothing after it")
+    return Sound(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
+
+
+def _samples(data: bytes, width: int) -> np.ndarray:
+    """Little-endian whole numbers of `width` bytes as float32 between -1 and 1; single bytes have no sign.
+
+    >>> _samples(bytes([0, 128, 192]), 1).tolist(), _samples(bytes([0, 0, 64]), 3).tolist()
+    ([-1.0, 0.0, 0.5], [0.5])
+    """
+    if width == 1:
+        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
+    if width == 3:  # NumPy has no such number: a zero byte below makes it one of four
+        four = np.zeros((len(data) // 3, 4), np.uint8)
+        four[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        data, width = four.tobytes(), 4
+    whole = np.frombuffer(data, f"<i{width}")
+    return (whole / float(1 << (8 * width - 1))).astype(np.float32)
+
+
+def _convert(file: str, rate: int = 16_000) -> str:
+    return f"ffmpeg -i {file} -ar {rate} -ac 1 -c:a pcm_s16le sound.wav"

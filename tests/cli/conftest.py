@@ -1,0 +1,19 @@
+"""Models of pictures and sounds, each made once, when a test first asks for it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.media import KINDS
+
+
+@pytest.fixture(scope="session")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny model of that kind."""
+    place = tmp_path_factory.mktemp("seeing")
+
+    def folder(kind: str) -> Path:
+        return place / kind if (place / kind).exists() else KINDS[kind](place / kind)
+
+    return folder

@@ -1,0 +1,357 @@
+"""--image and --audio: files through the model's own processor, labelled by patch and by time."""
+
+import importlib.util
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
+
+from attn_cli.sources.huggingface.no_video import without_videos
+from attn_cli.sources.pictures import read_picture
+from attn_cli.sources.sounds import read_sound
+from tests.media import RATE, picture, sound
+from tests.program import attn, refused, strict_json
+
+Seeing = Callable[[str], Path]
+EXACT = 1e-5  # float32, the same products summed in another order
+
+
+@pytest.fixture
+def cat(tmp_path: Path) -> Path:
+    return picture(tmp_path / "cat.png", bright=(1, 2))
+
+
+@pytest.fixture
+def tone(tmp_path: Path) -> Path:
+    return sound(tmp_path / "tone.wav")
+
+
+def arrays(folder: Path, *arguments: object) -> dict[str, np.ndarray]:
+    """What `attn matrix` writes."""
+    target = folder / "weights.npz"
+    run = attn("matrix", *arguments, "--weights", "--quiet", "--force", "-o", target)
+    assert run.code == 0, run.errors
+    with np.load(target) as archive:
+        return dict(archive)
+
+
+def stacked(attentions: Any) -> np.ndarray:
+    """`[layers, heads, n, m]` of what a model returns for one example."""
+    return torch.stack([weights[0] for weights in attentions]).numpy()
+
+
+def eager(name: str, folder: Path) -> Any:
+    return getattr(transformers, name).from_pretrained(folder, attn_implementation="eager").eval()
+
+
+@torch.no_grad()
+def test_a_vit_sees_a_picture_as_it_does_anywhere(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    folder = seeing("vit")
+    found = arrays(tmp_path, "-m", folder, "--image", cat)
+    given = AutoImageProcessor.from_pretrained(folder)(read_picture(str(cat)), return_tensors="pt")
+    returned = eager("ViTModel", folder)(**given, output_attentions=True)
+    np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
+    assert found["tokens"].tolist() == ["[CLS]", *(f"r{row},c{column}" for row in range(4) for column in range(4))]
+
+
+@torch.no_grad()
+def test_a_clip_sees_a_picture_and_reads_a_text(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    folder = seeing("clip")
+    found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
+    given = AutoProcessor.from_pretrained(folder)(
+        images=read_picture(str(cat)), text=["a photo of the cat"], return_tensors="pt"
+    )
+    model = eager("CLIPModel", folder)
+    picture_part = model.vision_model(given["pixel_values"], output_attentions=True)
+    text_part = model.text_model(given["input_ids"], output_attentions=True)
+    np.testing.assert_allclose(found["vision.weights"], stacked(picture_part.attentions), atol=EXACT)
+    np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
+    assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", "</s>"]
+    assert found["vision.tokens"].tolist()[:6] == ["[CLS]", "r0,c0", "r0,c1", "r0,c2", "r0,c3", "r1,c0"]
+
+
+@torch.no_grad()
+def test_a_llava_gets_its_picture_before_the_text_or_where_the_text_says(
+    seeing: Seeing, cat: Path, tmp_path: Path
+) -> None:
+    folder = seeing("llava")
+    processor, model = AutoProcessor.from_pretrained(folder), eager("LlavaForConditionalGeneration", folder)
+    patches = [f"r{row},c{column}" for row in range(4) for column in range(4)]
+    for asked, read, labels in (
+        ("what is here?", "<image>what is here?", ["<s>", *patches, "what", "is", "here", "?", "</s>"]),
+        ("what is <image> here?", "what is <image> here?", ["<s>", "what", "is", *patches, "here", "?", "</s>"]),
+    ):
+        found = arrays(tmp_path, asked, "-m", folder, "--image", cat)
+        given = processor(images=read_picture(str(cat)), text=[read], return_tensors="pt")
+        returned = model(**given, output_attentions=True)
+        np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
+        assert found["text.tokens"].tolist() == labels
+        shown = attn("top", asked, "-m", folder, "--image", cat, "--json").json["input"]
+        assert shown["text"] == read
+        for token in shown["tokens"]:  # what stands in the text is found there, patches stand for none of it
+            if token["start"] is not None:
+                assert read[token["start"] : token["end"]] == token["text"]
+            assert (token["start"] is None) == ("row" in token or token["text"] in ("<s>", "</s>"))
+
+
+@torch.no_grad()
+def test_a_qwen2_vl_gets_its_picture_by_its_chat_template(seeing: Seeing, tmp_path: Path) -> None:
+    wide = picture(tmp_path / "wide.png", bright=(1, 2), columns=6)
+    folder = seeing("qwen2_vl")
+    read = "<s>user : <|see|> <|image_pad|> what is here? </s>"
+    found = arrays(tmp_path, "what is here?", "-m", folder, "--image", wide)
+    with without_videos():
+        processor = AutoProcessor.from_pretrained(folder)
+    given = processor(images=read_picture(str(wide)), text=[read], add_special_tokens=False, return_tensors="pt")
+    assert given["image_grid_thw"].tolist() == [[1, 4, 6]]
+    returned = eager("Qwen2VLForConditionalGeneration", folder)(**given, output_attentions=True)
+    np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
+    patches = ["r0,c0", "r0,c1", "r0,c2", "r1,c0", "r1,c1", "r1,c2"]  # 4 x 6 patches, merged 2 x 2
+    assert found["text.tokens"].tolist()[4:10] == patches
+    assert found["vision.tokens"].tolist()[:6] == ["r0,c0", "r0,c1", "r1,c0", "r1,c1", "r0,c2", "r0,c3"]
+    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
+    assert run.json["input"]["text"] == read
+    assert "the chat template adds the picture" in run.errors
+    run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--system", "the cat sat")
+    assert run.json["input"]["text"] == f"<s>system : the cat sat </s>{read}"
+    assert run.json["warnings"] == []
+
+
+@torch.no_grad()
+def test_a_whisper_hears_a_sound_and_reads_what_its_decoder_is_given(
+    seeing: Seeing, tone: Path, tmp_path: Path
+) -> None:
+    folder = seeing("whisper")
+    found = arrays(tmp_path, "-m", folder, "--audio", tone, "--decoder-text", "the cat sat")
+    extractor = AutoFeatureExtractor.from_pretrained(folder)
+    given = extractor(read_sound(str(tone)).samples, sampling_rate=RATE, return_tensors="pt")
+    model = eager("WhisperForConditionalGeneration", folder)
+    decoder = torch.tensor([[1, *processor_ids(folder, "the cat sat")]])
+    returned = model(**given, decoder_input_ids=decoder, output_attentions=True)
+    for stream, theirs in (
+        ("encoder", returned.encoder_attentions),
+        ("decoder", returned.decoder_attentions),
+        ("cross", returned.cross_attentions),
+    ):
+        np.testing.assert_allclose(found[f"{stream}.weights"], stacked(theirs), atol=EXACT)
+    assert found["cross.key_tokens"].tolist()[:3] == ["0.00s", "0.02s", "0.04s"]
+    assert found["cross.key_tokens"].tolist()[-1] == "0.98s"  # of one second
+    assert found["cross.tokens"].tolist() == ["<s>", "the", "cat", "sat"]
+
+
+def processor_ids(folder: Path, text: str) -> list[int]:
+    ids: list[int] = transformers.AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+@torch.no_grad()
+def test_a_wav2vec2_hears_a_sound(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
+    folder = seeing("wav2vec2")
+    found = arrays(tmp_path, "-m", folder, "--audio", tone)
+    given = AutoFeatureExtractor.from_pretrained(folder)(
+        read_sound(str(tone)).samples, sampling_rate=RATE, return_tensors="pt"
+    )
+    returned = eager("Wav2Vec2Model", folder)(**given, output_attentions=True)
+    np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
+    assert found["tokens"].tolist()[:3] == ["0.00s", "0.02s", "0.04s"]  # 20 x 4 x 4 samples at 16,000 a second
+    assert len(found["tokens"]) == 25
+
+
+@pytest.mark.parametrize("place", [(0, 0), (1, 2), (3, 3), (2, 0)])
+@pytest.mark.parametrize("kind", ["vit", "clip", "llava"])
+def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, int], seeing: Seeing, tmp_path) -> None:
+    """In the first block a token's key holds its own patch alone: scores change in the columns of patches that do."""
+    scores = []
+    for bright in ((1, 1), place):
+        file = picture(tmp_path / f"{bright}.png", bright=bright)
+        text = [] if kind == "vit" else ["the cat"]
+        shown = attn("matrix", *text, "-m", seeing(kind), "--image", file, "--scores", "-l", "0", "--json", "-q").json
+        scores.append(np.array(shown["result"]["matrices"][0]["scores"]))
+    tokens = shown["input"].get("streams", {}).get("vision") or shown["input"]["tokens"]
+    changed = np.median(np.abs(scores[1] - scores[0]).max(axis=0), axis=0)
+    assert {(token.get("row"), token.get("column")) for token, x in zip(tokens, changed, strict=True) if x > 1e-4} == {
+        (1, 1),
+        place,
+    }
+
+
+def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, tone: Path) -> None:
+    def streams(*arguments: object) -> list[str]:
+        run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
+        assert run.code == 0, run.errors
+        return [layer["stream"] for layer in run.json["result"]["layers"]]
+
+    asked = ("the cat", "-m", seeing("clip"), "--image", cat, "--token")
+    assert streams(*asked, "[CLS]") == ["vision"]
+    assert streams(*asked, "r1,c2") == ["vision"]
+    assert streams(*asked, "cat") == ["text"]
+    assert streams(*asked, "0") == ["vision", "text"]
+    assert streams(*asked, "12") == ["vision"]
+    heard = ("-m", seeing("whisper"), "--audio", tone, "--decoder-text", "the cat", "--token")
+    assert streams(*heard, "cat") == ["decoder", "cross"]
+    assert streams(*heard, "0.10s") == ["encoder"]
+    refused(attn("top", *asked, "r9,c9"), 2, "no token 'r9,c9'")
+    refused(attn("top", *asked, "99"), 2, "there is no token 99")
+
+
+def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing, cat: Path, tone: Path) -> None:
+    for command in ("inspect", "matrix", "top", "heads"):
+        check = jsonschema.Draft202012Validator(strict_json(attn("schema", command).bytes))
+        shown = attn(command, "the cat", "-m", seeing("clip"), "--image", cat, "--json").json
+        check.validate(shown)
+        assert shown["input"]["image"] == str(cat)
+        seen = shown["input"]["streams"]["vision"]
+        assert (seen[7]["text"], seen[7]["row"], seen[7]["column"]) == ("r1,c2", 1, 2)
+        assert seen[0]["special"] and "row" not in seen[0]
+        seen[7]["row"] = "1"
+        assert not check.is_valid(shown)
+    heard = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--json").json["input"]
+    assert heard["audio"] == str(tone)
+    assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
+
+
+def test_lines_are_read_beside_the_same_picture(seeing: Seeing, cat: Path) -> None:
+    run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "-f", "jsonl",
+               stdin=b"the cat\nwhat is here\n")  # fmt: skip
+    assert run.code == 0, run.errors
+    assert [strict_json(x)["input"]["text"] for x in run.lines] == ["<image>the cat", "<image>what is here"]
+
+
+def test_inputs_with_pixels_are_labelled_too(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    given = AutoImageProcessor.from_pretrained(seeing("vit"))(read_picture(str(cat)), return_tensors="np")
+    np.savez(tmp_path / "given.npz", **given)
+    found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "given.npz")
+    assert found["tokens"].tolist()[:2] == ["[CLS]", "r0,c0"]
+    np.savez(tmp_path / "two.npz", pixel_values=np.repeat(given["pixel_values"], 2, axis=0))
+    found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "two.npz")
+    assert found["tokens"].tolist()[:2] == ["0", "1"]  # two pictures: nobody says which
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_sounds_of_any_width_are_the_same_sound(width: int, channels: int, tmp_path: Path) -> None:
+    file = sound(tmp_path / "tone.wav", width=width, channels=channels)
+    times = np.arange(RATE // 2) / RATE
+    tone = np.sin(2 * np.pi * 440 * times) * times / 0.5 * 0.9
+    found = read_sound(str(file))
+    assert found.samples.dtype == np.float32
+    np.testing.assert_allclose(
+        found.samples, tone, atol=1.5 * 2.0 ** (1 - 8 * min(width, 3))
+    )  # half a step, and float32
+
+
+def test_a_sound_of_another_rate_is_resampled(tmp_path: Path) -> None:
+    high = read_sound(str(sound(tmp_path / "high.wav", rate=44_100))).at(RATE)
+    low = read_sound(str(sound(tmp_path / "low.wav", rate=RATE)))
+    assert high.rate == RATE
+    assert len(high.samples) == len(low.samples)
+    np.testing.assert_allclose(high.samples[200:-200], low.samples[200:-200], atol=1e-3)
+
+
+def test_without_its_package_another_rate_is_refused(seeing: Seeing, tmp_path: Path, monkeypatch) -> None:
+    missing(monkeypatch, "soxr")
+    file = sound(tmp_path / "high.wav", rate=44_100)
+    run = attn("heads", "-m", seeing("wav2vec2"), "--audio", file)
+    refused(run, 2, "44,100 samples a second, the model wants 16,000", "pip install 'attn-cli[audio]'", "ffmpeg")
+
+
+def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """As if that package were not installed."""
+    find = importlib.util.find_spec
+    for module in ("pictures", "sounds"):
+        monkeypatch.setattr(
+            f"attn_cli.sources.{module}.find_spec", lambda name, *rest: None if name == package else find(name, *rest)
+        )
+
+
+def test_without_pillow_there_are_no_pictures(seeing: Seeing, cat: Path, monkeypatch) -> None:
+    missing(monkeypatch, "PIL")
+    refused(attn("heads", "-m", seeing("vit"), "--image", cat), 3, "pillow", "pip install 'attn-cli[image]'")
+
+
+def test_files_that_are_no_pictures(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.png").write_text("not a picture")
+    (tmp_path / "half.png").write_bytes(cat.read_bytes()[: cat.stat().st_size // 2])
+    for name, words in {
+        "none.png": "No such file",
+        "empty.png": "is empty",
+        "text.png": "is not a picture",
+        "half.png": "half.png",
+        ".": "Is a directory",
+    }.items():
+        refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / name), 2, words)
+
+
+def test_files_that_are_no_sounds(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.wav").touch()
+    (tmp_path / "text.wav").write_text("not a sound, however long it may be, for there is no RIFF in it")
+    with wave.open(str(tmp_path / "silent.wav"), "wb") as opened:
+        opened.setnchannels(1)
+        opened.setsampwidth(2)
+        opened.setframerate(RATE)
+    content = bytearray(tone.read_bytes())
+    content[20] = 3  # numbers with a point
+    (tmp_path / "float.wav").write_bytes(content)
+    (tmp_path / "short.wav").write_bytes(tone.read_bytes()[:30])
+    for name, words in {
+        "none.wav": "No such file",
+        "empty.wav": "is empty",
+        "text.wav": "ffmpeg",
+        "silent.wav": "holds no sound",
+        "float.wav": "ffmpeg",
+        "short.wav": "short.wav",
+    }.items():
+        refused(attn("heads", "-m", seeing("wav2vec2"), "--audio", tmp_path / name), 2, words)
+
+
+def test_models_and_media_that_do_not_go_together(
+    seeing: Seeing, cat: Path, tone: Path, tmp_path: Path, minilm_like: Path
+) -> None:
+    vit, clip, whisper = seeing("vit"), seeing("clip"), seeing("whisper")
+    picture_of, heard = ("--image", cat), ("--audio", tone)
+    refused(attn("heads", "the cat", *picture_of), 2, "--image is for models", "is a table")
+    refused(attn("heads", "the cat", "-m", minilm_like, *picture_of), 2, "takes no --image", "it reads text alone")
+    refused(attn("heads", "-m", vit, *heard), 2, "takes no --audio", "it reads --image")
+    refused(attn("heads", "the cat", "-m", vit), 3, "has no tokenizer")
+    refused(attn("heads", "the cat", "-m", vit, *picture_of), 2, "reads no text beside --image", "leave out the text")
+    refused(attn("heads", "-m", clip, *picture_of), 2, "reads a text beside --image")
+    refused(attn("heads", "the cat", "-m", whisper), 2, "reads input_features, not text", "--audio FILE")
+    refused(attn("heads", "the cat", "-m", whisper, *heard), 2, "reads no text beside --audio")
+    refused(attn("heads", "a", "-m", clip, *picture_of, "--pair", "b"), 2, "--pair and --image")
+    refused(attn("heads", "-m", clip, *picture_of, "--inputs", "x.npz"), 2, "--inputs and --image")
+    refused(attn("heads", "a", "-m", seeing("llava"), *picture_of, "--chat"), 2, "has no chat template")
+    refused(attn("heads", "a " * 200, "-m", clip, *picture_of), 4, "the model has 128 positions")
+    (bare := tmp_path / "bare").mkdir()
+    for file in vit.iterdir():
+        if file.name != "preprocessor_config.json":
+            (bare / file.name).symlink_to(file)
+    refused(attn("heads", "-m", bare, *picture_of), 3, "has no processor", "preprocessor_config.json", "--inputs")
+    (bare / "preprocessor_config.json").write_text("{}{")
+    refused(attn("heads", "-m", bare, *picture_of), 3, "bare")
+
+
+@pytest.fixture(scope="session")
+def minilm_like(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that reads text alone."""
+    from tests.media import TEXT, saved, tokenizer
+
+    model = transformers.BertModel(transformers.BertConfig(**TEXT))
+    return saved(model, tmp_path_factory.mktemp("reading"), tokenizer())
+
+
+def test_pictures_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:
+    turned = Image.new("L", (6, 4), 90)
+    tags = Image.Exif()
+    tags[0x0112] = 6  # taken with the camera on its side
+    turned.save(tmp_path / "turned.jpg", exif=tags)
+    found = read_picture(str(tmp_path / "turned.jpg"))
+    assert (found.size, found.mode) == ((4, 6), "RGB")
