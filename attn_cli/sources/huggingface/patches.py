@@ -34,7 +34,6 @@ BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
     "blip_vision_model": ("[CLS]",),
     "blip_2_vision_model": ("[CLS]",),
     "instructblip_vision_model": ("[CLS]",),
-    "git_vision_model": ("[CLS]",),
     "siglip_vision_model": (),
 }
 # Types whose vision tower takes patches in squares of `spatial_merge_size`, row by row within one.
