@@ -1,6 +1,7 @@
 """The map of a model as a table: a line per block, what all have in common said once."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from rich.style import Style
 from rich.table import Table
@@ -8,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.call import ranges
 from attn_cli.summaries.layers import SOFTMAX, Layer, Layers
-from attn_cli.views.screen import Screen, packed
+from attn_cli.views.screen import Screen
 from attn_cli.views.tokens import visible
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -37,10 +38,11 @@ def layer_lines(found: Layers, screen: Screen) -> Iterator[Text | Table | str]:
     yield ""
     yield table
     for line in _notes(found.rows):
-        yield Text("\n".join(packed([line], screen.width)), _DIM)
+        yield Text("\n".join(wrap(line, screen.width)), _DIM)
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
-        yield Text("\n".join(packed([f"no room for: {', '.join(hidden)}", "--json has all"], screen.width)), _DIM)
+        line = f"no room for: {', '.join(hidden)} · --json has all"
+        yield Text("\n".join(wrap(line, screen.width)), _DIM)
 
 
 def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
