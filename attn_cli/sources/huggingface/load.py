@@ -1,5 +1,6 @@
 """Loading a found model and its tokenizer, with every failure in one clear line."""
 
+import logging
 import os
 import re
 import warnings
@@ -30,6 +31,7 @@ from transformers.utils import logging as transformers_logging
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.classes import model_class, saved_class
 from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
+from attn_cli.sources.huggingface.quantised import TALKERS
 
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
 _HEADS = re.compile(
@@ -198,7 +200,7 @@ def explained(error: Exception, origin: Origin) -> LoadError:
             f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
         )
     if isinstance(error, ImportError) or "missing optional dependencies" in str(error).lower():
-        return LoadError(f"{origin.name} needs a package that is not installed: {first_line}", _install(error))
+        return LoadError(f"{origin.name} needs what is not installed here: {first_line}", _install(error))
     if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
         return LoadError(
             f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
@@ -212,7 +214,7 @@ def _install(error: Exception) -> str:
     """How to install what transformers misses, if it says what that is."""
     asked = re.search(r"pip\s+install [\w-]+", str(error))
     named = next((name for name in _PACKAGES if name in str(error).lower()), None)
-    return asked[0] if asked else f"pip install {named}" if named else "install it and try again"
+    return asked[0] if asked else f"pip install {named}" if named else "install what it names and try again"
 
 
 def _broken_weights(origin: Origin) -> str:
@@ -263,4 +265,6 @@ def _hush() -> None:
     """transformers talks on stderr whether it is a terminal or not; attn says what matters itself."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
+    for name in TALKERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module=r"(transformers|torch|huggingface_hub)\b")

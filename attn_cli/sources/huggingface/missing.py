@@ -1,10 +1,13 @@
 """Why nothing was seen, in words: never an empty answer."""
 
+from collections.abc import Sequence
+
 from transformers import PreTrainedModel
 
 from attn_cli.call import Selection, ranges
 from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.sources.huggingface.capture import Capture
+from attn_cli.sources.huggingface.quantised import method_of
 from attn_cli.sources.huggingface.suspects import attention_modules
 
 
@@ -33,4 +36,26 @@ def why_missing(model: PreTrainedModel, seen: Capture, selection: Selection, nam
         if not any(layer + seen.blocks[stream] * (layer < 0) == number for stream, number in seen.layers):
             numbers = sorted({number for _, number in seen.layers})
             return InputError(f"layer {layer} has no softmax attention", f"layers with attention: {ranges(numbers)}")
+    return None
+
+
+def why_failed(
+    model: PreTrainedModel, error: Exception, name: str, lacks: Sequence[str], *, unfit: bool
+) -> AttnError | None:
+    """The error for a forward pass that ended in one of the model's own; None where only a bug explains it.
+
+    lacks  the arguments that parts of the model wait for and that it was not given
+    unfit  whether what it was given may be to blame
+    """
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    called = f"{name} ({model.config.model_type})"
+    hint = "--inputs FILE gives a model all that it reads; --debug shows the whole story"
+    if lacks:
+        return InputError(f"{called} was given no {', '.join(lacks)} and can't be run: {line}", hint)
+    if unfit:
+        return InputError(f"{called} can't be run on this: {line}", hint)
+    if getattr(model, "hf_quantizer", None) is not None:
+        method = method_of(model.config.quantization_config.to_dict())
+        return LoadError(f"{called} is quantised ({method}) and can't be run here: {line}",
+                         "are its weights packed as its config.json says? --debug shows the whole story")  # fmt: skip
     return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.quantised import check_packages
 
 DTYPES = {
     "auto": "auto",
@@ -117,7 +118,8 @@ def find(name: str, options: ModelOptions) -> Origin:
 
 
 def vet(origin: Origin, path: Path) -> None:
-    """Refuse a config.json that names code of its own (unless trusted) or a foreign attention kernel."""
+    """Refuse a config.json that names code of its own (unless trusted), a foreign attention kernel, or weights packed
+    by a library that isn't there."""
     try:
         raw = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -137,6 +139,8 @@ def vet(origin: Origin, path: Path) -> None:
                     f"{origin.name} asks for the attention kernel {asked!r} ({where}: {key}) and was refused",
                     "remove the key from config.json; attn brings its own attention",
                 )
+        if isinstance(packed := part.get("quantization_config"), dict):
+            check_packages(origin.name, packed)
 
 
 def _found(name: str, options: ModelOptions) -> Origin:

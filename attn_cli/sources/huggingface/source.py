@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.frames import frame_tokens
 from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
-from attn_cli.sources.huggingface.missing import why_missing
+from attn_cli.sources.huggingface.missing import why_failed, why_missing
 from attn_cli.sources.huggingface.modules import Seats
 from attn_cli.sources.huggingface.processor import Processor, file_option, taken
 from attn_cli.sources.huggingface.steps import stepping
@@ -179,17 +179,11 @@ class ModelSource:
                 if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
                     raise MemoryError from error
                 lacks = {needed(model, seat.stream, {**extra, **arguments}) for seat in self.seats} - {""}
-                fed = isinstance(prompts[0], inputs.Fed)
-                if not fed and not lacks and not isinstance(error, TypeError | ValueError):
+                fed = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)
+                failed = why_failed(model, error, self.about["model"], sorted(lacks), unfit=fed)
+                if failed is None:
                     raise
-                line = str(error).strip().partition("\n")[0]
-                without = (
-                    f" was given no {', '.join(sorted(lacks))} and can't be run" if lacks else " can't be run on this"
-                )
-                raise InputError(
-                    f"{self.about['model']} ({self.about['type']}){without}: {line}",
-                    "--inputs FILE gives a model all that it reads; --debug shows the whole story",
-                ) from error
+                raise failed from error
         if missing := why_missing(model, seen, selection, self.about["model"]):
             raise missing
 

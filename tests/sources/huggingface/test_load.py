@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import BitsAndBytesConfig
 
 from attn_cli.errors import ExitCode, InputError, LoadError
 from attn_cli.sources.huggingface.load import Loaded, load, positions
+from attn_cli.sources.huggingface.missing import why_failed
 from attn_cli.sources.huggingface.origin import ModelOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
 from tests.sources.huggingface.models import tiny
@@ -146,3 +148,13 @@ def test_positions(minilm: Loaded, smollm: Loaded) -> None:
     assert positions(minilm.model) == 512
     assert positions(smollm.model) == 8192
     assert positions(tiny("t5")) is None  # its positions are relative and have no end
+
+
+def test_a_failing_forward_pass_of_packed_weights_is_told_as_such() -> None:
+    model: Any = tiny("llama")
+    assert why_failed(model, AssertionError(), "m", [], unfit=False) is None  # a bug
+    model.hf_quantizer = object()
+    model.config.quantization_config = BitsAndBytesConfig(load_in_8bit=True)
+    error = why_failed(model, AssertionError(), "m", [], unfit=False)
+    assert isinstance(error, LoadError)
+    assert error.message == "m (llama) is quantised (bitsandbytes) and can't be run here: AssertionError"

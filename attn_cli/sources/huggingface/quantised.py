@@ -1,0 +1,67 @@
+"""Models whose weights a library has packed into few bits: which one, and whether it is there to unpack them."""
+
+from importlib.util import find_spec
+from typing import Any
+
+from attn_cli.errors import LoadError
+
+# By the quant_method of config.json the packages that transformers loads such a model with, as they are imported.
+_PACKAGES = {
+    "aqlm": ("aqlm", "accelerate"),
+    "auto-round": ("auto_round",),
+    "awq": ("gptqmodel", "accelerate"),
+    "bitnet": ("accelerate",),
+    "bitsandbytes": ("bitsandbytes", "accelerate"),
+    "compressed-tensors": ("compressed_tensors",),
+    "fp8": ("accelerate",),
+    "gptq": ("gptqmodel", "optimum"),
+    "hqq": ("hqq",),
+    "mxfp4": ("accelerate",),
+    "quanto": ("optimum.quanto", "accelerate"),
+    "quark": ("quark",),
+    "torchao": ("torchao",),
+    "vptq": ("vptq", "accelerate"),
+}
+# What pip calls those that it calls otherwise.
+_PIP = {
+    "auto_round": "auto-round",
+    "compressed_tensors": "compressed-tensors",
+    "optimum.quanto": "optimum-quanto",
+    "quark": "amd-quark",
+}
+# The names under which these libraries talk on stderr.
+TALKERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_tensors", "auto_round")
+
+
+def check_packages(name: str, config: dict[str, Any]) -> None:
+    """Refuse the model `name` where a package that unpacks its weights is missing.
+
+    config  the object `quantization_config` of a config.json, of a method that may be unknown here
+    """
+    method = method_of(config)
+    missing = [_PIP.get(package, package) for package in _PACKAGES.get(method, ()) if not _is_there(package)]
+    if missing:
+        raise LoadError(
+            f"{name} is quantised ({method}) and needs {' and '.join(missing)}, not installed here",
+            f"pip install {' '.join(missing)}",
+        )
+
+
+def method_of(config: dict[str, Any]) -> str:
+    """The method by its name in lower case; bitsandbytes for its older files, which don't say it.
+
+    >>> method_of({"load_in_4bit": True}), method_of({"quant_method": "AWQ"})
+    ('bitsandbytes', 'awq')
+    """
+    named = config.get("quant_method")
+    named = getattr(named, "value", named)  # transformers makes a member of an enumeration of it
+    if named is None and (config.get("load_in_4bit") or config.get("load_in_8bit")):
+        return "bitsandbytes"
+    return str(named or "").lower()
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
