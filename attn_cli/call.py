@@ -10,6 +10,7 @@ from attn_cli.arrays import Array
 from attn_cli.errors import InputError
 from attn_cli.kernel.bands import Band, bands, best_tile
 from attn_cli.kernel.latent import Latent
+from attn_cli.kernel.positions import Rotation
 from attn_cli.kernel.rule import Rule
 
 
@@ -172,7 +173,8 @@ class Ingredients:
 
     x `[n, width]`; context `[m, width]` if keys and values come from other embeddings; projection W_O
     `[h * e, width]`; value_up `[h, r, e]`, which absorbed latent attention applies to its output; latent, of which
-    k and v were made; projected says whether q, k and v are products of x and not x itself.
+    k and v were made; projected says whether q, k and v are products of x and not x itself; rotation, by which q and k
+    were turned.
     """
 
     x: Array | None = None
@@ -181,6 +183,7 @@ class Ingredients:
     value_up: Array | None = None
     latent: Latent | None = None
     projected: bool = False
+    rotation: Rotation | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,8 @@
 """Where a token stands, told in numbers: sines added to its vector, or a rotation of its query and key."""
 
-from attn_cli.arrays import Array, namespace
+from typing import NamedTuple
+
+from attn_cli.arrays import Array, indices, namespace
 
 BASE = 10000.0
 
@@ -39,6 +41,26 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
     if interleaved:
         return xp.reshape(xp.stack(turned, axis=-1), x.shape)
     return xp.concat(turned, axis=-1)
+
+
+class Rotation(NamedTuple):
+    """How queries and keys were turned: see `rotary`; the first key is at position 0, the first query at `offset`."""
+
+    base: float = BASE
+    interleaved: bool = False
+    offset: int = 0
+
+    def turn(self, x: Array, offset: int = 0, times: int = 1) -> Array:
+        """X `[..., n, d]` at positions offset, offset + 1, ...; back again with `times` -1.
+
+        >>> import numpy as np
+        >>> x = np.array([[1.0, 0.0], [0.0, 2.0]])
+        >>> np.round(Rotation().turn(Rotation().turn(x, 5), 5, times=-1), 4).tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
+        """
+        xp = namespace(x)
+        positions = xp.astype(indices(offset, offset + x.shape[-2], x) * times, xp.float64)
+        return rotary(x, positions, self.base, interleaved=self.interleaved)
 
 
 def _angles(positions: Array, width: int, base: float) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,10 +12,12 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.bands import Band, bands
 from attn_cli.kernel.excerpt import rule_of_rows
 from attn_cli.kernel.heads import join_heads
+from attn_cli.kernel.rotary_slips import rotary_slips
 from attn_cli.kernel.slips import slips, why_nan
 from attn_cli.summaries.reduce import Summary
 
 _MOST_CELLS = 2**22  # mistakes are tried on so many cells of the matrix; in a larger one, on its first rows
+_ROUNDING = 1e-13  # two mistakes may give the same numbers but for this: the first, more usual one is named
 TOLERANCES = {8: 1e-10, 4: 2e-5, 2: 5e-3}  # by bytes of a number: a few hundred roundings
 
 
@@ -182,9 +185,12 @@ class CheckOutput:
                 bad = ~np.isfinite(values).all(axis=-1)
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
         best = self._misread(right)
-        for slip in slips(q, call.k, call.v, rule):
+        made = call.ingredients
+        turns = () if made.latent is not None else rotary_slips(q, call.k, call.v, rule, made.rotation)
+        for slip in chain(slips(q, call.k, call.v, rule), turns):
             error = self._distance(self._finished(slip.output), slip.weights)
-            best = min(best, (error, slip.words), key=lambda pair: pair[0])
+            if error < best[0] - _ROUNDING:
+                best = (error, slip.words)
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
 
     def _misread(self, right: np.ndarray) -> tuple[float, str]:

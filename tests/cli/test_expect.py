@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,6 +131,62 @@ def test_heads_that_were_cut_or_joined_wrongly_are_named() -> None:
     assert (
         "reshaped where it must be transposed" in check(command, reshaped.swapaxes(0, 1).reshape(6, 8) @ ws["wo"]).text
     )
+
+
+def turned(
+    x: np.ndarray, first: int = 0, base: float = 10000.0, *, interleaved: bool = False, sign: int = 1
+) -> np.ndarray:
+    """Rotary positions as complex numbers: pair c of row i times e^(i angle)."""
+    n, d = x.shape[-2:]
+    angles = sign * np.arange(first, first + n)[:, None] * base ** (-np.arange(d // 2) * 2 / d)
+    if interleaved:
+        pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+        return np.stack((pairs.real, pairs.imag), axis=-1).reshape(x.shape)
+    pairs = (x[..., : d // 2] + 1j * x[..., d // 2 :]) * np.exp(1j * angles)
+    return np.concatenate((pairs.real, pairs.imag), axis=-1)
+
+
+BASES = ["--rope-base", "500000"]
+
+
+@pytest.mark.parametrize(
+    ("q_how", "k_how", "options", "words"),
+    [
+        (None, None, [], "q and k were not rotated"),
+        ({}, None, [], "k was not rotated"),
+        (None, {}, [], "q was not rotated"),
+        ({"interleaved": True}, {"interleaved": True}, [], "columns 2i and 2i + 1, columns i and i + d/2 were"),
+        ({"base": 10000.0}, {"base": 10000.0}, BASES, "the base of rotary positions is 10,000, 500,000 was asked for"),
+        ({"base": 1e6}, {"base": 1e6}, [], "the base of rotary positions is 1,000,000, 10,000 was asked for"),
+        ({"interleaved": True}, {"interleaved": True}, BASES, "i + d/2 were asked for; and the base of rotary"),
+        ({"first": 2}, {}, [], "the first query was put at position 2, not 0"),
+        ({}, {}, ["--mask", "causal-bottom-right"], "the first query was put at position 0, not 2"),
+    ],
+)  # fmt: skip
+def test_wrong_rotary_positions_are_named(q_how: Any, k_how: Any, options: list[str], words: str) -> None:
+    a = case(g=4)
+    command = [*save(**a), "--positions", "rotary", *options, "-q"]
+    mask = BOTTOM if "causal-bottom-right" in options else None
+    right = {"base": 500000.0} if options == BASES else {}
+    queries = {"first": 2} if mask is not None else {}
+    expected = a | {"q": turned(a["q"], **right, **queries), "k": turned(a["k"], **right)}
+    assert check(command, attention(expected, mask)).code == 0
+    wrong = a | {name: a[name] if how is None else turned(a[name], **how) for name, how in (("q", q_how), ("k", k_how))}
+    verdict = check(command, attention(wrong, mask), "--json").json["result"]["check"][0]
+    assert words in verdict["cause"], verdict["cause"]
+    assert verdict["cause_error"] < 1e-11
+
+
+def test_rotary_positions_turned_twice_backwards_or_unasked_are_named() -> None:
+    a = case(g=4)
+    unasked = a | {name: turned(a[name], interleaved=True) for name in "qk"}
+    words = "nobody asked for (columns 2i and 2i + 1, base 10,000)"
+    assert words in " ".join(check([*save(**a), "-q"], attention(unasked)).text.split())
+    command = [*save(**a), "--positions", "rotary", "-q"]
+    twice = a | {name: turned(turned(a[name])) for name in "qk"}
+    assert "rotated twice" in check(command, attention(twice)).text
+    back = a | {name: turned(a[name], sign=-1) for name in "qk"}
+    assert "the sine has the wrong sign" in check(command, attention(back)).text
 
 
 def test_nan_is_explained() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.call import AttentionCall, Call, Ingredients, Place, Prompt, Selection, Token
 from attn_cli.errors import InputError
 from attn_cli.kernel.latent import Latent
-from attn_cli.kernel.positions import rotary, sinusoidal
+from attn_cli.kernel.positions import Rotation, sinusoidal
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of
@@ -33,6 +33,7 @@ class Matrices:
     made       whether q, k, v were made from x here
     x, context what they were made from `[*lead, n, width]`; context None where it is x
     projected  whether there are projections, given or drawn, so that q, k and v are not x itself
+    rotation   how q and k were turned; None if they weren't, and for latents, of which a part is
     latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
     prompt     the text and its words; empty for matrices
     labels     words for the keys, where the user named them
@@ -49,6 +50,7 @@ class Matrices:
     x: np.ndarray | None = None
     context: np.ndarray | None = None
     projected: bool = False
+    rotation: Rotation | None = None
     latent: Latent | None = None
     absorbed: bool = False
     prompt: Prompt = field(default_factory=lambda: Prompt("", ()))
@@ -107,6 +109,7 @@ class Matrices:
             None if self.value_up is None else self.value_up[list(heads)],
             self._latent(at, heads),
             self.projected,
+            self.rotation,
         )
 
     def _latent(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Latent | None:
@@ -207,10 +210,10 @@ def _with_latents(options: MatrixOptions, q: np.ndarray, latent: Latent, heads: 
     if (options.positions or "").startswith("rotary"):
         if latent.shared is None:
             raise InputError("rotary positions need the shared key part", "add --wkr FILE [width, p], p even")
-        offset = offset_of(options, q.shape[-2], latent.c.shape[-2])
-        turned = _turned(q[..., d:], options, offset)
+        rotation = _rotation(options, q.shape[-2], latent.c.shape[-2])
+        turned = _turned(q[..., d:], rotation, rotation.offset)
         q = np.concatenate((q[..., :d], turned), axis=-1)
-        latent = replace(latent, shared=_turned(latent.shared, options, 0))
+        latent = replace(latent, shared=_turned(latent.shared, rotation))
     width = q.shape[-1]
     operands = latent.absorbed(q) if options.absorb else latent.expanded(q)
     came = {name: getattr(operands, name).shape for name in "qkv"}
@@ -234,8 +237,8 @@ def _ruled(
     """The checked problem with its rule; q and k turned by rotary positions, unless they were `turned` before."""
     lead = batch_axes(q, k, v, came)
     if (options.positions or "").startswith("rotary") and not turned:
-        q = _turned(q, options, offset_of(options, q.shape[-2], k.shape[-2]))
-        k = _turned(k, options, 0)
+        shown["rotation"] = rotation = _rotation(options, q.shape[-2], k.shape[-2])
+        q, k = _turned(q, rotation, rotation.offset), _turned(k, rotation)
     h, n, d = q.shape[-3:]
     latent: Latent | None = shown.get("latent")
     projection: np.ndarray | None = shown.get("projection")
@@ -255,13 +258,15 @@ def _placed(x: np.ndarray) -> np.ndarray:
     return np.asarray(x + sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]).astype(x.dtype))
 
 
-def _turned(x: np.ndarray, options: MatrixOptions, offset: int) -> np.ndarray:
+def _rotation(options: MatrixOptions, n: int, m: int) -> Rotation:
+    return Rotation(options.rope_base, options.positions == "rotary-interleaved", offset_of(options, n, m))
+
+
+def _turned(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
     """X with rotary positions offset, offset + 1, ..."""
     if x.shape[-1] % 2:
         raise InputError(f"rotary positions turn pairs of columns, and a head is {x.shape[-1]} wide", "an even size")
-    positions = np.arange(offset, offset + x.shape[-2], dtype=np.float64)
-    turned = rotary(x, positions, options.rope_base, interleaved=options.positions == "rotary-interleaved")
-    return np.asarray(turned.astype(x.dtype))
+    return np.asarray(rotation.turn(x, offset).astype(x.dtype))
 
 
 def _labels(said: str, m: int) -> tuple[Token, ...]:
