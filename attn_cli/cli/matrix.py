@@ -13,6 +13,7 @@ from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
 from attn_cli.summaries.matrix import FullMatrix
+from attn_cli.summaries.patches import patch_grid
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.views import View
@@ -31,6 +32,7 @@ def matrix(
     """Scores or weights themselves, as heat maps or as arrays.
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
+    What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
 
     \b
     Examples:
@@ -38,6 +40,7 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
+      attn matrix -m google/vit-base-patch16-224 --image cat.jpg --token [CLS] -l -1 --mean
     """
     o.one_of(pool, ("max", "mean"), "--pool")
 
@@ -46,6 +49,8 @@ def matrix(
             if view.room is None:
                 kinds = {"weights": weights or not scores, "scores": scores or not weights}
                 return [FullMatrix(**kinds, rows=rows, mean_heads=mean)]
+            if rows is not None and patch_grid(call.keys) is not None:  # drawn as the image, whose rows are not pooled
+                return [FullMatrix(weights=weights or not scores, scores=scores, rows=rows, mean_heads=mean)]
             wanted = [kind for kind, asked in (("scores", scores), ("weights", weights or not scores)) if asked]
             return [
                 PooledMatrix(*view.room, rows=rows, scores=kind == "scores", mean_heads=mean, pooling=pool)

@@ -28,6 +28,7 @@ from attn_cli.views.tokens import fit, visible
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _FEW_KEYS = 4  # among so few, one that holds half is no sink
+_FEW_PATCHES = 8  # across an image whose cells may be as wide as numbers are
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class HeatMap:
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
     column_word   what a column is, row_word what a row is
     scale_option  the option that changes `scale`, for the hint under a map that a sink outshines
+    image    the cells are an image's: but for a few they have no numbers, so that it keeps its shape
     """
 
     values: np.ndarray
@@ -57,6 +59,7 @@ class HeatMap:
     column_word: str = "keys"
     row_word: str = "queries"
     scale_option: str = "--scale"
+    image: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The title, column labels, cells and legend, line by line."""
@@ -107,6 +110,8 @@ class HeatMap:
             return 1, ""
         room = self.screen.width - self._label_width - 1
         m = self.values.shape[1]
+        if self.image and m > _FEW_PATCHES:
+            return (2 if m * 2 <= room else 1), ""
         ends = (self._finite.min(), self._finite.max()) if self._finite.size else (0.0,)
         for number in ("z.3f", "z.2f") if self.kind == "weights" else ("z.3f", "z.2f", "z.1f"):  # z: no -0.000
             width = max(4, *(len(f"{end:{number}}") for end in ends)) + 1
@@ -120,7 +125,8 @@ class HeatMap:
     def _halves(self) -> bool:
         """Whether two rows share a line: many rows, and not even room for cells two columns wide."""
         room = self.screen.width - label_room(self.screen) - 1
-        return self.screen.halves and self.values.shape[0] > TALLEST and self.values.shape[1] * 2 > room
+        tall = self.image or self.values.shape[0] > TALLEST
+        return self.screen.halves and tall and self.values.shape[1] * 2 > room
 
     @property
     def _has_ramp(self) -> bool:
@@ -128,14 +134,15 @@ class HeatMap:
         return self.screen.depth != "none" or not self._cell[1]
 
     def _heading(self) -> list[list[Segment]]:
-        parts = [self.title, f"{len(self.rows)} x {len(self.columns)}"]
+        parts = [*self.title.split(" · "), f"{len(self.rows)} x {len(self.columns)}"]
         pooled = self.block != (1, 1)
         if self._finite.size:
             low, high = f"{self._finite.min():.3g}", f"{self._finite.max():.3g}"
             parts.append(f"cells {low} to {high}" if pooled else f"min {low} max {high}")
         if pooled:
             parts.append(f"{self.pooling} over {self.block[0]} x {self.block[1]}")
-        parts.append(f"rows = {self.row_word}, columns = {self.column_word}")
+        axes = f"rows = {self.row_word}, columns = {self.column_word}"
+        parts.append("rows and columns of patches" if self.image else axes)
         return [[Segment(line, _BOLD)] for line in packed(parts, self.screen.width)]
 
     def _header(self) -> Segment:
@@ -244,7 +251,7 @@ class HeatMap:
     def _hint(self) -> list[list[Segment]]:
         """What to try where one key takes most of the colours for itself: an attention sink."""
         m = self.values.shape[1]
-        if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp:
+        if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp or self.image:
             return []
         received = self.values.sum(axis=0)
         key = int(np.argmax(received))

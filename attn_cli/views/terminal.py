@@ -14,6 +14,7 @@ from attn_cli.summaries.heads import Heads
 from attn_cli.summaries.masked import Masked
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.output import Outputs
+from attn_cli.summaries.patches import patch_grid
 from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
@@ -23,6 +24,7 @@ from attn_cli.views.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.check import check_lines
 from attn_cli.views.decode import decode_lines
 from attn_cli.views.heatmap import HeatMap
+from attn_cli.views.patches import query_maps, received_maps
 from attn_cli.views.screen import Screen, packed
 from attn_cli.views.steps import step_lines
 from attn_cli.views.tables import (
@@ -90,6 +92,7 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
         yield ""
         yield Text("most attended · share of all attention received" + _mean_over(summaries), _BOLD)
         yield from received_lines(summaries, 6, screen)
+        yield from received_maps(summaries, screen, _scale(report))
     for summary in summaries:
         for part in summary.parts:
             if isinstance(part, Top):
@@ -197,6 +200,10 @@ def _heads(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) -> Iterator[RenderableType]:
+    grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
+    if grid is not None:
+        yield from query_maps(summary, matrix, grid, _where(report, summary), screen, _scale(report))
+        return
     rows = matrix.row_numbers(summary)
     alone = report.command == "compute" and len(matrix.head_names(summary)) == 1
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
@@ -210,12 +217,16 @@ def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) 
                 [summary.queries[row].text for row in rows],
                 [token.text for token in summary.keys],
                 screen,
-                scale=str(report.options.get("scale", "linear")),
+                scale=_scale(report),
                 block=matrix.block,
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
                 scale_option="--color-scale" if report.command == "compute" else "--scale",
             )
+
+
+def _scale(report: Report) -> str:
+    return str(report.options.get("scale", "linear"))
 
 
 def _outputs(report: Report, summary: Summary, outputs: Outputs, screen: Screen) -> Iterator[RenderableType]:

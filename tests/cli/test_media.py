@@ -183,6 +183,29 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
     }
 
 
+def test_what_a_query_attends_to_is_drawn_as_the_picture_is(seeing: Seeing, cat: Path) -> None:
+    asked = ("-m", seeing("vit"), "--image", cat, "--token", "[CLS]", "-l", "-1")
+    weights = np.array(attn("matrix", *asked, "--mean", "--json").json["result"]["matrices"][0]["weights"])
+    lines = attn("matrix", *asked, "--mean").lines
+    first = next(at for at, line in enumerate(lines) if line.split() == ["0", "1", "2", "3"]) + 1
+    cells = np.array([[float(cell) for cell in line.split()[:4]] for line in lines[first : first + 4]])
+    np.testing.assert_allclose(cells.ravel(), weights.ravel()[1:], atol=5.01e-4)  # three digits; [CLS] comes first
+    assert np.unravel_index(cells.argmax(), cells.shape) == (1, 2)  # the white one
+    assert lines[first + 4] == f"on the image {weights.ravel()[1:].sum():.3f} · 0 [CLS] {weights.ravel()[0]:.3f}"
+    for more, maps in (["--mean"], 1), (["-H", "0,2"], 2), (["-H", "0", "--scores", "--weights"], 2):
+        assert attn("matrix", *asked, *more).text.count("rows and columns of patches") == maps
+    hidden = attn("matrix", "-m", seeing("vit"), "--image", cat, "-t", "r1,c2", "-l", "-1", "--mean", "--no-special")
+    assert "weights of 7 r1,c2" in hidden.text
+    assert "on the image" in hidden.text
+    words = attn("matrix", "what is here", "-m", seeing("llava"), "--image", cat, "-t", "here", "-l", "-1", "--mean")
+    assert "text mean of 4 heads" in words.text
+    assert "rows and columns of patches" in words.text
+    seen = attn("inspect", "the cat", "-m", seeing("clip"), "--image", cat).text
+    assert "share of all attention received, by patch · vision" in seen
+    page = attn("matrix", *asked, "--mean", "-f", "html").text
+    assert "rows and columns of patches" in page
+
+
 def test_tokens_are_picked_in_each_stream_for_itself(seeing: Seeing, cat: Path, tone: Path) -> None:
     def streams(*arguments: object) -> list[str]:
         run = attn("top", *arguments, "-l", "-1", "--mean", "--json")
