@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     LIMIT = 4
     OUTPUT = 5
     BUG = 70
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 

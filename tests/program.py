@@ -84,7 +84,7 @@ def attn(
         "stdout": Stream(terminal=terminal, encoding=encoding),
         "stderr": Stream(encoding=encoding),
     }
-    handler = signal.getsignal(signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     with (
         mock.patch.multiple(sys, argv=["attn", *map(str, arguments)], **streams),
         mock.patch.dict(os.environ, environment(**(env or {})), clear=True),
@@ -94,7 +94,8 @@ def attn(
         except SystemExit as end:
             code = int(end.code or 0)
         finally:
-            signal.signal(signal.SIGTERM, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
     out, errors = (streams[name].buffer.getvalue() for name in ("stdout", "stderr"))  # type: ignore[attr-defined]
     return Run(code, out, errors.decode(encoding))
 

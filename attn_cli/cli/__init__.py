@@ -17,6 +17,7 @@ from attn_cli.cli.talk import say
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.views.output import ReaderGone
 
+_ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
@@ -57,7 +58,7 @@ def attn(
       0 done                             4 text too long, or not enough memory
       1 the asked check is negative      5 output can't be written
       2 usage or unusable input          70 a bug
-      3 model can't be loaded            130 interrupted, 143 terminated
+      3 model can't be loaded            130 interrupted, 143 terminated, 129 hung up
     """
 
 
@@ -75,7 +76,9 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in _ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _ended)
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
@@ -123,8 +126,9 @@ def _complained(message: str, hint: str, code: int) -> int:
     return code
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(ExitCode.TERMINATED)
+def _ended(number: int, frame: FrameType | None) -> None:
+    """End in good order, without a half-written file; the code is the shell's for this signal."""
+    raise SystemExit(128 + number)
 
 
 def _flushed(code: int) -> int:

@@ -221,6 +221,8 @@ def rows_of(prompt: Prompt, word: str) -> list[int]:
 
 def _places(prompt: Prompt, word: str) -> list[list[int]]:
     """The token rows of every place where `word` stands: whole tokens first, else the pieces that make it up."""
+    if not word:  # which would be found everywhere
+        return []
     exact = [[token.index] for token in prompt.tokens if token.text == word]
     alike = exact or [[token.index] for token in prompt.tokens if token.text.lower() == word.lower()]
     if alike:

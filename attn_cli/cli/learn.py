@@ -100,5 +100,7 @@ def _example(
     (query, *_), notes = place(prompt, word)
     rows = sorted({row for target in targets for row in rows_of(prompt, target)})
     if not rows:
-        raise InputError(f"no {' or '.join(targets)} in {prompt.text!r}", "every text holds the word and a target")
+        raise InputError(
+            f"no {' or '.join(map(repr, targets))} in {prompt.text!r}", "every text holds the word and a target"
+        )
     return Example(source.vectors(prompt), query, tuple(rows)), notes

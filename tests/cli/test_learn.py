@@ -115,7 +115,7 @@ def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["I love apple", "-w", "apple", "--to", "phone"], "no phone in 'I love apple'"),
+        (["I love apple", "-w", "apple", "--to", "phone"], "no 'phone' in 'I love apple'"),
         (["I love phone", "-w", "apple", "--to", "phone"], "no token 'apple'"),
         ([LOVE, "-w", "apple"], "Missing option '--to'"),
         ([LOVE, "--to", "phone"], "Missing option '--word'"),

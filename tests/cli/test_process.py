@@ -126,7 +126,7 @@ def test_arguments_that_are_not_utf8_are_told_as_such() -> None:
     assert done.stderr.startswith(b"attn: the text is not UTF-8 at character 6\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """What attention is to be computed from, and by which rule, as a user says it."""
 
+import math
 from dataclasses import dataclass
 
 from attn_cli.errors import InputError
@@ -97,6 +98,8 @@ class MatrixOptions:
         if self.seed is None and (self.latent is not None or self.head_dim is not None):
             option = "--latent" if self.latent is not None else "--head-dim"
             raise InputError(f"{option} is a size of projections that are drawn", "add --random-projections SEED")
+        if not math.isfinite(self.rope_base):
+            raise InputError(f"--rope-base {self.rope_base:g} is not a finite number", "most models have 10000")
         if self.absorb and not self.is_latent:
             raise InputError("--absorb is for latent keys", "add --wdkv, --wuk and --wuv, or --latent R")
         if self.is_latent and (self.wk or self.wv or self.kv_heads):
