@@ -46,19 +46,19 @@ def attn(
 
     \b
     Examples:
-      attn inspect "he sat on the river bank"              a built-in table of word vectors
-      attn inspect "river bank" -m gpt2                    a Hugging Face model
-      attn compute --q q.npy --k k.npy --v v.npy           your own matrices
-      attn compare "river bank" "bank loan" --word bank    one word in two contexts
-      attn compute "the cat sat" --steps                   every step of it in numbers
-      echo "river bank" | attn top - --json | jq .result   a pipeline
+      attn inspect "he sat on the river bank"      a table of words, built in
+      attn inspect "river bank" -m gpt2            a Hugging Face model
+      attn compute --q q.npy --k k.npy --v v.npy   your own matrices
+      attn compare "river bank" "bank loan"        one word in two contexts
+      attn compute "the cat sat" --steps           every step of it in numbers
+      echo "river bank" | attn top - --json        a pipeline
 
     \b
     Exit codes:
       0 done                             4 text too long, or not enough memory
       1 the asked check is negative      5 output can't be written
       2 usage or unusable input          70 a bug
-      3 model can't be loaded            130 interrupted, 143 terminated, 129 hung up
+      3 model can't be loaded            130, 143, 129 interrupted, ended, hung up
     """
 
 

@@ -40,8 +40,8 @@ def compare(
     \b
     Examples:
       attn compare "river bank" "bank loan" --word bank
-      attn compare "he sat on the river bank" "the bank gave me a loan" -w bank -m ./my-model
-      attn compare "the bank of the river" "a bank holiday" -w bank -w holiday --json
+      attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
+      attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
     """  # fmt: skip
     from attn_cli.summaries.comparison import compared  # here: no other command needs it
 

@@ -69,10 +69,10 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --mask causal -o out.npz
       attn compute --x x.csv --wq wq.csv --wk wk.csv --wv wv.csv --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
-      attn compute "he sat on the river bank" --random-projections 7 --heads 4 --kv-heads 2
-      attn compute --q all.npz:q --k all.npz:k --v all.npz:v --json | jq .result.output
+      attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2
+      attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
       attn compute "the cat sat down" --decode      with a key/value cache
-      attn compute --q q.npy --k k.npy --v v.npy --expect my-kernel.npy    is my kernel right?
+      attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
     o.one_of(pool, ("max", "mean"), "--pool")

@@ -55,7 +55,7 @@ def cost(
     Examples:
       attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32
       attn cost -n 128000 -m ./my-model
-      attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --layers 61 --json
+      attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --json
     """
     o.one_of(dtype, ("auto", *_BYTES), "--dtype")
     with shown.view() as view:

@@ -35,7 +35,7 @@ def layers(
     \b
     Examples:
       attn layers -m ./my-model
-      attn layers -m google/gemma-3-270m --json | jq -r '.result.layers[] | [.layer, .mask] | @tsv'
+      attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 --inputs image-and-text.npz
     """
     if inputs is not None and text != SHORT:

@@ -57,7 +57,7 @@ def learn(
     \b
     Examples:
       attn learn "I love apple phone" --word apple --to phone
-      attn learn "I love apple phone" "apple phone, not fruit" --word apple --to phone -o learned.npz
+      attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
       attn top "her apple phone" --token apple --projections learned.npz
     """
     from attn_cli.kernel.learning import descend  # here: no other command needs these

@@ -40,7 +40,7 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
-      attn matrix -m google/vit-base-patch16-224 --image cat.jpg --token [CLS] -l -1 --mean
+      attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     o.one_of(pool, ("max", "mean"), "--pool")
 

@@ -31,6 +31,12 @@ def test_examples_in_a_help_stand_on_lines_of_their_own() -> None:
         assert lines[first].startswith((f"    attn {name}", "    echo ", "    cat ")), lines[first]
 
 
+def test_no_line_of_a_help_is_wider_than_a_terminal() -> None:
+    for command in ([], *([name] for name in COMMANDS)):
+        lines = attn(*command, "--help", env={"COLUMNS": "80"}).lines
+        assert not [line for line in lines if len(line) > 80]
+
+
 def test_help_and_version_import_no_command_and_no_numpy() -> None:
     for option in ("--help", "--version"):
         loaded = modules_after(option)
