@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from itertools import groupby
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -43,6 +44,7 @@ _BOLD = Style(bold=True)
 _SHARPEST = 8
 _MANY_HEADS = 24
 _MANY_TOKENS = 200
+_FEW_PATCHES = 6
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
@@ -181,10 +183,19 @@ def _short(text: str, longest: int = 200) -> str:
 
 
 def _tokens(report: Report, screen: Screen) -> Text:
-    """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token."""
-    tokens = report.prompt.tokens
-    shown = [labelled(token) for token in tokens[:_MANY_TOKENS]]
-    shown += [f"… {len(tokens) - _MANY_TOKENS} more"] if len(tokens) > _MANY_TOKENS else []
+    """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token; the patches of an image at once."""
+    shown: list[str] = []
+    count = 0
+    for is_patch, run in groupby(report.prompt.tokens, lambda token: token.row is not None):
+        tokens = list(run)
+        if is_patch and len(tokens) > _FEW_PATCHES:
+            shown.append(
+                f"{tokens[0].index}-{tokens[-1].index} {visible(tokens[0].text)} to {visible(tokens[-1].text)}"
+            )
+        else:
+            shown += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
+            count += len(tokens)
+    shown += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
     return Text("\n".join(packed(["tokens", *shown], screen.width, "  ")))
 
 

@@ -117,6 +117,8 @@ def test_a_qwen2_vl_gets_its_picture_by_its_chat_template(seeing: Seeing, tmp_pa
     patches = ["r0,c0", "r0,c1", "r0,c2", "r1,c0", "r1,c1", "r1,c2"]  # 4 x 6 patches, merged 2 x 2
     assert found["text.tokens"].tolist()[4:10] == patches
     assert found["vision.tokens"].tolist()[:6] == ["r0,c0", "r0,c1", "r1,c0", "r1,c1", "r0,c2", "r0,c3"]
+    brightest = int(given["pixel_values"].mean(dim=1).argmax())
+    assert found["vision.tokens"][brightest] == "r1,c2"
     run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
     assert run.json["input"]["text"] == read
     assert "the chat template adds the picture" in run.errors
@@ -202,6 +204,8 @@ def test_what_a_query_attends_to_is_drawn_as_the_picture_is(seeing: Seeing, cat:
     assert "rows and columns of patches" in words.text
     seen = attn("inspect", "the cat", "-m", seeing("clip"), "--image", cat).text
     assert "share of all attention received, by patch · vision" in seen
+    read = attn("inspect", "what is here", "-m", seeing("llava"), "--image", cat).text
+    assert "tokens  0 <s>  1-16 r0,c0 to r3,c3  17 what  18 is  19 here  20 </s>" in read
     page = attn("matrix", *asked, "--mean", "-f", "html").text
     assert "rows and columns of patches" in page
 
@@ -358,6 +362,12 @@ def test_models_and_media_that_do_not_go_together(
         if file.name != "preprocessor_config.json":
             (bare / file.name).symlink_to(file)
     refused(attn("heads", "-m", bare, *picture_of), 3, "has no processor", "preprocessor_config.json", "--inputs")
+    (deaf := tmp_path / "deaf").mkdir()
+    for file in seeing("clip").iterdir():
+        if file.name != "processor_config.json":
+            (deaf / file.name).symlink_to(file)
+    (deaf / "preprocessor_config.json").write_text('{"processor_class": "CLIPTokenizer"}')
+    refused(attn("heads", "the cat", "-m", deaf, *picture_of), 3, "deaf")
     (bare / "preprocessor_config.json").write_text("{}{")
     refused(attn("heads", "-m", bare, *picture_of), 3, "bare")
 
@@ -369,6 +379,15 @@ def minilm_like(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     model = transformers.BertModel(transformers.BertConfig(**TEXT))
     return saved(model, tmp_path_factory.mktemp("reading"), tokenizer())
+
+
+def test_a_name_of_a_file_moves_no_cursor(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    file = tmp_path / "\x1b[31m[bold].png"
+    file.write_bytes(cat.read_bytes())
+    run = attn("matrix", "-m", seeing("vit"), "--image", file, "-t", "[CLS]", "-l", "-1", "--mean")
+    assert "\x1b" not in run.text
+    assert "␛[31m[bold].png" in run.text
+    refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / "\x1b[31m.png"), 2, "␛[31m")
 
 
 def test_pictures_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:

@@ -35,11 +35,23 @@ BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
     "blip_2_vision_model": ("[CLS]",),
     "instructblip_vision_model": ("[CLS]",),
     "siglip_vision_model": (),
+    "aimv2_vision_model": (),
+    "dpt": ("[CLS]",),
+    "granite_docling_vision": (),
+    "internvl_vision": ("[CLS]",),
+    "janus_vision_model": (),
+    "kosmos_2_vision_model": ("[CLS]",),
+    "mlcd_vision_model": ("[CLS]",),
+    "ovis2_vision": (),
+    "pixtral": (),
+    "qianfan_ocr_vision": ("[CLS]",),
 }
-# Types whose vision tower takes patches in squares of `spatial_merge_size`, row by row within one.
-MERGED = {"qwen2_vl", "qwen3_vl"}
-# Types whose text holds one token for each patch that the tower sees, and those that hold the means of a coarser grid.
-SAME_IN_TEXT = {"llava", "vipllava", "paligemma"}
+# Types whose vision tower takes patches in squares of `spatial_merge_size`, row by row within one, and whose text holds
+# a token for each square; and one whose tower moves them about, so that only the text is known.
+MERGED = {"qwen2_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "glm4v", "glm4v_moe", "glm_ocr"}
+MERGED_IN_TEXT = MERGED | {"qwen2_5_vl"}
+# Types whose text holds a token for each patch that the tower sees, and those where it holds means over a coarser grid.
+SAME_IN_TEXT = {"llava", "paligemma"}
 COARSER_IN_TEXT = {"gemma3"}
 
 
@@ -98,7 +110,7 @@ def with_patches(tokens: Sequence[Token], config: PreTrainedConfig, arrays: Mapp
 
 def _text_grid(config: PreTrainedConfig, arrays: Mapping[str, Any], count: int) -> Grid | None:
     """The grid that the picture's tokens in a text make up."""
-    if config.model_type in MERGED | {"qwen2_5_vl"}:
+    if config.model_type in MERGED_IN_TEXT:
         grid, merge = _thw(arrays), _merge(config)
         return None if grid is None else Grid(grid.rows // merge, grid.columns // merge)
     if config.model_type in SAME_IN_TEXT:

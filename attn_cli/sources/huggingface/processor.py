@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
-from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor, PreTrainedModel
+from transformers import (
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoProcessor,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.idle import READS
@@ -91,6 +97,12 @@ class Processor:
         return self._processed(text=[rendered.text], **given)
 
     @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of a model that reads text, with what the processor added to it."""
+        tokenizer: PreTrainedTokenizerBase = self.processor.tokenizer
+        return tokenizer
+
+    @property
     def _kinds(self) -> list[str]:
         return list(self.media.files)
 
@@ -124,12 +136,18 @@ class Processor:
 
     def _processed(self, *args: Any, **given: Any) -> dict[str, Any]:
         try:
-            return dict(self.processor(*args, **given))
+            found = dict(self.processor(*args, **given))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
             line = str(error).strip().partition("\n")[0]
             raise InputError(
                 f"{self.called}: its processor can't take this: {line}", "--debug shows the whole story"
             ) from error
+        for kind in self._kinds:
+            if not any(name in found for name in _TAKES[kind]):  # a tokenizer alone takes what it doesn't know
+                raise LoadError(
+                    f"{self.called}: its processor takes no --{kind}", "are the processor's files complete?"
+                )
+        return found
 
     def _loaded(self, origin: Origin) -> Any:
         folder = Path(origin.path)
@@ -147,8 +165,9 @@ class Processor:
 
 
 def file_option(name: str) -> str:
-    """The option that reads a file for the forward's argument of that name, with the words that go after it."""
-    return next((f"--{kind} FILE, or prepared with " for kind, names in _TAKES.items() if name in names), "")
+    """What may be given instead of prepared arrays for the forward's argument of that name; "" for nothing."""
+    kind = next((kind for kind, names in _TAKES.items() if name in names), None)
+    return "" if kind is None else f"; to attn top, matrix, heads or inspect with --{kind} FILE"
 
 
 def taken(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class ModelSource:
         if tokenizer is None or main != "input_ids":
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
-                f"give it with {file_option(main)}--inputs FILE",
+                f"give it with --inputs FILE{file_option(main)}",
             )
         if self.chat is None:
             return read(tokenizer, texts, [pair] * len(texts))
@@ -119,8 +119,8 @@ class ModelSource:
         arrays = processor.arrays(given)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
-        if ids is not None and self.loaded.tokenizer is not None:
-            tokens = aligned(self.loaded.tokenizer, given.text, ids, add_special_tokens=not given.complete)
+        if ids is not None:
+            tokens = aligned(processor.tokenizer, given.text, ids, add_special_tokens=not given.complete)
         return inputs.fed(
             self.loaded.model,
             given.text,
