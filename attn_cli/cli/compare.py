@@ -8,6 +8,7 @@ from attn_cli.call import Call, Prompt, Selection, Token
 from attn_cli.cli.answer import place
 from attn_cli.cli.shared import ModelOptions, takes_model
 from attn_cli.cli.talk import tell
+from attn_cli.cli.texts import whole_texts
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import reduce
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 @takes_model
 def compare(
     chosen: ModelOptions,
-    first: Annotated[str, typer.Argument(metavar="TEXT", help="One text.", show_default=False)],
+    first: Annotated[
+        str, typer.Argument(metavar="TEXT", help="One text; one may be -, standard input.", show_default=False)
+    ],
     second: Annotated[str, typer.Argument(metavar="TEXT", help="Another text.", show_default=False)],
     word: Annotated[
         list[str] | None,
@@ -49,9 +52,10 @@ def compare(
     words = list(word or [])
     if len(words) > 2:
         raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
+    texts = whole_texts((first, second))
     with chosen.view() as view:
         source = chosen.source()
-        prompts = [source.read([text])[0] for text in (first, second)]
+        prompts = [source.read([text])[0] for text in texts]
         picks = words if len(words) == 2 else [words[0] if words else _shared(*prompts)] * 2
         found, warnings = [], []
         for prompt, pick in zip(prompts, picks, strict=True):

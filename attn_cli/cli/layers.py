@@ -7,6 +7,7 @@ import typer
 from attn_cli.cli import options as o
 from attn_cli.cli.shared import LoadOptions, OutputOptions, takes_loading, takes_output
 from attn_cli.cli.talk import tell
+from attn_cli.cli.texts import whole_texts
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.layers import LayerMap
@@ -21,7 +22,7 @@ def layers(
     loading: LoadOptions,
     shown: OutputOptions,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="What the model reads for the one run that it takes.")
+        str, typer.Argument(metavar="TEXT", help="What the model reads for the one run that it takes; - reads stdin.")
     ] = SHORT,
     decoder_text: o.DecoderText = None,
     inputs: o.Inputs = None,
@@ -40,6 +41,7 @@ def layers(
     """
     if inputs is not None and text != SHORT:
         raise InputError("a text and --inputs at once", "give one of them")
+    (text,) = whole_texts((text,))
     with shown.view() as view:
         source = loading.opened(model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs)
         prompt = source.read([text])[0]

@@ -11,8 +11,10 @@ from attn_cli.cli import options as o
 from attn_cli.cli.answer import place, rows_of
 from attn_cli.cli.shared import OutputOptions, takes_output
 from attn_cli.cli.talk import tell
+from attn_cli.cli.texts import whole_texts
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
+from attn_cli.sources.files.wording import shown as shortened
 from attn_cli.summaries.report import Report
 
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ STARTS = ("identity", "random")
 def learn(
     shown: OutputOptions,
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Texts that hold the word and a target.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="TEXT...", help="Texts that hold the word and a target; one may be -.", show_default=False
+        ),
     ],
     word: Annotated[
         str,
@@ -68,7 +73,7 @@ def learn(
         raise InputError(f"--rate {rate:g} is no step size", "give a number above 0")
     with shown.view() as view:
         source = open_table_source(model)
-        prompts = [source.read([text])[0] for text in texts]
+        prompts = [source.read([text])[0] for text in whole_texts(texts)]
         notes: list[str] = []
         examples = []
         for prompt in prompts:
@@ -101,6 +106,7 @@ def _example(
     rows = sorted({row for target in targets for row in rows_of(prompt, target)})
     if not rows:
         raise InputError(
-            f"no {' or '.join(map(repr, targets))} in {prompt.text!r}", "every text holds the word and a target"
+            f"no {' or '.join(map(repr, targets))} in {shortened(prompt.text, 60)!r}",
+            "every text holds the word and a target",
         )
     return Example(source.vectors(prompt), query, tuple(rows)), notes

@@ -7,6 +7,7 @@ import typer
 from attn_cli.call import Call, Step
 from attn_cli.cli.shared import ModelOptions, takes_model
 from attn_cli.cli.talk import tell
+from attn_cli.cli.texts import whole_texts
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.report import Report
 
@@ -17,7 +18,10 @@ _MOST = 9  # a text's mark is its number, one character wide
 def plane(
     chosen: ModelOptions,
     texts: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="One text, or several on the same axes.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="TEXT...", help="One text, or several on the same axes; - reads standard input.", show_default=False
+        ),
     ],
     unit: Annotated[bool, typer.Option("--unit", help="Make every vector 1 long first: directions alone.")] = False,
 ) -> ExitCode:
@@ -37,9 +41,10 @@ def plane(
     if len(texts) > _MOST:
         raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")
     selection = chosen.selection
+    read = whole_texts(texts)
     with chosen.view() as view:
         source = chosen.source()
-        prompts = [source.read([text])[0] for text in texts]
+        prompts = [source.read([text])[0] for text in read]
         ways: list[list[Step]] = []
         for prompt in prompts:
             steps: list[Step] = []

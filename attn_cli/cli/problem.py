@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.spread import spread
-from attn_cli.cli.texts import texts_of
-from attn_cli.errors import InputError
+from attn_cli.cli.texts import whole_texts
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.options import MatrixOptions
 
@@ -129,13 +128,9 @@ class Problem:
         precise  in float64, whatever the precision of the files
         """
         said = asdict(self)
-        text = said.pop("text")
-        if text is not None:
-            text = next(texts_of(text, None, lines=False))
-            if isinstance(text, InputError):
-                raise text
+        names = [name for name in ("text", "context_text") if said[name] is not None]
+        said |= dict(zip(names, whole_texts([said[name] for name in names]), strict=True))
         return MatrixOptions(
-            text=text,
             seed=said.pop("random_projections"),
             masks=tuple(said.pop("mask") or ()),
             softmax=not said.pop("no_softmax"),

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attn_cli.errors import InputError
@@ -31,6 +31,17 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
         yield from _by_line(source)
     else:
         yield _decoded(b"".join(source), where)
+
+
+def whole_texts(texts: Sequence[str]) -> list[str]:
+    """Texts that were given as arguments, of which one may be -, standard input.
+
+    Raises InputError for more than one of those, and for text that isn't UTF-8.
+    """
+    if sum(text == "-" for text in texts) > 1:
+        raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
+    found = [next(texts_of(text, None, lines=False)) for text in texts]
+    return [text for text in found if isinstance(text, str)]  # all: one that is no UTF-8 was raised
 
 
 def _content(file: str) -> bytes:

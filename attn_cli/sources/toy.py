@@ -9,6 +9,7 @@ from attn_cli.call import AttentionCall, Block, Call, Ingredients, Place, Planne
 from attn_cli.errors import InputError
 from attn_cli.kernel.heads import join_heads, split_heads
 from attn_cli.kernel.rule import Rule
+from attn_cli.sources.files.wording import listed
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
 from attn_cli.sources.tables.table import Vectors
@@ -64,7 +65,7 @@ class TableSource:
             tokens.append(Token(len(tokens), word, at, start, end))
         if not tokens:
             raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {self.table.extent}")
-        left_out = f"not in the table {self.table.name}, left out: {', '.join(missing)}"
+        left_out = f"not in the table {self.table.name}, left out: {listed(missing, 20)}"
         return Prompt(text, tuple(tokens), ((left_out,) if missing else ()) + self._recased(tokens))
 
     def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class TableSource:
         rows = [self.table.index(term.word) for term in terms]
         missing = [term.word for term, row in zip(terms, rows, strict=True) if row is None]
         if missing:
-            raise InputError(f"not in the table {self.table.name}: {', '.join(missing)}",
+            raise InputError(f"not in the table {self.table.name}: {listed(missing, 20)}",
                              f"it knows {self.table.extent}; signs stand apart: king - man")  # fmt: skip
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]

@@ -53,6 +53,35 @@ def test_the_lone_dash_of_a_text_is_standard_input_even_after_two() -> None:
     assert words(attn("top", "--json", "--", "-", stdin=b"river")) == ["river"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["compare", "bank loan"], ["--word", "bank"]),
+        (["plane", "bank loan"], []),
+        (["learn", "bank loan"], ["--word", "bank", "--to", "river", "--to", "loan", "--steps", "1"]),
+        (["compute", "--context-text", "bank loan"], []),
+        (["layers"], []),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_a_dash_is_standard_input_in_every_command(before: list[str], after: list[str]) -> None:
+    piped = attn(*before, "-", *after, "--json", stdin=b"river bank\n")
+    assert piped.code == 0, piped.errors
+    assert piped.bytes == attn(*before, "river bank", *after, "--json").bytes
+    refused(attn(*before, "river \udcff bank", *after), 2, "the text is not UTF-8 at character 6")
+    if len(before) > 1:
+        refused(attn(*(word if word != "bank loan" else "-" for word in before), "-", *after), 2, "more than once")
+
+
+def test_a_message_lists_few_unknown_words_and_the_beginning_of_long_ones() -> None:
+    run = attn("top", f"river {'q' * 5000} " + " ".join(f"qq{x}q" for x in range(500)))
+    assert run.code == 0
+    assert " and 481 more\n" in run.errors
+    assert len(run.errors) < 400
+    refused(attn("nearest", "q" * 5000), 2, "qqq...")
+    refused(attn("top", "river " + "-" * 5000, "-t", "moon"), 2, "0 river 1 -")
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b" \n\n"])
 def test_nothing_on_standard_input_is_an_empty_text(content: bytes) -> None:
     refused(attn("top", "-", stdin=content), 2, "the text is empty")

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.sources.files.wording import listed
 
 BETWEEN = " [pair] "  # stands between the two texts of a pair in `Prompt.text`
 
@@ -130,7 +131,7 @@ def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> lis
     words = dict.fromkeys(token.text for token in tokens if token.id == tokenizer.unk_token_id and not token.special)
     if tokenizer.unk_token_id is None or not words:
         return []
-    return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {', '.join(words)}"]
+    return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {listed(words, 20)}"]
 
 
 def _word(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
