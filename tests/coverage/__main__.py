@@ -11,7 +11,7 @@ import transformers
 
 from tests.coverage.apart import check_all
 from tests.coverage.check import Result
-from tests.coverage.known import KNOWN
+from tests.coverage.known import BATCHES, KNOWN
 from tests.coverage.tiny import every_type
 
 TABLE = Path(__file__).with_name("RESULTS.md")
@@ -30,14 +30,29 @@ eager implementation. Written by `python -m tests.coverage` on {day} with torch 
 | unreferenced | {unreferenced} | seen, rows valid, outputs unchanged; the model returns nothing to compare with |
 | no attention | {no attention} | no softmax attention; `attn` says so |
 | refused | {refused} | a layer can't be seen, and `attn` says which |
-| not built | {not built} | no tiny model could be made here, mostly for want of a package or of sizes that fit |
+| not built | {not built} | no tiny model could be made here; the note says what it lacks |
 
-*difference*: the largest between weights seen and returned. *outputs*: the largest between the model's outputs with
-`attn` looking on and without, relative to the largest number of each. *layers*: attention modules by stream. *ways*:
-calls by the way they were seen (`attn matrix --json` says it of every layer).
+*weights*: the largest difference between weights seen and returned. *scores*: the same of what went into the softmax,
+relative to the largest score of a layer. *outputs*: the largest between the model's outputs with `attn` looking on and
+without, relative to the largest number of each. *layers*: attention modules by stream. *ways*: calls by the way they
+were seen (`attn matrix --json` says it of every layer).
 
-| type | verdict | layers | ways | difference | outputs | note |
-|---|---|---|---|--:|--:|---|
+Of types that read text ({texts}), a text of 12 tokens and its first 8 are also read in one batch padded on the right,
+which is the side that `attn` pads, and on the *left*, and compared with each text alone. `attn` reads the texts of some
+models *one by one*, because padding would change what the model makes of a text. *cache*: the rows of one more token,
+read with a cache of the keys and values before it, against the rows of all tokens read at once.
+
+| | equal | one by one | model's own | can't run | no mask or cache | differs |
+|---|--:|--:|--:|--:|--:|--:|
+| right | {right} |
+| left | {left} |
+| cache | {cache} |
+
+*model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
+too; what `attn` shows equals what eager returns on the same batch.
+
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | note |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|
 """
 
 
@@ -45,16 +60,48 @@ def table(results: list[Result], seconds: float) -> str:
     """The results as a page of Markdown."""
     verdicts = Counter(result.verdict for result in results)
     counts = {name: verdicts[name] for name in _VERDICTS}
+    texts = [result for result in results if result.right]
+    sides = {side: _tally(texts, side) for side in ("right", "left", "cache")}
     head = _HEAD.format(
-        transformers=transformers.__version__, torch=torch.__version__, day=date.today(), minutes=seconds / 60, **counts
+        transformers=transformers.__version__,
+        torch=torch.__version__,
+        day=date.today(),
+        minutes=seconds / 60,
+        texts=len(texts),
+        **counts,
+        **sides,
     )
     return head + "".join(_row(result) for result in results)
 
 
+def _tally(results: list[Result], side: str) -> str:
+    """How many results of each kind a column has."""
+    kinds = Counter(_kind(_shown(result, side)) for result in results)
+    return " | ".join(str(kinds[kind]) for kind in ("equal", "one", "model's", "can't", "no", "differs"))
+
+
+def _kind(answer: str) -> str:
+    first = answer.partition(" ")[0]
+    return "equal" if first[:1].isdigit() else first
+
+
+def _shown(result: Result, side: str) -> str:
+    """The answer about a way of running, as `attn` runs the type."""
+    return "one by one" if side == "right" and result.alone else getattr(result, side)
+
+
 def _row(result: Result) -> str:
-    numbers = ["" if x is None else f"{x:.0e}" if x else "0" for x in (result.difference, result.output)]
-    note = KNOWN.get(result.name, "") or result.note
-    cells = [result.name, result.verdict, _listed(result.streams), _listed(result.ways), *numbers, note]
+    numbers = [result.difference, result.scores, result.output]
+    note = "; ".join(text for text in (KNOWN.get(result.name, ""), BATCHES.get(result.name, ""), result.note) if text)
+    cells = [
+        result.name,
+        result.verdict,
+        _listed(result.streams),
+        _listed(result.ways),
+        *("" if x is None else f"{x:.0e}" if x else "0" for x in numbers),
+        *(_shown(result, side) for side in ("right", "left", "cache")),
+        note,
+    ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
 
 

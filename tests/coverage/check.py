@@ -13,9 +13,12 @@ from attn_cli.call import Call, Selection
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.capture import capture
 from attn_cli.sources.huggingface.missing import why_missing
+from attn_cli.sources.huggingface.padding import reads_alone
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import Summary, reduce
+from tests.coverage.batches import cached, padded, reads_text, told
 from tests.coverage.inputs import Inputs, inputs_of
+from tests.coverage.running import Softmaxes, furthest, run, tensors
 from tests.coverage.tiny import tiny_model
 
 # Sums of float32 in another order, on scores of size 10; measured 3e-7 where nothing is wrong.
@@ -32,7 +35,12 @@ class Result:
     streams     how many layers each stream has
     difference  the largest between weights seen and returned
     output      the largest between the model's outputs with capture on and off, relative to the largest of them
+    scores      the largest between scores seen and what went into eager's softmax, relative to the largest of a layer
     compared    how many returned tensors were found among those seen
+    right       of a type that reads text: how far padding on the right moves a text's weights, or why none can tell
+    left        the same of padding on the left
+    cache       how far a cache of keys and values moves the weights of the next token
+    alone       whether `attn` therefore never pads the type's texts
     note        why, in words
     """
 
@@ -42,7 +50,12 @@ class Result:
     streams: dict[str, int] = field(default_factory=dict)
     difference: float | None = None
     output: float | None = None
+    scores: float | None = None
     compared: int = 0
+    right: str = ""
+    left: str = ""
+    cache: str = ""
+    alone: bool = False
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -50,26 +63,39 @@ class Result:
         return asdict(self)
 
 
-def check(name: str) -> Result:
-    """Build the type, run it with capture on and off, compare."""
+def check(name: str, *, batches: bool = True) -> Result:
+    """Build the type, run it with capture on and off, compare; with `batches` also padded and with a cache."""
     try:
         model, inputs = built(name)
     except Exception as error:  # of any type; it is the model's own building that failed
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return Result(name, "not built", note=f"{type(error).__name__}: {line}"[:100])
-    plain = _run(deepcopy(model), inputs)
-    returned = deepcopy(model)
-    references = [
-        (key, x) for key, x in _attentions(_run(returned, inputs, output_attentions=True)) if _is_attention(x)
-    ]
+    fresh = deepcopy(model) if batches else None
+    result = _looked_at(name, model, inputs)
+    if fresh is not None and result.verdict not in ("no attention", "refused"):
+        text = reads_text(fresh, inputs)
+        if text is not None:
+            result.alone = reads_alone(fresh)
+            result.right, result.left = (told(padded, fresh, text, side) for side in ("right", "left"))
+            result.cache = told(cached, fresh, text)
+    return result
+
+
+def _looked_at(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
+    """One forward pass compared with what the same pass returns under eager."""
+    plain = run(deepcopy(model), inputs)
+    with Softmaxes() as softmaxes:
+        returned = _returned(deepcopy(model), inputs)
+    references = [(key, x) for key, x in _attentions(returned) if _is_attention(x)]
     found: list[Summary] = []
 
     def visit(call: Call) -> None:
-        found.append(reduce(call, FullMatrix()))
+        shows_scores = getattr(call, "scores", True) is not None
+        found.append(reduce(call, FullMatrix(weights=True, scores=shows_scores)))
 
     with capture(model, visit) as seen:
-        outputs = _run(model, inputs)
-    result = Result(name, "", dict(_counted(found, "way")), _layers(found), output=_furthest(plain, outputs))
+        outputs = run(model, inputs)
+    result = Result(name, "", dict(_counted(found, "way")), _layers(found), output=furthest(plain, outputs))
     error = why_missing(model, seen, Selection(), name)
     if isinstance(error, LoadError) and "no softmax attention" in error.message:
         result.verdict = "no attention" if not references else "different"
@@ -77,7 +103,57 @@ def check(name: str) -> Result:
     if error is not None:
         result.verdict, result.note = "refused", error.message
         return result
-    return _judged(result, found, references, model)
+    result.scores = _scores_apart(found, references, softmaxes)
+    _judge(result, found, references, model)
+    if result.verdict == "unreferenced" and (worst := softmaxes.furthest(_maps(found))) <= CLOSE:
+        result.verdict, result.difference = "equal" if worst <= EXACT else "close", worst
+        result.note = "returns no attention; compared with what came out of its softmaxes under eager"
+    return result
+
+
+def _returned(model: PreTrainedModel, inputs: Inputs) -> Any:
+    """What the model returns when asked for its attention; nothing if it can't be asked."""
+    try:
+        return run(model, inputs, output_attentions=True)
+    except TypeError:
+        return {}
+
+
+def _scores_apart(
+    found: list[Summary], references: list[tuple[str, torch.Tensor]], softmaxes: Softmaxes
+) -> float | None:
+    """The largest difference of scores from what went into eager's softmax, relative to the largest of a layer.
+
+    Cells that are blocked are left out. None if none could be compared.
+    """
+    worst: float | None = None
+    matrices = [summary.part(Matrix) for summary in found]
+    for _, reference in references:
+        expected = softmaxes.scores_of(reference.float()) if reference.shape[0] == 1 else None
+        if expected is None:
+            continue
+        mine = [x for x in matrices if x is not None and x.scores is not None and x.weights is not None
+                and _distance(x.weights, reference[0].float().numpy()) <= CLOSE]  # fmt: skip
+        near = [_relative(x.scores, expected[0]) for x in mine if x.scores.shape == expected.shape[1:]]  # type: ignore[union-attr,arg-type]
+        if near:
+            worst = max(worst or 0.0, min(near))
+    return worst
+
+
+def _relative(scores: np.ndarray, expected: torch.Tensor) -> float:
+    """The largest difference where neither is blocked, relative to the largest score; infinite if one alone is.
+
+    A model may take a row's largest number away before its softmax; what it took is put back.
+    """
+    theirs = expected.numpy()
+    open_ = np.isfinite(scores)
+    if bool((open_ & (theirs <= torch.finfo(torch.float32).min / 2)).any()):
+        return np.inf
+    apart = np.where(open_, np.where(open_, scores, 0.0) - theirs, 0.0)
+    if theirs.max() <= 0.0 < np.abs(apart).max() and not np.allclose(apart, 0.0, atol=1e-3):
+        taken = np.where(open_, apart, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
+        apart = np.where(open_, apart - taken, 0.0)
+    return float(np.abs(apart).max()) / max(1.0, float(np.abs(scores[open_]).max(initial=0.0)))
 
 
 def built(name: str) -> tuple[PreTrainedModel, Inputs]:
@@ -95,12 +171,17 @@ def built(name: str) -> tuple[PreTrainedModel, Inputs]:
             raise first from None
 
 
-def _judged(result: Result, found: list[Summary], references: list[tuple[str, torch.Tensor]], model: Any) -> Result:
-    """`result` with the verdict: the furthest that a returned tensor is from the nearest one seen."""
+def _maps(found: list[Summary]) -> list[np.ndarray]:
+    matrices = [summary.part(Matrix) for summary in found]
+    return [x.weights for x in matrices if x is not None and x.weights is not None]
+
+
+def _judge(result: Result, found: list[Summary], references: list[tuple[str, torch.Tensor]], model: Any) -> None:
+    """Give `result` its verdict: the furthest that a returned tensor is from the nearest one seen."""
     candidates = list(_layouts(found))
     if not references:
         result.verdict = "unreferenced" if found else "refused"
-        return result
+        return
     worst, lost = 0.0, []
     for key, reference in references:
         expected = _shapes(reference, model)
@@ -112,37 +193,15 @@ def _judged(result: Result, found: list[Summary], references: list[tuple[str, to
     result.difference = None if np.isinf(worst) else worst
     result.verdict = "different" if lost else "equal" if worst <= EXACT else "close"
     result.note = f"not found: {', '.join(lost[:3])}" if lost else ""
-    return result
-
-
-def _run(model: PreTrainedModel, inputs: Inputs, **options: Any) -> Any:
-    torch.manual_seed(0)
-    np.random.seed(0)  # some draw random blocks
-    takes_all = {name: x.clone() if isinstance(x, torch.Tensor) else x for name, x in inputs.items()}
-    with torch.no_grad():
-        try:
-            return model(**takes_all, **options)
-        except TypeError:  # it returns no attention on request
-            if not options:
-                raise
-            return {}
 
 
 def _attentions(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Everything in a model's output that is called attention."""
     for key, value in output.items() if hasattr(output, "items") else ():
         if "attention" in key and "mask" not in key:
-            yield from ((f"{key}.{i}", x) for i, x in enumerate(_tensors(value)))
+            yield from ((f"{key}.{i}", x) for i, x in enumerate(tensors(value)))
         elif hasattr(value, "items"):
             yield from ((f"{key}.{inner}", x) for inner, x in _attentions(value))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-        return
-    for inner in value if isinstance(value, list | tuple) else value.values() if hasattr(value, "values") else ():
-        yield from _tensors(inner)
 
 
 def _is_attention(x: torch.Tensor) -> bool:
@@ -211,24 +270,6 @@ def _distance(seen: np.ndarray, returned: np.ndarray) -> float:
 
 def _within(small: np.ndarray, large: np.ndarray) -> bool:
     return small.shape[1] <= large.shape[1] and small.shape[2] <= large.shape[2]
-
-
-def _furthest(a: Any, b: Any) -> float:
-    """The largest difference of two outputs, relative to the largest number of each tensor; NaN equals NaN."""
-    worst = 0.0
-    for x, y in zip(_numbers(a), _numbers(b), strict=True):
-        both = torch.isfinite(x) & torch.isfinite(y)
-        if x.shape != y.shape:
-            return np.inf
-        if bool(both.any()):
-            worst = max(worst, float((x - y)[both].abs().max()) / max(1.0, float(x[both].abs().max())))
-    return worst
-
-
-def _numbers(output: Any) -> list[torch.Tensor]:
-    """All that the model computed but its attention, of which a few return some unasked."""
-    values = [x for key, x in output.items() if "attentions" not in key] if hasattr(output, "items") else output
-    return [x.double() for x in _tensors(values) if x.is_floating_point()]
 
 
 def _counted(found: list[Summary], what: str) -> Iterator[tuple[str, int]]:

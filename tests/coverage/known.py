@@ -13,3 +13,10 @@ KNOWN = {
     "oneformer": "returns some weights as a mean over heads; attn shows each head",
     "rf_detr": "box sizes are exponentials here: a change of 1e-6 in the image changes the output by more than 1",
 }
+
+_BLOCKS = (
+    "left: a query whose chosen blocks hold only padding attends to nothing, which attn and SDPA make zeros and eager "
+    "an even row"
+)
+# Types whose weights move with padding or a cache, each with the reason.
+BATCHES = {"minimax_m3_vl": _BLOCKS, "minimax_m3_vl_text": _BLOCKS}

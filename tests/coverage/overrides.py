@@ -128,6 +128,7 @@ OVERRIDES: dict[str, Change] = {
                                         "moe_intermediate_size": [16, 16]}},
     "glm4v_moe": {"text_config": {"head_dim": 16, "rope_parameters": _HALF_ROPE}},
     "glm5_next": {"text_config": {"index_topk": 4, "index_kpool": 2}},
+    "inkling_mm_model": {"vision_config": {"num_hidden_layers": 5}},
     "kyutai_speech_to_text": {"codec_config": _MIMI},
     "llama4": {"vision_config": {"intermediate_size": 128, "vision_output_dim": 32, "projector_input_dim": 32,
                                  "projector_output_dim": 32}},

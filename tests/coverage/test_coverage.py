@@ -10,7 +10,7 @@ from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import reduce
 from tests.coverage.apart import check_apart
 from tests.coverage.check import CLOSE, EXACT, Result, built, check
-from tests.coverage.known import KNOWN
+from tests.coverage.known import BATCHES, KNOWN
 from tests.coverage.tiny import every_type
 
 _NAMES = """
@@ -23,10 +23,11 @@ WIDELY_USED = _NAMES.split()
 
 @pytest.mark.parametrize("name", WIDELY_USED)
 def test_a_widely_used_type(name: str) -> None:
-    result = check(name)
+    result = check(name, batches=False)
     assert result.verdict == "equal", result
     assert result.difference is not None and result.difference <= EXACT
     assert result.output is not None and result.output <= CLOSE
+    assert (result.scores is not None and result.scores <= EXACT) or name == "longformer", result
 
 
 @pytest.mark.every_type
@@ -39,6 +40,14 @@ def test_any_type(name: str) -> None:
         return
     assert result.verdict in ("equal", "close", "unreferenced", "no attention"), result
     assert result.output is not None and result.output <= CLOSE, result
+    assert result.scores is None or result.scores <= CLOSE, result
+    assert result.alone or not result.right or small(result.right), result
+    assert result.alone or name in BATCHES or not result.left.startswith("differs"), result
+    assert not result.cache.startswith(("differs", "refused")), result
+
+
+def small(answer: str) -> bool:
+    return answer[:1].isdigit() and float(answer) <= CLOSE
 
 
 @pytest.mark.parametrize("name", ["mamba", "fnet", "rwkv"])

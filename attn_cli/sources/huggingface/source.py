@@ -20,6 +20,7 @@ from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
 from attn_cli.sources.huggingface.missing import why_failed, why_missing
 from attn_cli.sources.huggingface.modules import Seats
+from attn_cli.sources.huggingface.padding import reads_alone
 from attn_cli.sources.huggingface.processor import Processor, file_option, taken
 from attn_cli.sources.huggingface.steps import stepping
 from attn_cli.sources.huggingface.suspects import attention_modules
@@ -49,11 +50,10 @@ class ModelSource:
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.about: dict[str, Any] = loaded.about
-        self.batch_size = 8
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
-        if self.processor is not None:
-            self.batch_size = 1  # each text with its own arrays
+        # Alone where each text has its own arrays, and where padding would change what the model makes of it.
+        self.batch_size = 1 if self.processor is not None or reads_alone(loaded.model) else 8
         seats = Seats(loaded.model)
         # Those that will attend, if they run.
         self.modules = {module: seats.of(module) for module in attention_modules(loaded.model)}
