@@ -1,29 +1,9 @@
 """The memory that whole matrices take: estimated, and refused before anything runs. Bands take next to none."""
 
-import os
-from contextlib import suppress
-from pathlib import Path
-
 from attn_cli.errors import LimitError
+from attn_cli.sources.memory import free_memory
 
 _SPARE = 0.9  # of the free memory; the rest is for the model's own forward pass and for writing
-
-
-def free_memory() -> int | None:
-    """Bytes that a process may still take here: what the system has available, or what its control group leaves.
-
-    None where nobody says (systems other than Linux have their own words for it, and swap).
-    """
-    found = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        found.append(int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) * 1024)
-    with suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    with suppress(OSError, ValueError, AttributeError):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(found, default=None)
 
 
 def check_room(needed: int, what: str, hint: str) -> str:

@@ -506,7 +506,7 @@ def test_a_zip_larger_than_memory_is_refused(monkeypatch):
     with zipfile.ZipFile("q.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("q.npy", npy_bytes(np.zeros((1024, 1024))))
     assert Path("q.npz").stat().st_size < 20_000
-    monkeypatch.setattr(checks, "_free_bytes", lambda: 2**20)
+    monkeypatch.setattr(checks, "free_memory", lambda: 2**20)
     error = refused("q.npz", kind=LimitError)
     assert error.message == "q.npz needs 8 MiB of memory, 1 MiB are free"
     assert error.code == ExitCode.LIMIT
@@ -514,7 +514,7 @@ def test_a_zip_larger_than_memory_is_refused(monkeypatch):
 
 def test_only_the_chosen_array_must_fit(monkeypatch):
     np.savez("q.npz", q=Q, other=np.zeros((1024, 1024)))
-    monkeypatch.setattr(checks, "_free_bytes", lambda: 2**20)
+    monkeypatch.setattr(checks, "free_memory", lambda: 2**20)
     np.testing.assert_array_equal(read_array("q.npz", name="q"), Q)
 
 

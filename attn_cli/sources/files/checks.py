@@ -1,9 +1,6 @@
 """What every matrix must be, whatever file it came from: real numbers, two axes or more, finite, within memory."""
 
 import math
-import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ import numpy.typing as npt
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.sources.files.wording import shown
+from attn_cli.sources.memory import free_memory
 
 Matrix = npt.NDArray[Any]
 
@@ -51,8 +49,8 @@ def require_dtype(dtype: np.dtype[Any], label: str) -> None:
 
 def require_memory(needed: int, label: str) -> None:
     """Refuse with a LimitError what needs more bytes than are free."""
-    free = _free_bytes()
-    if needed > free:
+    free = free_memory()
+    if free is not None and needed > free:
         raise LimitError(
             f"{label} needs {_mib(needed)} of memory, {_mib(free)} are free",
             "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows",
@@ -112,20 +110,6 @@ def view_as(
 ) -> Matrix:
     """Return the first bytes of `data` seen as `shape` numbers of `dtype`; nothing is copied."""
     return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _free_bytes() -> int:
-    """Return the memory that could be had now, or where the system doesn't say, all there is.
-
-    Not SC_AVPHYS_PAGES: it leaves out the file cache, so a busy machine would seem full.
-    """
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        if not hasattr(os, "sysconf"):  # Windows: no guard
-            return sys.maxsize
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _mib(size: int) -> str:

@@ -28,10 +28,11 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.classes import model_class, saved_class
 from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 from attn_cli.sources.huggingface.quantised import TALKERS
+from attn_cli.sources.memory import free_memory
 
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
 _HEADS = re.compile(
@@ -59,18 +60,24 @@ class Loaded:
 def load(origin: Origin) -> Loaded:
     """The model at `origin` and its tokenizer.
 
-    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there.
+    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there, LimitError
+    for more than fits into memory.
     """
     _hush()
     device = _device(origin.options.device)
+    folder = Path(origin.path)
     try:
         if not origin.local:
-            vet(origin, Path(_downloaded_config(origin)))
+            config_file = Path(_downloaded_config(origin))
+            vet(origin, config_file)
+            folder = config_file.parent
+        if device.type == "cpu" and origin.options.device_map is None:
+            _check_room(origin, folder)
         with _quick_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             tokenizer = _tokenizer(origin)
             model, report = _model(origin, config)
-    except (LoadError, InputError):
+    except (LoadError, InputError, LimitError):
         raise
     except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
         raise explained(error, origin) from error
@@ -98,6 +105,23 @@ def positions(model: PreTrainedModel) -> int | None:
             offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if "roberta" in str(config.model_type) else 0
             return value - offset
     return None
+
+
+def _check_room(origin: Origin, folder: Path) -> None:
+    """Refuse weights that are larger in their files than the memory that is free: the system would end the process."""
+    files = [folder / origin.gguf] if origin.gguf else _weight_files(folder)
+    needed, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
+    if free is not None and needed > free:
+        raise LimitError(
+            f"the weights of {origin.name} take {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free",
+            "a smaller model, a quantised one, or --device-map auto",
+        )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files in a model's folder that transformers takes the weights from; others may hold them once more."""
+    kinds = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
+    return next((found for kind in kinds if (found := sorted(folder.glob(kind)))), [])
 
 
 def _downloaded_config(origin: Origin) -> str:
@@ -183,9 +207,11 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
             )
 
 
-def explained(error: Exception, origin: Origin) -> LoadError:
+def explained(error: Exception, origin: Origin) -> LoadError | LimitError:
     """A loading failure of transformers or the hub as one line and what to do."""
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+        return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", "is its config.json right?")
     if isinstance(error, hub_errors.GatedRepoError):
         return LoadError(f"{origin.name} is gated", "ask for access on its page, then: hf auth login")
     if isinstance(error, hub_errors.RevisionNotFoundError):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import BitsAndBytesConfig
 
-from attn_cli.errors import ExitCode, InputError, LoadError
+from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.load import Loaded, load, positions
 from attn_cli.sources.huggingface.missing import why_failed
 from attn_cli.sources.huggingface.origin import ModelOptions, find
@@ -148,6 +148,27 @@ def test_positions(minilm: Loaded, smollm: Loaded) -> None:
     assert positions(minilm.model) == 512
     assert positions(smollm.model) == 8192
     assert positions(tiny("t5")) is None  # its positions are relative and have no end
+
+
+FREE = "attn_cli.sources.huggingface.load.free_memory"
+
+
+def test_weights_larger_than_the_free_memory(
+    minilm_folder: Path, smollm_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FREE, lambda swap: 10**7)
+    for path in (minilm_folder, smollm_file):
+        with pytest.raises(LimitError) as caught:
+            opened(path)
+        assert caught.value.message == f"the weights of {path} take 0.1 GB, and 0.0 GB are free"
+    monkeypatch.setattr(FREE, lambda swap: None)  # nobody says how much there is
+    opened(minilm_folder)
+
+
+def test_weights_by_config_json_that_no_memory_holds(folder: Path) -> None:
+    edited_config(folder, vocab_size=10**12)
+    with pytest.raises(LimitError, match="doesn't fit into memory"):
+        opened(folder)
 
 
 def test_a_failing_forward_pass_of_packed_weights_is_told_as_such() -> None:
