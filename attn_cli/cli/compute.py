@@ -21,13 +21,15 @@ from attn_cli.summaries.check import TOLERANCES, Check, CheckOutput
 from attn_cli.summaries.decode import WalkDecoding
 from attn_cli.summaries.masked import MaskedRows
 from attn_cli.summaries.matrix import FullMatrix
-from attn_cli.summaries.output import KeepOutput
+from attn_cli.summaries.output import KeepOutput, PassOutput
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.steps import WalkSteps
-from attn_cli.views import View
+from attn_cli.views import OutputView, View
 from attn_cli.views.palette import SCALES
+
+Make = Callable[[Call], Sequence[Reducer]]  # the reducers of one call
 
 
 @takes_problem
@@ -90,13 +92,16 @@ def compute(
         matrices = open_matrices(problem.options(causal=decode, precise=checks))
         if steps:
             rows = None if token is None else picked(matrices.labelled, token)[0]
-            report = _report("steps", matrices, selection, lambda: [WalkSteps(rows)], color_scale)
+            report = _report("steps", matrices, selection, lambda _: [WalkSteps(rows)], color_scale)
         elif decode:
-            report = _report("decode", matrices, selection, lambda: [WalkDecoding()])
+            report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
         elif checks:
             report = _checked(matrices, selection, expect, expect_weights, tol)
         else:
-            report = _report("compute", matrices, selection, lambda: _reducers(matrices, view, pool), color_scale)
+            make = (
+                _to_file(matrices, selection, view) if isinstance(view, OutputView) else _reducers(matrices, view, pool)
+            )
+            report = _report("compute", matrices, selection, make, color_scale)
         for note in report.warnings:
             tell(note, quiet=shown.quiet)
         view.show(report)
@@ -119,20 +124,20 @@ def _checked(
         joined=matrices.joined,
     )
     matrices = replace(matrices, notes=matrices.notes + tuple(x.note for x in seen if x.note))
-    return _report("check", matrices, selection, lambda: [check])
+    return _report("check", matrices, selection, lambda _: [check])
 
 
 def _report(
     command: str,
     matrices: Matrices,
     selection: Selection,
-    reducers: Callable[[], Sequence[Reducer]],
+    reducers: Make,
     color_scale: str = "linear",
 ) -> Report:
     found: list[Summary] = []
 
     def visit(call: Call) -> None:
-        found.append(reduce(call, *reducers()))
+        found.append(reduce(call, *reducers(call)))
 
     matrices.each(selection, visit)
     options = {
@@ -145,14 +150,44 @@ def _report(
     return Report(command, matrices.about, matrices.prompt, tuple(found), matrices.notes, options)
 
 
-def _reducers(matrices: Matrices, view: View, pool: str) -> Sequence[Reducer]:
-    output = KeepOutput(joined=matrices.joined, projection=matrices.projection, value_up=matrices.value_up)
-    if view.only_output:
-        return [output]
-    masked = [MaskedRows()] if matrices.rules.softmax else []
-    if view.room is None:
+def _reducers(matrices: Matrices, view: View, pool: str) -> Make:
+    """Scores, weights, output and the count of rows that may attend to nothing, as large as the view takes them."""
+    room = view.room
+    if room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         what = f"{2 * count:,} matrices of {n:,} x {m:,}"
         check_room(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
-        return [FullMatrix(weights=True, scores=True), output, *masked]
-    return [*(PooledMatrix(*view.room, scores=scores, pooling=pool) for scores in (True, False)), output, *masked]
+
+    def make(call: Call) -> Sequence[Reducer]:
+        masked = [MaskedRows()] if matrices.rules.softmax else []
+        if room is None:
+            return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
+        return [
+            *(PooledMatrix(*room, scores=scores, pooling=pool) for scores in (True, False)),
+            _output(matrices),
+            *masked,
+        ]
+
+    return make
+
+
+def _to_file(matrices: Matrices, selection: Selection, view: OutputView) -> Make:
+    """The output alone: row by row into the file if it is done once it leaves a band, else kept until all is there."""
+    rows = None
+    h = len(selection.pick_heads(matrices.q.shape[-3]))
+    if not matrices.joined and matrices.value_up is None:
+        size = (matrices.q.shape[-2], matrices.v.shape[-1])
+        shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), *size)
+        rows = view.rows(shape, max(matrices.q.itemsize, 4))
+
+    def make(call: Call) -> Sequence[Reducer]:
+        if rows is None:
+            return [_output(matrices)]
+        before = call.place.text * h
+        return [PassOutput(lambda head, first, values: rows.write(before + head, first, values))]
+
+    return make
+
+
+def _output(matrices: Matrices) -> KeepOutput:
+    return KeepOutput(joined=matrices.joined, projection=matrices.projection, value_up=matrices.value_up)

@@ -1,6 +1,6 @@
 """The attention output: weights times values, per head or joined and projected."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -72,3 +72,29 @@ class KeepOutput:
         if self.projection is not None:
             together = together @ self.projection
         return Outputs(to_numpy(together)[None], ("output",))
+
+
+class PassOutput:
+    """Hands the output on while the bands pass and keeps nothing of it: `Outputs` without a number.
+
+    write  takes the index of a head, the number of a row, and the rows `[b, e]` from there on; every row comes once
+    """
+
+    needs_scores = False
+    whole_heads = False
+    rows: Sequence[int] | None = None
+
+    def __init__(self, write: Callable[[int, int, np.ndarray], None]) -> None:
+        self.write = write
+
+    def start(self, call: Call) -> None:
+        """Nothing to allocate."""
+
+    def add(self, band: Band) -> None:
+        """Hand over the band's rows, head by head."""
+        for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
+            self.write(head, band.start, rows)
+
+    def result(self) -> Outputs:
+        """Nothing was kept."""
+        return Outputs(np.empty((0, 0, 0)), ())

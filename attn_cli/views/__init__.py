@@ -12,6 +12,7 @@ from attn_cli.views.screen import Screen, room_on, screen_of
 
 if TYPE_CHECKING:  # what --help and errors need of this room knows no summaries
     from attn_cli.summaries.report import Report
+    from attn_cli.views.output_rows import OutputRows
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
 _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
@@ -20,12 +21,10 @@ _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name
 class View(Protocol):
     """Shows one report after the other.
 
-    room         (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
-    only_output  whether it has a place for the attention output and for nothing else
+    room  (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
     """
 
     room: tuple[int, int] | None
-    only_output: bool
 
     def show(self, report: "Report") -> None:
         """Show or keep `report`."""
@@ -49,8 +48,10 @@ def open_view(
             view = TerminalView(sink, screen_of(sys.stdout if sink.path is None else None, color))
         elif name in ("html", "svg"):
             view = PageView(sink, name)
-        elif name in ("npz", "npy"):
-            view = ArchiveView(sink, name)
+        elif name == "npz":
+            view = ArchiveView(sink)
+        elif name == "npy":
+            view = OutputView(sink)
         else:
             view = RowsView(sink, name)
         yield view
@@ -75,8 +76,6 @@ def chosen_format(format: str | None, output: str | None) -> str:
 class TerminalView:
     """For eyes: a report at a time, as soon as it is there."""
 
-    only_output = False
-
     def __init__(self, sink: Sink, screen: Screen) -> None:
         self.sink, self.screen = sink, screen
         self.room: tuple[int, int] | None = room_on(screen)
@@ -97,8 +96,6 @@ class TerminalView:
 class PageView:
     """html and svg: all reports on one page."""
 
-    only_output = False
-
     def __init__(self, sink: Sink, name: str) -> None:
         from attn_cli.views.page import PAGE
 
@@ -118,13 +115,12 @@ class PageView:
 
 
 class ArchiveView:
-    """npz: the arrays of one report; npy: its attention output alone."""
+    """npz: the arrays of one report."""
 
     room: tuple[int, int] | None = None
 
-    def __init__(self, sink: Sink, name: str) -> None:
-        self.sink, self.name = sink, name
-        self.only_output = name == "npy"
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
         self.used = False
 
     def show(self, report: "Report") -> None:
@@ -132,9 +128,39 @@ class ArchiveView:
         from attn_cli.views import data
 
         if self.used:
-            raise InputError(f"an {self.name} file holds one text", "use --format jsonl with --lines")
+            raise InputError("an npz file holds one text", "use --format jsonl with --lines")
         self.used = True
-        self.sink.write(data.to_npy(report) if self.only_output else data.to_npz(report))
+        self.sink.write(data.to_npz(report))
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class OutputView:
+    """npy: the attention output of one report; of a file, its rows as they come."""
+
+    room: tuple[int, int] | None = None
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.filled = False
+
+    def rows(self, shape: tuple[int, ...], itemsize: int) -> "OutputRows | None":
+        """Takes the rows of an output of `shape`, of floats of that many bytes, in any order, in place of the report.
+
+        None where bytes go only one after the other, as on standard output.
+        """
+        from attn_cli.views.output_rows import OutputRows
+
+        self.filled = self.sink.temporary is not None
+        return OutputRows(self.sink, shape, itemsize) if self.filled else None
+
+    def show(self, report: "Report") -> None:
+        """Write the report's output, if it isn't there yet."""
+        from attn_cli.views import data
+
+        if not self.filled:
+            self.sink.write(data.to_npy(report))
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -142,8 +168,6 @@ class ArchiveView:
 
 class RowsView:
     """json, jsonl, csv and tsv: lines, as soon as they are there."""
-
-    only_output = False
 
     room: tuple[int, int] | None = None
 

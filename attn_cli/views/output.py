@@ -50,9 +50,11 @@ class Sink:
         self.temporary = Path(name)
         self.file = os.fdopen(handle, "wb")
 
-    def write(self, data: bytes) -> None:
-        """Pass `data` on; standard output gets it at once."""
+    def write(self, data: bytes, at: int | None = None) -> None:
+        """Pass `data` on; standard output gets it at once. With `at` it goes to that place of a file."""
         try:
+            if at is not None:
+                self.file.seek(at)
             if self.path is None:
                 sys.stdout.flush()
             self.file.write(data)
