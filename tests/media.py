@@ -25,25 +25,25 @@ TEMPLATE = (
 RATE = 16_000
 
 
-def tokenizer(begin: str = "<s>") -> PreTrainedTokenizerFast:
-    """Whole words, and `begin` before them."""
+def tokenizer(**more: object) -> PreTrainedTokenizerFast:
+    """Whole words, between <s> and </s>."""
     inner = Tokenizer(models.WordLevel({word: at for at, word in enumerate([*SPECIAL, *WORDS])}, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.add_special_tokens(SPECIAL)
     inner.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A </s>", special_tokens=[(begin, SPECIAL.index(begin)), ("</s>", SPECIAL.index("</s>"))]
+        single="<s> $A </s>", special_tokens=[(name, SPECIAL.index(name)) for name in ("<s>", "</s>")]
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="</s>"
+        tokenizer_object=inner, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="</s>", **more
     )
 
 
-def saved(model: PreTrainedModel, folder: Path, *parts: object) -> Path:
+def saved(model: PreTrainedModel, folder: Path, *parts: object, strength: float = 12) -> Path:
     """The model in a folder, with attention that is far from uniform, and the parts of its processor beside it."""
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if any(word in name for word in ("q_proj", "k_proj", "query", "key", "qkv")):
-                weights.mul_(12)
+                weights.mul_(strength)
     model.save_pretrained(folder)
     for part in parts:
         part.save_pretrained(folder)  # type: ignore[attr-defined]
@@ -63,6 +63,15 @@ def clip(folder: Path) -> Path:
     )
     picture = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     return saved(transformers.CLIPModel(config), folder, transformers.CLIPProcessor(picture, tokenizer()))
+
+
+def siglip(folder: Path) -> Path:
+    torch.manual_seed(0)
+    config = transformers.SiglipConfig(text_config=TEXT | {"max_position_embeddings": 16}, vision_config=TOWER)
+    picture = transformers.SiglipImageProcessor(size={"height": 32, "width": 32})
+    words = tokenizer(model_input_names=["input_ids"])  # no mask: the filling is read too
+    model = transformers.SiglipModel(config)  # whose fresh weights are large enough
+    return saved(model, folder, transformers.SiglipProcessor(picture, words), strength=1)
 
 
 def llava(folder: Path) -> Path:
@@ -97,6 +106,26 @@ def qwen2_vl(folder: Path) -> Path:
         return saved(transformers.Qwen2VLForConditionalGeneration(config), folder, processor)
 
 
+def trocr(folder: Path) -> Path:
+    """A ViT that a decoder of texts looks at."""
+    torch.manual_seed(0)
+    text = transformers.TrOCRConfig(
+        vocab_size=64, d_model=32, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48,
+        max_position_embeddings=64, cross_attention_hidden_size=32,
+    )  # fmt: skip
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(transformers.ViTConfig(**TOWER), text)
+    config.decoder_start_token_id, config.pad_token_id = 1, 2
+    picture = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
+    return saved(transformers.VisionEncoderDecoderModel(config), folder, picture, tokenizer())
+
+
+def vit_mae(folder: Path) -> Path:
+    """A ViT that sees a quarter of its patches, drawn by lot: nobody knows which."""
+    torch.manual_seed(0)
+    model = transformers.ViTMAEModel(transformers.ViTMAEConfig(**TOWER))
+    return saved(model, folder, transformers.ViTImageProcessor(size={"height": 32, "width": 32}))
+
+
 def whisper(folder: Path) -> Path:
     torch.manual_seed(0)
     config = transformers.WhisperConfig(
@@ -118,7 +147,7 @@ def wav2vec2(folder: Path) -> Path:
     return saved(transformers.Wav2Vec2Model(config), folder, transformers.Wav2Vec2FeatureExtractor())
 
 
-KINDS = {"vit": vit, "clip": clip, "llava": llava, "qwen2_vl": qwen2_vl, "whisper": whisper, "wav2vec2": wav2vec2}
+KINDS = {kind.__name__: kind for kind in (vit, vit_mae, clip, siglip, llava, qwen2_vl, trocr, whisper, wav2vec2)}
 
 
 def picture(file: Path, *, bright: tuple[int, int], rows: int = 4, columns: int = 4, side: int = 8) -> Path:

@@ -124,14 +124,16 @@ def _question(number: int, text: str | InputError, source: Source, token: str | 
     if token is None:
         return Question(number, prompt, None, None, ())
     errors = []
-    for tokens in (prompt.tokens, *prompt.others.values()):
+    for tokens in filter(None, (prompt.tokens, *prompt.others.values())):
         try:
             rows, notes = picked(replace(prompt, tokens=tokens), token)
         except InputError as error:
             errors.append(error)
         else:
             return Question(number, prompt, token, rows if tokens is prompt.tokens else (), notes)
-    raise errors[0]
+    if errors:
+        raise errors[0]
+    return Question(number, prompt, token, (), ())  # of an input whose tokens nobody can name
 
 
 def _check_special(question: Question) -> None:

@@ -88,7 +88,8 @@ def to_npz(report: Report) -> bytes:
     Where layers differ in shape each has its own `layerN.` names (see `_stacked`), and `modules` and `calls` say which
     is which where a layer has several; where a model has several streams, each has its own
     prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
-    only some rows were picked, `block` where a cell stands for several.
+    only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what
+    is none) where tokens are patches of an image.
     """
     if report.finding is not None:
         return archive(report.finding.arrays())
@@ -250,8 +251,13 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
+    """Texts and ids (-1 for none); where tokens are patches of an image, their rows and columns (-1 for the others)."""
     ids = [-1 if token.id is None else token.id for token in tokens]
-    return {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
+    named = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
+    if any(token.row is not None for token in tokens):
+        places = [(-1, -1) if token.row is None else (token.row, token.column) for token in tokens]
+        named[f"{prefix}patches"] = np.array(places)
+    return named
 
 
 def _streams(report: Report) -> list[str]:

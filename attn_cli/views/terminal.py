@@ -153,7 +153,8 @@ def _about(report: Report) -> Iterator[str]:
             heads = sum(len(summary.place.heads) for summary in summaries)
             layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
             yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
-            yield _counted(len(report.prompt.tokens), "token")
+            if report.prompt.tokens:
+                yield _counted(len(report.prompt.tokens), "token")
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()

@@ -167,6 +167,37 @@ def test_a_wav2vec2_hears_a_sound(seeing: Seeing, tone: Path, tmp_path: Path) ->
     assert len(found["tokens"]) == 25
 
 
+@torch.no_grad()
+def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+    folder = seeing("siglip")
+    found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
+    given = AutoProcessor.from_pretrained(folder)(
+        images=read_picture(str(cat)), text=["a photo of the cat"], padding="max_length", max_length=16,
+        return_tensors="pt",
+    )  # fmt: skip
+    text_part = eager("SiglipModel", folder).text_model(given["input_ids"], output_attentions=True)
+    np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
+    assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", *["</s>"] * 10]
+    assert found["vision.patches"].tolist() == [[row, column] for row in range(4) for column in range(4)]
+
+
+def test_a_decoder_looks_at_the_patches_of_its_picture(seeing: Seeing, cat: Path) -> None:
+    asked = ("-m", seeing("trocr"), "--image", cat, "--decoder-text", "the cat", "-t", "cat", "-l", "-1", "--mean")
+    text = attn("matrix", *asked).text
+    assert "layer 1 cross mean of 4 heads · weights of 2 cat · 4 x 4" in text
+    shown = attn("matrix", *asked, "--json").json
+    assert [layer["stream"] for layer in shown["result"]["layers"]] == ["decoder", "cross"]
+
+
+def test_patches_that_nobody_knows_are_numbers(seeing: Seeing, cat: Path) -> None:
+    asked = ("-m", seeing("vit_mae"), "--image", cat, "-l", "-1", "--mean")
+    run = attn("top", *asked, "--token", "0")
+    assert run.code == 0, run.errors
+    assert "0 0 attends to" in run.text
+    assert " token" not in run.text
+    refused(attn("top", *asked, "--token", "[CLS]"), 2, "no query '[CLS]'")
+
+
 @pytest.mark.parametrize("place", [(0, 0), (1, 2), (3, 3), (2, 0)])
 @pytest.mark.parametrize("kind", ["vit", "clip", "llava"])
 def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, int], seeing: Seeing, tmp_path) -> None:
@@ -240,7 +271,9 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
         assert seen[0]["special"] and "row" not in seen[0]
         seen[7]["row"] = "1"
         assert not check.is_valid(shown)
-    heard = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--json").json["input"]
+    run = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--json")
+    assert "the sound ends at 0.50s: tokens from 25 on are silence" in run.errors
+    heard = run.json["input"]
     assert heard["audio"] == str(tone)
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
 

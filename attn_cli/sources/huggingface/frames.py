@@ -1,6 +1,6 @@
 """When a token of a sound begins: for models whose tokens are frames of it, one after the other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.call import Token
+from attn_cli.sources.sounds import Sound
 
 # Encoders that halve the frames of a spectrogram once.
 _HALVING = {"whisper"}
@@ -27,6 +28,17 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
     if rate and spectrum is not None and spectrum.ndim == 3 and config.model_type in _HALVING:
         return _frames(spectrum.shape[2] // 2, 2 * extractor.hop_length / rate)  # type: ignore[union-attr]
     return ()
+
+
+def silence_notes(frames: Sequence[Token], sound: Sound | None) -> tuple[str, ...]:
+    """What to say of frames after the end of the sound, where a processor fills it up to its usual length."""
+    if sound is None or not frames:
+        return ()
+    seconds = len(sound.samples) / sound.rate
+    first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
+    if first is None:
+        return ()
+    return (f"the sound ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
 
 
 def _one(array: Any) -> torch.Tensor | None:

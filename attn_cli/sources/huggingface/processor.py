@@ -16,7 +16,7 @@ from transformers import (
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.idle import READS
-from attn_cli.sources.huggingface.load import Loaded, explained
+from attn_cli.sources.huggingface.load import Loaded, explained, positions
 from attn_cli.sources.huggingface.no_video import without_videos
 from attn_cli.sources.huggingface.origin import Origin
 from attn_cli.sources.media import Media
@@ -26,6 +26,8 @@ _TAKES = {
     "image": tuple(name for name in READS["vision"] if not name.endswith("videos")),
     "audio": READS["audio"],
 }
+# Types that were trained on texts filled up to their whole length, and read the filling too.
+_FILLED = {"siglip", "siglip2"}
 _FILES = ("processor_config.json", "preprocessor_config.json")
 
 
@@ -53,6 +55,7 @@ class Processor:
                 reads = f"it reads --{known[0]}" if known else "it reads text alone"
                 raise InputError(f"{self.called} takes no --{kind}", reads)
         self.reads_text = "input_ids" in takes
+        self.filled = positions(loaded.model) if loaded.model.config.model_type in _FILLED else None
         self.processor = self._loaded(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -94,6 +97,8 @@ class Processor:
             given |= {"audio": sound.samples, "sampling_rate": sound.rate}
         if rendered.complete:
             given["add_special_tokens"] = False
+        if self.filled is not None:
+            given |= {"padding": "max_length", "max_length": self.filled}
         return self._processed(text=[rendered.text], **given)
 
     @property

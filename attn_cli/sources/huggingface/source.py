@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
 from attn_cli.sources.huggingface.decoder import decoder_tokens
-from attn_cli.sources.huggingface.frames import frame_tokens
+from attn_cli.sources.huggingface.frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
@@ -121,14 +121,15 @@ class ModelSource:
         tokens: tuple[Token, ...] = ()
         if ids is not None:
             tokens = aligned(processor.tokenizer, given.text, ids, add_special_tokens=not given.complete)
+        frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
         return inputs.fed(
             self.loaded.model,
             given.text,
             tokens,
             taken(self.loaded.model, arrays),
-            frames=frame_tokens(self.loaded.model, arrays, processor.extractor),
+            frames=frames,
             files=processor.media.files,
-            warnings=given.notes,
+            warnings=given.notes + silence_notes(frames, processor.media.sound),
         )
 
     def planned(self, selection: Selection) -> list[Planned]:
