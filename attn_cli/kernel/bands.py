@@ -4,6 +4,7 @@ A band is `b` query rows against the keys that they may see: small enough to sta
 product, the softmax, the reducers that read it and the product with the values. Two buffers serve all bands of a call.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, indices, is_torch, namespace, raised
+from attn_cli.arrays import Array, indices, is_torch, namespace, raised, row_dot
 from attn_cli.kernel.ahead import cores, in_order
 from attn_cli.kernel.masks import Span
 from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.softmax import softmax_into, unnormalised
+from attn_cli.kernel.softmax import TAME, softmax_into, unnormalised
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
 _LONG = 2**24  # scores; fewer are done before a second thread has begun
@@ -126,7 +127,8 @@ def bands(
     numbers = range(q.shape[1]) if rows is None else rows
     tile = Tile(heads or h, min(height or best_tile(q, k, whole=heads is None).height, max(1, len(numbers))))
     size = tile.heads * tile.height * m
-    jobs = _jobs(q, k, v, rule, list(runs(numbers, tile.height)), tile.heads)
+    tame = isinstance(q, np.ndarray) and rule.bias is None and largest_score(q, k, rule) <= TAME
+    jobs = _jobs(q, k, v, rule, list(runs(numbers, tile.height)), tile.heads, tame=tame)
 
     def room() -> tuple[_Buffer, _Buffer]:
         return _Buffer(q, size), _Buffer(q, size if want_scores else 0)
@@ -140,7 +142,7 @@ def bands(
 
 
 def _jobs(
-    q: Array, k: Array, v: Array, rule: Rule, pieces: Sequence[tuple[int, int]], at_once: int
+    q: Array, k: Array, v: Array, rule: Rule, pieces: Sequence[tuple[int, int]], at_once: int, *, tame: bool
 ) -> "Iterator[Callable[[tuple[_Buffer, _Buffer]], Band]]":
     """What makes the bands of these pieces of rows, `at_once` heads at a time, each in memory it is given."""
     h, (g, m, _) = q.shape[0], k.shape
@@ -164,6 +166,7 @@ def _jobs(
                 None if rule.sink is None else rule.sink[part],
                 None if bias is None else bias[part] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 blocked,
+                tame,
             )
 
 
@@ -177,6 +180,7 @@ def _band(
     sink: Array | None,
     bias: Array | None,
     blocked: Sequence[tuple[slice, Array]],
+    tame: bool,
     room: "tuple[_Buffer, _Buffer]",
 ) -> Band:
     """One band of q `[h, b, d]`, keys_across `[g, d, c]`, v `[g, c, e]`, in `room` for its scores and its weights."""
@@ -194,12 +198,27 @@ def _band(
     block(scores, blocked, heads)
     sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
     if rule.softmax:
-        weights = softmax_into(scores, sink, softened.view((h, b, c)) if softened.size else scores, sure=sure)
+        out = softened.view((h, b, c)) if softened.size else scores
+        weights = softmax_into(scores, sink, out, sure=sure, tame=tame)
     else:
         weights = unnormalised(scores)
     gathered = xp.reshape(weights, (g, (h // g) * b, c))
     output = xp.reshape(gathered @ v, (h, b, v.shape[-1]))
     return Band(start, stop, span.first, span.last, weights, scores if softened.size else None, output, heads)
+
+
+def largest_score(q: Array, k: Array, rule: Rule) -> float:
+    """What no score before bias and mask exceeds in size: the longest query times the longest key, or the softcap.
+
+    >>> largest_score(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0], [1.0, 0.0]]]), Rule(0.5))
+    5.0
+    """
+    if q.size == 0 or k.size == 0:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity, and NaN for NaN, are the answer
+        squares = [float(namespace(x).max(row_dot(x, x))) for x in (q, k)]
+    reach = abs(float(rule.scale)) * math.prod(squares) ** 0.5
+    return reach if rule.softcap is None else min(reach, float(rule.softcap))
 
 
 def _blocked(rule: Rule, rows: tuple[int, int], span: Span, like: Array) -> list[tuple[slice, Array]]:

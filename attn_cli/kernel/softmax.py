@@ -4,6 +4,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch, namespace
 
+TAME = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
+
 
 def softmax(scores: Array, sink: Array | None = None) -> Array:
     """Weights `[h, n, m]` of scores `[h, n, m]`: every row exp(score) / sum, after its maximum was subtracted.
@@ -40,11 +42,13 @@ def unnormalised(scores: Array) -> Array:
     return xp.where(scores <= xp.finfo(scores.dtype).min, xp.zeros_like(scores), scores)
 
 
-def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: bool) -> Array:
+def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: bool, tame: bool = False) -> Array:
     """The same weights for scores whose blocked cells hold the lowest finite number, written into `out`.
 
     `out` may be `scores` itself, which is then lost, or None for new memory; `sure` promises that every row has a key
-    to attend to. Equal to `softmax` (tests/kernel/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
+    to attend to, `tame` that no score is larger than `TAME` or, where open, lower than -`TAME`: then the maximum need
+    not be subtracted. Equal to `softmax` (tests/kernel/test_bands.py). torch has one fused pass, NumPy gets in-place
+    steps.
     """
     if scores.shape[-1] == 0:
         return scores
@@ -57,8 +61,11 @@ def softmax_into(scores: Array, sink: Array | None, out: Array | None, *, sure: 
     elif is_torch(scores):
         weights = xp.softmax(scores, -1, out=out)
     else:
-        weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
-        np.exp(weights, out=weights)
+        if tame and sure:
+            weights = np.exp(scores, out=out)
+        else:
+            weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
+            np.exp(weights, out=weights)
         totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
         np.divide(weights, totals, out=weights)
     return weights if blocked is None else xp.where(blocked, xp.zeros_like(weights), weights)

@@ -14,8 +14,8 @@ import attn_cli.kernel.bands as kernel_bands
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel import dense
 from attn_cli.kernel.ahead import in_order
-from attn_cli.kernel.bands import CACHE_BYTES, bands, runs, tile_of
-from attn_cli.kernel.masks import All, Causal, Given, Window
+from attn_cli.kernel.bands import CACHE_BYTES, bands, largest_score, runs, tile_of
+from attn_cli.kernel.masks import All, Causal, Given, Mask, Open, Window
 from attn_cli.kernel.rule import Rule
 from tests.strategies import Problem, as_tensors, problems
 
@@ -50,6 +50,29 @@ def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     if want_scores:
         np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@pytest.mark.parametrize("reach", [59.0, 61.0, 1e6])
+@pytest.mark.parametrize("mask", [Open(), Causal(), Causal(-3), Window(4, 0)])
+def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: float, mask: Mask) -> None:
+    random = np.random.default_rng(5)
+    q, k = (random.choice([-1.0, 1.0], size=(2, 40, 1)).astype(np.float32) for _ in "qk")
+    v = random.normal(size=(2, 40, 3)).astype(np.float32)
+    rule = Rule(reach, mask=mask)
+    assert largest_score(q, k, rule) == reach
+    expected = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
+    for band in bands(q, k, v, rule, height=16):
+        part = np.s_[:, band.start : band.stop]
+        np.testing.assert_allclose(band.output, expected.output[part], rtol=2e-6, atol=1e-6)
+        weights = expected.weights[part][:, :, band.first : band.last]
+        np.testing.assert_allclose(band.weights, weights, rtol=2e-6, atol=1e-37)
+
+
+def test_numbers_whose_squares_are_no_floats_make_no_noise(recwarn: pytest.WarningsRecorder) -> None:
+    q = np.full((1, 2, 2), 1e30, np.float32)
+    assert largest_score(q, q, Rule(1.0)) == np.inf
+    assert np.isnan(largest_score(q * np.nan, q, Rule(1.0)))
+    assert not recwarn.list
 
 
 @given(problems(raw=True), st.integers(1, 30), st.booleans())
