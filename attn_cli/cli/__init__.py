@@ -14,6 +14,7 @@ import typer
 from attn_cli._version import __version__
 from attn_cli.cli.commands import Commands, declare
 from attn_cli.cli.talk import say
+from attn_cli.cli.usage import explained
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.views.output import ReaderGone
 
@@ -105,13 +106,8 @@ def _told(error: Exception, debug: bool) -> int:
             "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
         )
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
-        command = getattr(getattr(error, "ctx", None), "command_path", "attn")
-        message = error.format_message()
-        more = ""
-        if "No such option" in message:
-            more = f"; a text that starts with - goes after --: {command} -- TEXT"
-            more = "; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
-        return _complained(message, f"try: {command} --help{more}", int(error.exit_code))
+        message, hint = explained(error)
+        return _complained(message, hint, int(error.exit_code))
     if debug:
         return ExitCode.BUG
     return _complained(

@@ -31,6 +31,8 @@ class Sizes:
 def read_sizes(model: str) -> Sizes:
     """The sizes in `model`, a folder with a config.json, or that file; LoadError for what has none."""
     path = Path(model).expanduser()
+    if path.suffix.lower() == ".gguf":
+        raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")
     path = path / "config.json" if path.is_dir() else path
     try:
         config = json.loads(path.read_text("utf-8"))

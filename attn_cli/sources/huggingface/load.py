@@ -210,6 +210,8 @@ def _check_weights(name: str, report: dict[str, Any]) -> None:
 def explained(error: Exception, origin: Origin) -> LoadError | LimitError:
     """A loading failure of transformers or the hub as one line and what to do."""
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, KeyError):  # whose message is the key alone
+        first_line = f"KeyError: {first_line}"
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
         return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", "is its config.json right?")
     if isinstance(error, hub_errors.GatedRepoError):

@@ -29,6 +29,7 @@ DTYPES = {
 }
 # Whose attention runs: attn's own, what the model takes by itself, or a named one; but for the first attn looks on.
 BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
@@ -91,6 +92,8 @@ def find(name: str, options: ModelOptions) -> Origin:
     if options.device_map is not None:
         if options.device != "auto":
             raise InputError("--device and --device-map at once", "give one of them")
+        if options.device_map not in DEVICE_MAPS and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", options.device_map):
+            raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
         if find_spec("accelerate") is None:
             raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
     origin = _found(name, options)
