@@ -52,7 +52,7 @@ def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> I
         name = "" if stream == "self" else f" · {stream}"
         yield ""
         values = np.mean([shares[grid] for grid, shares in found], axis=0)
-        yield image_map(values, "weights", f"share of all attention received, by patch{name}", screen, scale)
+        yield image_map(values, "weights", f"share of attention received · by patch{name}", screen, scale)
 
 
 def image_map(values: np.ndarray, kind: str, title: str, screen: Screen, scale: str = "linear") -> HeatMap:

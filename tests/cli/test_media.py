@@ -234,7 +234,7 @@ def test_what_a_query_attends_to_is_drawn_as_the_picture_is(seeing: Seeing, cat:
     assert "text mean of 4 heads" in words.text
     assert "rows and columns of patches" in words.text
     seen = attn("inspect", "the cat", "-m", seeing("clip"), "--image", cat).text
-    assert "share of all attention received, by patch · vision" in seen
+    assert "share of attention received · by patch · vision" in seen
     read = attn("inspect", "what is here", "-m", seeing("llava"), "--image", cat).text
     assert "tokens  0 <s>  1-16 r0,c0 to r3,c3  17 what  18 is  19 here  20 </s>" in read
     page = attn("matrix", *asked, "--mean", "-f", "html").text

@@ -85,7 +85,7 @@ def test_pages_show_the_same_image() -> None:
 def test_an_overview_shows_what_patches_receive() -> None:
     received = Received(weights_around(14, 14)[None])
     text = render(report(14, 14, received, "inspect"), Screen(80))
-    assert "share of all attention received · 14 x 14" in text.replace(", by patch", "")
+    assert "share of attention received · by patch · 14 x 14" in text
     bright = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if line.endswith(" 3"))]
     assert bright[2 * BRIGHT[1] : 2 * BRIGHT[1] + 2] == "██"
 
