@@ -33,6 +33,8 @@ DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
+# What turns pictures and sounds into the model's numbers.
+PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
 _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
@@ -113,6 +115,9 @@ def find(name: str, options: ModelOptions) -> Origin:
             raise LoadError(f"{name} has no config.json", hint)
         vet(origin, folder / "config.json")
         if options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+            if any((folder / file).is_file() for file in PROCESSOR_FILES):
+                raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
+                                 "give one with --image FILE or --audio FILE")  # fmt: skip
             raise LoadError(
                 f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
                 "copy the tokenizer files of the original model into the folder",

@@ -18,7 +18,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.idle import READS
 from attn_cli.sources.huggingface.load import Loaded, explained, positions
 from attn_cli.sources.huggingface.no_video import without_videos
-from attn_cli.sources.huggingface.origin import Origin
+from attn_cli.sources.huggingface.origin import PROCESSOR_FILES, Origin
 from attn_cli.sources.media import Media
 
 # What a model's forward calls a picture and a sound.
@@ -28,7 +28,6 @@ _TAKES = {
 }
 # Types that were trained on texts filled up to their whole length, and read the filling too.
 _FILLED = {"siglip", "siglip2"}
-_FILES = ("processor_config.json", "preprocessor_config.json")
 
 
 class Rendered(NamedTuple):
@@ -71,6 +70,9 @@ class Processor:
             return Rendered("", complete=False)
         marks = [mark for kind in self._kinds if (mark := self._mark(kind))]
         missing = [mark for mark in marks if mark not in text]
+        for mark in marks:
+            if text.count(mark) > 1:
+                raise InputError(f"the text has {text.count(mark)} places for one file ({mark})", "leave one of them")
         if not text and not marks:
             raise InputError(f"{self.called} reads a text beside --{self._kinds[0]}", "give the text too")
         if chat is None and not missing:
@@ -156,9 +158,9 @@ class Processor:
 
     def _loaded(self, origin: Origin) -> Any:
         folder = Path(origin.path)
-        if origin.local and not any((folder / name).is_file() for name in _FILES):
+        if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
             raise LoadError(
-                f"{self.name} has no processor (neither {' nor '.join(_FILES)})",
+                f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})",
                 "copy that file of the original model into the folder, or give prepared arrays with --inputs",
             )
         kind = AutoImageProcessor if "image" in self.media.files else AutoFeatureExtractor
