@@ -11,7 +11,7 @@ from attn_cli.cli.progress import Progress
 from attn_cli.cli.talk import say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
-from attn_cli.sources.files.wording import shown as shortened
+from attn_cli.sources.files.wording import cut
 from attn_cli.summaries.hidden import Hidden, WithoutSpecial, kept
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
@@ -239,5 +239,5 @@ def _places(prompt: Prompt, word: str) -> list[list[int]]:
 
 
 def _listed(prompt: Prompt) -> str:
-    shown = " ".join(f"{token.index} {shortened(token.text, 40)}" for token in prompt.tokens[:40])
+    shown = " ".join(f"{token.index} {cut(token.text, 40)}" for token in prompt.tokens[:40])
     return shown + (" ..." if len(prompt.tokens) > 40 else "")

@@ -14,7 +14,7 @@ from attn_cli.cli.talk import tell
 from attn_cli.cli.texts import whole_texts
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
-from attn_cli.sources.files.wording import shown as shortened
+from attn_cli.sources.files.wording import cut
 from attn_cli.summaries.report import Report
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _example(
     rows = sorted({row for target in targets for row in rows_of(prompt, target)})
     if not rows:
         raise InputError(
-            f"no {' or '.join(map(repr, targets))} in {shortened(prompt.text, 60)!r}",
+            f"no {' or '.join(map(repr, targets))} in {cut(prompt.text, 60)!r}",
             "every text holds the word and a target",
         )
     return Example(source.vectors(prompt), query, tuple(rows)), notes

@@ -35,7 +35,7 @@ def choose_member(names: Sequence[str], asked: str | None, role: str, label: str
         if len(fitting) == 1:
             return fitting[0]
     raise InputError(
-        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: {listed(names)}",
+        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: {listed(map(shown, names))}",
         f"choose one: {label}:NAME",
     )
 
@@ -45,7 +45,9 @@ def _asked(names: Sequence[str], asked: str, label: str) -> str:
         return asked
     close = difflib.get_close_matches(asked, names, n=1)
     guess = f"did you mean {shown(close[0], 60)}? " if close else ""
-    raise InputError(f"{label} has no array called {shown(asked, 60)!r}", f"{guess}it holds {listed(names)}")
+    raise InputError(
+        f"{label} has no array called {shown(asked, 60)!r}", f"{guess}it holds {listed(map(shown, names))}"
+    )
 
 
 def _folded(name: str) -> str:

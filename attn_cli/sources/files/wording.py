@@ -11,18 +11,26 @@ def shown(text: str, longest: int = 200) -> str:
     >>> shown("abcdef", longest=3)
     'abc...'
     """
-    kept = text if len(text) <= longest else text[:longest] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in kept)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut(text, longest))
+
+
+def cut(text: str, longest: int) -> str:
+    """Return the beginning of a long text, all of a short one, exactly as it is.
+
+    >>> cut("abcdef", 3)
+    'abc...'
+    """
+    return text if len(text) <= longest else text[:longest] + "..."
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """Return the first names with commas between, and how many more there are.
+    """Return the first names with commas between, exactly but for their length, and how many more there are.
 
     >>> listed(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
     every = list(names)
-    first = ", ".join(shown(name, 60) for name in every[:most])
+    first = ", ".join(cut(name, 60) for name in every[:most])
     return first if len(every) <= most else f"{first} and {len(every) - most} more"
 
 
