@@ -11,7 +11,7 @@ import transformers
 
 from tests.coverage.apart import check_all
 from tests.coverage.check import Result
-from tests.coverage.known import BATCHES, KNOWN
+from tests.coverage.known import BATCHES, KNOWN, NOT_BUILT
 from tests.coverage.tiny import every_type
 
 TABLE = Path(__file__).with_name("RESULTS.md")
@@ -92,7 +92,10 @@ def _shown(result: Result, side: str) -> str:
 
 def _row(result: Result) -> str:
     numbers = [result.difference, result.scores, result.output]
-    note = "; ".join(text for text in (KNOWN.get(result.name, ""), BATCHES.get(result.name, ""), result.note) if text)
+    known = [reasons.get(result.name, "") for reasons in (KNOWN, BATCHES)]
+    if result.verdict == "not built" and result.name in NOT_BUILT:
+        known, result.note = [NOT_BUILT[result.name]], ""
+    note = "; ".join(text for text in (*known, result.note) if text)
     cells = [
         result.name,
         result.verdict,

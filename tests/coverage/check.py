@@ -115,7 +115,7 @@ def _returned(model: PreTrainedModel, inputs: Inputs) -> Any:
     """What the model returns when asked for its attention; nothing if it can't be asked."""
     try:
         return run(model, inputs, output_attentions=True)
-    except TypeError:
+    except (TypeError, ValueError):
         return {}
 
 

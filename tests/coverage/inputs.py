@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -17,7 +18,10 @@ DECODER_TOKENS = torch.tensor([[12, 24, 36, 48, 60, 72, 84, 96]])
 def inputs_of(model: PreTrainedModel, name: str) -> Inputs:
     """Inputs on which the model runs; raises what the most natural ones raised if none does."""
     if name in SPECIAL:
-        return SPECIAL[name](model)
+        inputs = SPECIAL[name](model)
+        with torch.no_grad():
+            deepcopy(model)(**inputs)
+        return inputs
     first: Exception | None = None
     for inputs in _plausible(model):
         try:
@@ -237,6 +241,11 @@ def _glimmer(model: PreTrainedModel) -> Inputs:
             "context_hidden_states": _noise(1, 8, width * len(model.config.target_layer_ids))}  # fmt: skip
 
 
+def _heard(model: PreTrainedModel) -> Inputs:
+    """Sound by its wave and by its features, for codecs that read both."""
+    return {"input_values": _noise(1, 1, 3200), "input_features": _noise(1, 10, 160)}
+
+
 SPECIAL: dict[str, Callable[[Any], Inputs]] = {
     "big_bird@sparse": _long,
     "bigbird_pegasus@sparse": _long,
@@ -264,6 +273,34 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
         "pixel_values": _noise(1, 3, 64, 64), "task_inputs": TOKENS.repeat(1, 9)[:, : model.config.task_seq_len],
     },
     "seggpt": _prompted,
+    "clap": lambda model: _text(input_features=_noise(1, 1, 64, 64), is_longer=torch.zeros(1, 1, dtype=torch.bool)),
+    "clvp": lambda model: _text(input_features=_noise(1, 80, 64)),
+    "depth_pro": lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
+    "fun_asr_nano_encoder": lambda model: {
+        "input_features": _noise(1, 12, 560), "input_features_mask": torch.ones(1, 12, dtype=torch.bool),
+    },
+    "inkling2_vision": lambda model: {
+        "pixel_values": _noise(4, 2 * model.config.patch_size, 2 * model.config.patch_size, 3),
+        "image_grid_thw": torch.tensor([[1, 2, 2]]),
+    },
+    "maskformer": lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
+    "neucodec": _heard,
+    "pe_video": lambda model: _text(pixel_values_videos=_noise(1, 2, 3, 32, 32)),
+    "pe_video_encoder": lambda model: {"pixel_values_videos": _noise(1, 2, 3, 32, 32)},
+    "pi0": lambda model: _text(
+        state=_noise(1, 32), pixel_values=_noise(1, 1, 3, 32, 32), pixel_attention_mask=torch.ones(1, 1).bool(),
+        actions=_noise(1, model.config.chunk_size, 32), noise=_noise(1, model.config.chunk_size, 32),
+        timestep=torch.tensor([0.5]),
+    ),
+    "qwen3_asr_encoder": lambda model: {
+        "input_features": _noise(1, 80, 100), "input_features_mask": torch.ones(1, 100, dtype=torch.bool),
+    },
+    "tvp": lambda model: _text(pixel_values=_noise(1, 2, 3, 128, 128)),
+    "voxtral_realtime": lambda model: _text(input_features=_noise(1, 80, 96)),
+    "xcodec": lambda model: {"input_values": _noise(1, 1, 16000)},
+    "xcodec2": _heard,
+    "vibevoice_acoustic_tokenizer_decoder": lambda model: {"hidden_states": _noise(1, model.config.hidden_size, 12)},
+    "vibevoice_acoustic_tokenizer_encoder": lambda model: {"hidden_states": _noise(1, 1, 4096)},
     "timesfm": lambda model: {
         "past_values": _noise(1, 64), "past_values_padding": torch.zeros(1, 64),
         "freq": torch.zeros(1, 1, dtype=torch.long),
@@ -277,6 +314,24 @@ SPECIAL |= dict.fromkeys(
 )
 SPECIAL |= dict.fromkeys(("musicgen", "musicgen_melody"), lambda model: _text(
     decoder_input_ids=TOKENS[:, :6].repeat(model.config.decoder.num_codebooks, 1) % 30))  # fmt: skip
+SPECIAL |= dict.fromkeys(
+    ("granite_speech5_ctc", "granite_speech5_encoder"),
+    lambda model: {"input_features": _noise(1, 24, 4 * (entry(model.config, "num_mel_bins") or 80))},
+)
+SPECIAL |= dict.fromkeys(
+    ("grounding-dino", "mm-grounding-dino"), lambda model: _text(pixel_values=_noise(1, 3, 128, 128))
+)
+SPECIAL |= dict.fromkeys(
+    ("mimi_decoder", "pocket_tts_audio_tokenizer_decoder"), lambda model: {"latents": _noise(1, 32, 12)}
+)
+SPECIAL |= dict.fromkeys(
+    ("minicpm_ocr_vision", "minicpmv4_7_vision"),
+    lambda model: {"pixel_values": _noise(1, 3, 32, 32), "target_sizes": torch.tensor([[4, 4]])},
+)
+SPECIAL |= dict.fromkeys(
+    ("pp_ocrv5_mobile_rec", "pp_ocrv5_server_rec", "pp_ocrv6_small_rec", "pp_ocrv6_tiny_rec"),
+    lambda model: {"pixel_values": _noise(1, 3, 48, 320)},
+)
 SPECIAL |= dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), _queries)
 SPECIAL |= dict.fromkeys(
     (

@@ -6,7 +6,7 @@ A dictionary in a dictionary is for a part of the configuration; a callable is c
 from collections.abc import Callable
 from typing import Any
 
-from transformers import PreTrainedConfig, ResNetConfig
+from transformers import PreTrainedConfig, ResNetConfig, SwinConfig, TimmWrapperConfig
 
 Change = dict[str, Any]
 
@@ -43,10 +43,29 @@ _HYBRID = ["linear_attention", "hybrid", "linear_attention", "hybrid"]
 _TEXT_ROPE: Change = {"text_config": {"rope_parameters": _ROPE}}
 
 
+_SMALL_VIT: Change = {"depth": 2, "embed_dim": 32, "num_heads": 4, "img_size": [32, 32], "patch_size": 8}
+
+
+def _perceiving() -> PreTrainedConfig:
+    return TimmWrapperConfig(architecture="vit_pe_core_tiny_patch16_384", model_args=_SMALL_VIT, do_pooling=True)
+
+
+def _edge() -> PreTrainedConfig:
+    options = {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]}
+    return TimmWrapperConfig(architecture="repvit_m1", model_args=options)
+
+
 def _resnet(*features: str) -> Callable[[], PreTrainedConfig]:
     return lambda: ResNetConfig(
         embedding_size=16, hidden_sizes=[16, 16, 32, 32], depths=[1, 1, 1, 1], out_features=list(features)
     )
+
+
+def _swin() -> PreTrainedConfig:
+    return SwinConfig(
+        embed_dim=16, depths=[1, 1, 1, 1], num_heads=[2, 2, 4, 4], window_size=2, image_size=64,
+        out_features=["stage2", "stage3", "stage4"],
+    )  # fmt: skip
 
 
 OVERRIDES: dict[str, Change] = {
@@ -139,9 +158,35 @@ OVERRIDES: dict[str, Change] = {
     "neomme": {"head_dim": 16, "hidden_size": 64},
     "qwen4_exp": {"text_config": _QWEN4},
     "step3p7": {"text_config": {"sliding_window": 4}},
-    "tvp": {"visual_prompt_size": 4, "max_img_size": 32, "num_frames": 2},
+    "tvp": {"visual_prompt_size": 4, "max_img_size": 128, "num_frames": 2},
     "unlimited_ocr": {"vision_config": {"sam_config": _OCR}, "text_config": {"num_key_value_heads": 4}},
-    "deepseek_ocr2": {"vision_config": {"sam_config": _OCR}, "text_config": {"first_k_dense_replace": 1}},
+    "deepseek_ocr2": {"vision_config": {"sam_config": _OCR | {"downsample_channels": [32, 32]}},
+                      "text_config": {"mlp_layer_types": ["dense", "sparse"]}},
+    "align": {"projection_dim": 640},
+    "clap": {"audio_config": {"num_mel_bins": 64, "spec_size": 64, "patch_stride": [4, 4], "patch_size": 4,
+                              "depths": [1, 1], "num_attention_heads": [2, 4], "patch_embeds_hidden_size": 16,
+                              "window_size": 4, "hidden_size": 32}},
+    "clvp": {part: {"hidden_size": 128} for part in ("text_config", "speech_config", "decoder_config")},
+    "dots3_note": {"vision_config": {"adapter_in_dim": 32, "adapter_out_dim": 32}, "text_config": _DOTS,
+                   "audio_config": {"adapter_input_size": 32, "adapter_out_dim": 32}},
+    "emu3": {"vocabulary_map": {"<image>": 120} | {f"<|visual token {i:06}|>": 30 + i for i in range(32)}},
+    "granite_speech5_ctc": {"encoder_config": {"context_size": 8}},
+    "granite_speech5_encoder": {"context_size": 8},
+    "lw_detr": {"backbone_config": {"num_windows": 4, "out_indices": [1, 2]}, "num_queries": 6},
+    "mimi_decoder": _MIMI,
+    "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
+    "depth_pro": {"patch_size": 32},
+    "xcodec": {"semantic_model_config": {"conv_dim": (32,) * 7, "conv_stride": (5, 2, 2, 2, 2, 2, 2),
+                                         "conv_kernel": (10, 3, 3, 3, 3, 2, 2)}},
+    "xlstm": {"qk_dim_factor": 1.0},
+    "pocket_tts_audio_tokenizer_decoder": _MIMI,
+    "edgetam": {"vision_config": {"backbone_config": _edge}},
+    "edgetam_vision_model": {"backbone_config": _edge},
+    "perception_lm": {"vision_config": _perceiving},
+    "pe_video_encoder": {"vision_config": _perceiving},
+    "pe_video": {"video_config": {"vision_config": _perceiving}},
+    "timm_wrapper": {"architecture": "vit_tiny_patch16_224", "model_args": _SMALL_VIT},
+    "timm_backbone": {"backbone": "resnet18"},
     # series
     "autoformer": _SERIES,
     "informer": _SERIES,
@@ -165,11 +210,19 @@ OVERRIDES |= {
     kind: {"num_queries": 6, "encoder_layers": 1, "num_denoising": 0, "decoder_in_channels": [32, 32, 32]}
     for kind in ("rt_detr", "rt_detr_v2", "d_fine", "deimv2", "pp_doclayout_v3", "pp_doclayout_v4")
 }
+OVERRIDES |= {
+    kind: {"backbone_config": _swin, "num_queries": 6, "encoder_layers": 1, "decoder_layers": 2, "d_model": 32}
+    for kind in ("grounding-dino", "mm-grounding-dino")
+}
 
-# Types of which the listed class can't be built from the type's own configuration.
+# Types of which the listed class can't be built from the type's own configuration, or lacks the part that attends.
 CLASSES = {
     "musicgen": "MusicgenForConditionalGeneration",
     "musicgen_melody": "MusicgenMelodyForConditionalGeneration",
+    "pp_ocrv5_mobile_rec": "PPOCRV5MobileRecForTextRecognition",
+    "pp_ocrv5_server_rec": "PPOCRV5ServerRecForTextRecognition",
+    "pp_ocrv6_small_rec": "PPOCRV6SmallRecForTextRecognition",
+    "pp_ocrv6_tiny_rec": "PPOCRV6TinyRecForTextRecognition",
 }
 
 # Options that take another path through a type's attention code: type@variant: (type, options).

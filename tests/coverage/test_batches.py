@@ -5,15 +5,13 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from attn_cli.sources.huggingface.load import Loaded
 from attn_cli.sources.huggingface.padding import ALONE
-from attn_cli.sources.huggingface.source import ModelSource
 from tests.coverage.batches import SHORT, Moved, cached, moved_by_padding, padded, reads_text, seen
 from tests.coverage.check import built
 from tests.coverage.inputs import TOKENS
 from tests.coverage.overrides import VARIANTS
 from tests.coverage.test_coverage import WIDELY_USED
-from tests.coverage.tiny import tiny_model
+from tests.coverage.tiny import tiny_model, tiny_source
 
 NO_TEXT = {"whisper", "clip", "vit", "wav2vec2", "llava", "qwen2_vl", "gemma3"}
 TEXT = [name for name in WIDELY_USED if name not in NO_TEXT]
@@ -60,8 +58,7 @@ def test_with_a_cache_several_tokens_attend_as_without(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "texts"), [("bert", 8), ("mobilebert", 1), ("fnet", 1)])
 def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -> None:
-    loaded = Loaded(tiny_model(name, "tiny"), None, {"model": name, "type": name}, "attn")
-    assert ModelSource(loaded).batch_size == texts
+    assert tiny_source(name).batch_size == texts
 
 
 @pytest.mark.every_type

@@ -1,17 +1,21 @@
 """Every architecture: widely used types in each run, all of them with `pytest -m every_type`."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
 
 from attn_cli.call import Call
+from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.capture import capture
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import reduce
 from tests.coverage.apart import check_apart
 from tests.coverage.check import CLOSE, EXACT, Result, built, check
-from tests.coverage.known import BATCHES, KNOWN
-from tests.coverage.tiny import every_type
+from tests.coverage.known import BATCHES, KNOWN, NOT_BUILT
+from tests.coverage.running import furthest, run
+from tests.coverage.tiny import every_type, tiny_source
 
 _NAMES = """
 bert roberta distilbert albert electra deberta-v2 modernbert xlnet longformer big_bird gpt2 gpt_neo gptj gpt_neox opt
@@ -35,7 +39,8 @@ def test_a_widely_used_type(name: str) -> None:
 def test_any_type(name: str) -> None:
     result = check_apart(name)
     if result.verdict == "not built":
-        pytest.skip(result.note)
+        assert name in NOT_BUILT or "ImportError" in result.note, result
+        pytest.skip(NOT_BUILT.get(name, result.note))
     if name in KNOWN:
         return
     assert result.verdict in ("equal", "close", "unreferenced", "no attention"), result
@@ -53,6 +58,11 @@ def small(answer: str) -> bool:
 @pytest.mark.parametrize("name", ["mamba", "fnet", "rwkv"])
 def test_a_type_without_softmax_attention(name: str) -> None:
     assert check(name) == Result(name, "no attention", output=0.0)
+
+
+def test_a_model_that_reads_no_text_and_attends_to_nothing_says_the_latter() -> None:
+    with pytest.raises(LoadError, match=r"tiny-mobilenet_v1 \(mobilenet_v1\) has no softmax attention"):
+        tiny_source("mobilenet_v1").read(["a text"])
 
 
 def seen_and_returned(name: str) -> tuple[dict[str, np.ndarray], object]:
@@ -85,6 +95,18 @@ def test_wavlm_returns_the_mean_over_heads() -> None:
     seen, returned = seen_and_returned("wavlm")
     for weights, theirs in zip(seen.values(), returned.attentions, strict=True):  # type: ignore[attr-defined]
         np.testing.assert_allclose(weights.mean(axis=0), theirs[0, 0].numpy(), atol=EXACT)
+
+
+@pytest.mark.every_type
+@pytest.mark.parametrize("name", ["grounding-dino", "mm-grounding-dino"])
+def test_grounding_dinos_outputs_are_those_under_sdpa(name: str) -> None:
+    model, inputs = built(name)
+    eager = run(deepcopy(model), inputs)
+    model.set_attn_implementation("sdpa")
+    plain = run(deepcopy(model), inputs)
+    with capture(model, lambda call: None):
+        ours = run(model, inputs)
+    assert furthest(plain, ours) <= CLOSE < furthest(plain, eager)
 
 
 def test_t5gemma2_attends_to_both_halves_at_once() -> None:

@@ -13,6 +13,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from attn_cli.sources.huggingface.load import Loaded
+from attn_cli.sources.huggingface.origin import ModelOptions, Origin
+from attn_cli.sources.huggingface.source import ModelSource
 from tests.coverage.overrides import CLASSES, OVERRIDES, VARIANTS
 from tests.coverage.sizes import ABSENT, DEPTHS, HEAD_SIZE, HEADS, HIDDEN, IMAGE, LISTS, NUMBERS, TOKENS
 
@@ -61,6 +64,12 @@ def tiny_model(name: str, level: str) -> PreTrainedModel:
         raise ValueError(f"{count:,} parameters")
     torch.manual_seed(0)
     return enlivened(cls._from_config(config, attn_implementation="eager").float().eval())
+
+
+def tiny_source(name: str) -> ModelSource:
+    """A model of the type as a source of its own, without a tokenizer."""
+    origin = Origin(name, name, ModelOptions())
+    return ModelSource(Loaded(tiny_model(name, "tiny"), None, {"model": f"tiny-{name}", "type": name}, origin))
 
 
 @torch.no_grad()

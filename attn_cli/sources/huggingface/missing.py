@@ -25,9 +25,7 @@ def why_missing(model: PreTrainedModel, seen: Capture, selection: Selection, nam
         )
     if not seen.layers:
         if seen.others or not attention_modules(model):
-            return LoadError(
-                f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
-            )
+            return no_attention(model, name)
         return LoadError(
             f"{name} ({kind}): no attention was seen in its forward pass",
             "load it with attn_implementation='eager', and give all the inputs that it reads",
@@ -37,6 +35,14 @@ def why_missing(model: PreTrainedModel, seen: Capture, selection: Selection, nam
             numbers = sorted({number for _, number in seen.layers})
             return InputError(f"layer {layer} has no softmax attention", f"layers with attention: {ranges(numbers)}")
     return None
+
+
+def no_attention(model: PreTrainedModel, name: str) -> LoadError:
+    """The error for a model in which nothing attends."""
+    kind = model.config.model_type
+    return LoadError(
+        f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
+    )
 
 
 def why_failed(

@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.load import Loaded, positions
-from attn_cli.sources.huggingface.missing import why_failed, why_missing
+from attn_cli.sources.huggingface.missing import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.modules import Seats
 from attn_cli.sources.huggingface.padding import reads_alone
 from attn_cli.sources.huggingface.processor import Processor, file_option, taken
@@ -104,6 +104,8 @@ class ModelSource:
         main = getattr(self.loaded.model, "main_input_name", "input_ids")
         tokenizer = self.loaded.tokenizer
         if tokenizer is None or main != "input_ids":
+            if not self.modules:
+                raise no_attention(self.loaded.model, self.about["model"])  # whatever it is given
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
                 f"give it with --inputs FILE{file_option(main)}",
