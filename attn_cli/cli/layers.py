@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli import options as o
-from attn_cli.cli.shared import LoadOptions, OutputOptions, takes_loading, takes_output
+from attn_cli.cli.shared import LoadOptions, OutputOptions, check_alone, takes_loading, takes_output
 from attn_cli.cli.talk import tell
 from attn_cli.cli.texts import whole_texts
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.layers import LayerMap
 from attn_cli.summaries.report import Report
@@ -22,28 +22,38 @@ def layers(
     loading: LoadOptions,
     shown: OutputOptions,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="What the model reads for the one run that it takes; - reads stdin.")
-    ] = SHORT,
+        str | None,
+        typer.Argument(
+            metavar="TEXT",
+            show_default=SHORT,
+            help="What the model reads for the one run that it takes; - reads stdin.",
+        ),
+    ] = None,
     decoder_text: o.DecoderText = None,
     inputs: o.Inputs = None,
+    image: o.Image = None,
+    audio: o.Audio = None,
     model: o.Model = DEFAULT_MODEL,
 ) -> ExitCode:
     """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
 
-    Told by one run on a short text. Blocks without softmax attention are in it too, so numbers are the model's own;
-    attention that did not run, as that of a vision tower without an image, is listed as such.
+    Told by one run on a short text, or on the image or sound that is given. Blocks without softmax attention are in it
+    too, so numbers are the model's own; attention that did not run, as that of a vision tower without an image, is
+    listed as such.
 
     \b
     Examples:
       attn layers -m ./my-model
       attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
-      attn layers -m openai/clip-vit-base-patch32 --inputs image-and-text.npz
+      attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    if inputs is not None and text != SHORT:
-        raise InputError("a text and --inputs at once", "give one of them")
-    (text,) = whole_texts((text,))
+    check_alone(inputs, text=text is not None, media=(image, audio) != (None, None))
+    given = any(x is not None for x in (inputs, image, audio))
+    (text,) = whole_texts(("" if given else SHORT,) if text is None else (text,))
     with shown.view() as view:
-        source = loading.opened(model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs)
+        source = loading.opened(
+            model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs, image=image, audio=audio
+        )
         prompt = source.read([text])[0]
         found = LayerMap()
         rest = source.survey(prompt, found.add)

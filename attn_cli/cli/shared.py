@@ -152,11 +152,8 @@ class Shared(ModelOptions, TextOptions):
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
-        if self.inputs is not None:
-            if (self.text, self.file, self.lines, self.pair) != (None, None, False, None):
-                raise InputError("a text and --inputs at once", "give one of them")
-            if (self.image, self.audio) != (None, None):
-                raise InputError("--inputs and --image or --audio at once", "give one of them")
+        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
+        check_alone(self.inputs, text=text, media=(self.image, self.audio) != (None, None))
         chat = self.chat_before()
         texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
         if not self.lines:
@@ -184,6 +181,14 @@ class Shared(ModelOptions, TextOptions):
                 quiet=self.quiet,
                 verbose=self.verbose,
             )
+
+
+def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
+    """InputError where a text, or a picture or a sound, is given beside --inputs, which hold all that is read."""
+    if inputs is not None and text:
+        raise InputError("a text and --inputs at once", "give one of them")
+    if inputs is not None and media:
+        raise InputError("--inputs and --image or --audio at once", "give one of them")
 
 
 def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:

@@ -10,6 +10,9 @@ from attn_cli.sources.sounds import Sound, read_sound
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# The commands that take pictures and sounds, for hints.
+MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
+
 
 @dataclass(frozen=True, eq=False)
 class Media:

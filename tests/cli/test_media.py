@@ -19,6 +19,7 @@ from attn_cli.sources.pictures import read_picture
 from attn_cli.sources.sounds import read_sound
 from tests.media import RATE, picture, sound
 from tests.program import attn, refused, strict_json
+from tests.views.test_schemas import hold
 
 Seeing = Callable[[str], Path]
 EXACT = 1e-5  # float32, the same products summed in another order
@@ -276,6 +277,37 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     heard = run.json["input"]
     assert heard["audio"] == str(tone)
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
+
+
+def test_the_map_of_a_model_has_the_tower_that_saw_a_picture(seeing: Seeing, cat: Path, tone: Path) -> None:
+    def mapped(*arguments: object) -> list[tuple[object, ...]]:
+        run = attn("layers", *arguments, "--json", "-q")
+        hold(run, "layers")
+        names = ("stream", "layer", "heads", "mask", "scale", "note")
+        return [tuple(row[name] for name in names) for row in run.json["result"]["layers"]]
+
+    tower = [("vision", at, 4, "no mask", 8**-0.5, None) for at in (0, 1)]  # 4 heads of 8 numbers
+    text = [("text", at, 4, "causal", 8**-0.5, None) for at in (0, 1)]
+    assert mapped("the cat", "-m", seeing("clip"), "--image", cat) == tower + text
+    assert mapped("-m", seeing("llava"), "--image", cat) == tower + text
+    assert mapped("-m", seeing("vit"), "--image", cat) == [("self", *row[1:]) for row in tower]
+    heard = mapped("-m", seeing("whisper"), "--audio", tone)
+    assert [row[:4] for row in heard[::2]] == [
+        ("encoder", 0, 4, "no mask"), ("decoder", 0, 4, "causal"), ("cross", 0, 4, "no mask"),
+    ]  # fmt: skip
+    assert "image" in attn("layers", "-m", seeing("vit"), "--image", cat).lines[0]
+
+
+def test_maps_and_media_that_do_not_go_together(seeing: Seeing, cat: Path) -> None:
+    vit, clip, takers = seeing("vit"), seeing("clip"), "attn top, matrix, heads, inspect and layers take --image FILE"
+    refused(attn("layers", "-m", vit), 2, "has no tokenizer", f"{takers} or --audio FILE")
+    refused(attn("compare", "a", "b", "-m", vit), 2, takers)
+    refused(attn("layers", "-m", clip), 2, "was given no pixel_values", takers)
+    refused(attn("layers", "-m", clip, "--image", cat), 2, "reads a text beside --image")
+    refused(attn("layers", "-m", vit, "a", "--image", cat), 2, "reads no text beside --image")
+    refused(attn("layers", "-m", clip, "--image", cat, "--inputs", "x.npz"), 2, "--inputs and --image")
+    refused(attn("layers", "a", "-m", clip, "--inputs", "x.npz"), 2, "a text and --inputs")
+    refused(attn("layers", "--image", cat), 2, "--image is for models")
 
 
 def test_lines_are_read_beside_the_same_picture(seeing: Seeing, cat: Path) -> None:

@@ -7,6 +7,7 @@ from transformers import PreTrainedModel
 from attn_cli.call import Selection, ranges
 from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.sources.huggingface.capture import Capture
+from attn_cli.sources.huggingface.processor import file_option
 from attn_cli.sources.huggingface.quantised import method_of
 from attn_cli.sources.huggingface.suspects import attention_modules
 
@@ -55,7 +56,9 @@ def why_failed(
     """
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     called = f"{name} ({model.config.model_type})"
-    hint = "--inputs FILE gives a model all that it reads; --debug shows the whole story"
+    hint = "--inputs FILE gives a model all that it reads"
+    files = "".join(file_option(name.partition(" or ")[0]) for name in lacks[:1])
+    hint += files or "; --debug shows the whole story"
     if lacks:
         return InputError(f"{called} was given no {', '.join(lacks)} and can't be run: {line}", hint)
     if unfit:

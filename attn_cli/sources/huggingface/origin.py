@@ -16,6 +16,7 @@ from typing import Any
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.quantised import check_packages
+from attn_cli.sources.media import MEDIA_COMMANDS
 
 DTYPES = {
     "auto": "auto",
@@ -117,7 +118,7 @@ def find(name: str, options: ModelOptions) -> Origin:
         if options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
             if any((folder / file).is_file() for file in PROCESSOR_FILES):
                 raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
-                                 "give one with --image FILE or --audio FILE")  # fmt: skip
+                                 f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
             raise LoadError(
                 f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
                 "copy the tokenizer files of the original model into the folder",

@@ -19,7 +19,7 @@ from attn_cli.sources.huggingface.idle import READS
 from attn_cli.sources.huggingface.load import Loaded, explained, positions
 from attn_cli.sources.huggingface.no_video import without_videos
 from attn_cli.sources.huggingface.origin import PROCESSOR_FILES, Origin
-from attn_cli.sources.media import Media
+from attn_cli.sources.media import MEDIA_COMMANDS, Media
 
 # What a model's forward calls a picture and a sound.
 _TAKES = {
@@ -172,9 +172,9 @@ class Processor:
 
 
 def file_option(name: str) -> str:
-    """What may be given instead of prepared arrays for the forward's argument of that name; "" for nothing."""
+    """A hint at what may be given instead of prepared arrays for the forward's argument of that name; "" for none."""
     kind = next((kind for kind, names in _TAKES.items() if name in names), None)
-    return "" if kind is None else f"; to attn top, matrix, heads or inspect with --{kind} FILE"
+    return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
 
 
 def taken(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
