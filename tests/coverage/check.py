@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.padding import reads_alone
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import Summary, reduce
 from tests.coverage.batches import cached, padded, reads_text, told
-from tests.coverage.inputs import Inputs, inputs_of
+from tests.coverage.inputs import TOKENS, Inputs, inputs_of
 from tests.coverage.running import Softmaxes, furthest, run, tensors
 from tests.coverage.tiny import tiny_model
 
@@ -239,6 +239,8 @@ def _shapes(reference: torch.Tensor, model: Any) -> list[np.ndarray]:
     window = getattr(model.config, "attention_window", None)
     if x.ndim == 3 and window is not None:
         return [x, _unbanded(x, window), _unbanded(x.swapaxes(0, 1), window)]
+    if radius := getattr(model.config, "local_radius", 0):
+        return [x, _unblocked(reference[0].float().numpy(), radius + 1)]
     return [x, x.swapaxes(0, 1)] if x.ndim > 2 else [x]
 
 
@@ -250,6 +252,21 @@ def _unbanded(x: np.ndarray, window: Any) -> np.ndarray:
     for i in range(n):
         placed[:, i, i : i + width] = x[:, i]
     return placed[:, :, half : half + n]
+
+
+def _unblocked(x: np.ndarray, rows: int) -> np.ndarray:
+    """LongT5's `[blocks, h, l, 3l + g]`, column c of block k for key (k - 1)l + c, as `[h, n, n + g]`."""
+    if x.ndim != 4 or x.shape[2] != rows:
+        return x
+    n, extra = TOKENS.shape[1], x.shape[3] - 3 * rows
+    placed = np.zeros((x.shape[1], n, n + extra), x.dtype)
+    for i in range(n):
+        block, row = divmod(i, rows)
+        for c in range(3 * rows):
+            if 0 <= (j := (block - 1) * rows + c) < n:
+                placed[:, i, j] = x[block, :, row, c]
+        placed[:, i, n:] = x[block, :, row, 3 * rows :]
+    return placed
 
 
 def _distance(seen: np.ndarray, returned: np.ndarray) -> float:

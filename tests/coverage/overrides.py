@@ -237,6 +237,7 @@ VARIANTS: dict[str, tuple[str, Change]] = {
     "bigbird_pegasus@sparse": ("bigbird_pegasus", {"attention_type": "block_sparse", "block_size": 4,
                                                    "num_random_blocks": 1}),
     "nystromformer@landmarks": ("nystromformer", {"num_landmarks": 4, "segment_means_seq_len": 12}),
+    "longt5@local": ("longt5", {"local_radius": 2}),
     "longt5@global": ("longt5", {"encoder_attention_type": "transient-global", "local_radius": 2,
                                  "global_block_size": 4}),
     "funnel@nopool": ("funnel", {"block_sizes": [2], "block_repeats": [1], "num_decoder_layers": 1}),

@@ -16,6 +16,8 @@ def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, 
     h = heads_of(module)
     if window := getattr(module, "one_sided_attn_window_size", 0):
         return _unbanded(x, window, tokens, blank)
+    if (block := getattr(module, "block_len", 0)) and tokens is not None and x.ndim == 5 and x.shape[-2] == block:
+        return _unblocked(x, tokens, blank)
     if getattr(module, "block_size", 0) and tokens is not None and x.shape[-2] == x.shape[-1] > tokens:
         return x[..., :tokens, :tokens]
     if x.ndim == 3:  # batch and heads in one axis
@@ -47,3 +49,19 @@ def _unbanded(x: torch.Tensor, window: int, tokens: int | None, blank: float) ->
     placed.scatter_(3, columns.expand(b, h, n, width), x)
     real = n if tokens is None else min(tokens, n)
     return placed[:, :, :real, window : window + real]
+
+
+def _unblocked(x: torch.Tensor, tokens: int, blank: float) -> torch.Tensor:
+    """LongT5's `[b, blocks, h, l, 3 * l + g]` at the keys' true places, `[b, h, tokens, tokens + g]`.
+
+    Row r of block k is query k * l + r; column c < 3 * l is key (k - 1) * l + c, and behind the keys of the text stand
+    the g summaries of its pieces.
+    """
+    x = x.transpose(1, 2)
+    b, h, blocks, rows, _ = x.shape
+    local, summaries = x[..., : 3 * rows], x[..., 3 * rows :]
+    placed = x.new_full((b, h, blocks, rows, (blocks + 2) * rows), blank)
+    columns = rows * torch.arange(blocks, device=x.device)[:, None, None] + torch.arange(3 * rows, device=x.device)
+    placed.scatter_(4, columns.expand(local.shape), local)
+    texts = placed.flatten(2, 3)[:, :, :tokens, rows : rows + tokens]
+    return torch.cat([texts, summaries.flatten(2, 3)[:, :, :tokens]], dim=-1)
