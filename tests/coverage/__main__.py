@@ -4,9 +4,10 @@ import sys
 import time
 from collections import Counter
 from datetime import date
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-import torch
 import transformers
 
 from tests.coverage.apart import check_all
@@ -15,12 +16,13 @@ from tests.coverage.known import BATCHES, KNOWN, NOT_BUILT
 from tests.coverage.tiny import every_type
 
 TABLE = Path(__file__).with_name("RESULTS.md")
+_PACKAGES = ("torch", "timm", "torchvision", "torchaudio")  # some types need one of the last three
 _VERDICTS = ("equal", "close", "different", "unreferenced", "no attention", "refused", "not built")
 _HEAD = """# Architectures
 
 Every model type that transformers {transformers} lists, built tiny from its configuration class with large random
 weights, seen by `attn` in one forward pass, and compared with the attention that the model itself returns under its
-eager implementation. Written by `python -m tests.coverage` on {day} with torch {torch}, in {minutes:.0f} minutes.
+eager implementation. Written by `python -m tests.coverage` on {day} with {packages}, in {minutes:.0f} minutes.
 
 | verdict | types | meaning |
 |---|--:|---|
@@ -49,7 +51,8 @@ read with a cache of the keys and values before it, against the rows of all toke
 | cache | {cache} |
 
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
-too; what `attn` shows equals what eager returns on the same batch.
+too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
+keys that the model adds beside those of the text move with its padding.
 
 | type | verdict | layers | ways | weights | scores | outputs | right | left | cache | note |
 |---|---|---|---|--:|--:|--:|--:|--:|--:|---|
@@ -64,7 +67,7 @@ def table(results: list[Result], seconds: float) -> str:
     sides = {side: _tally(texts, side) for side in ("right", "left", "cache")}
     head = _HEAD.format(
         transformers=transformers.__version__,
-        torch=torch.__version__,
+        packages=", ".join(f"{name} {version(name)}" for name in _PACKAGES if find_spec(name)),
         day=date.today(),
         minutes=seconds / 60,
         texts=len(texts),

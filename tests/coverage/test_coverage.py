@@ -1,5 +1,7 @@
 """Every architecture: widely used types in each run, all of them with `pytest -m every_type`."""
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 
 import numpy as np
@@ -34,10 +36,22 @@ def test_a_widely_used_type(name: str) -> None:
     assert (result.scores is not None and result.scores <= EXACT) or name == "longformer", result
 
 
+@pytest.fixture(scope="session")
+def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Result]]]:
+    """The result of every chosen type, to wait for; two are made at once."""
+    torch.set_num_threads(1)
+    chosen = [
+        x.callspec.params["name"] for x in request.session.items if getattr(x, "originalname", "") == "test_any_type"
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(check_apart, name) for name in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.every_type
 @pytest.mark.parametrize("name", every_type())
-def test_any_type(name: str) -> None:
-    result = check_apart(name)
+def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
+    result = results[name].result()
     if result.verdict == "not built":
         assert name in NOT_BUILT or "ImportError" in result.note, result
         pytest.skip(NOT_BUILT.get(name, result.note))
