@@ -19,7 +19,8 @@ class Token:
     """One row or column label: what the user wrote at this place, exactly.
 
     `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
-    `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which.
+    `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which;
+    `piece` is the part of an image that a tower sees by itself: a tile, then row and column are within it, or a window.
     """
 
     index: int
@@ -30,6 +31,7 @@ class Token:
     special: bool = False
     row: int | None = None
     column: int | None = None
+    piece: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ _FEWEST = 4
 def patch_grid(tokens: Sequence[Token]) -> np.ndarray | None:
     """The places `[rows, columns]` of the patches among `tokens`; None if there is no whole image, or hardly one.
 
+    A part of an image counts as one, but several of which each has its own rows and columns do not.
+
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
     >>> patch_grid(tokens).tolist(), patch_grid(tokens[:4])
     ([[1, 2], [3, 4]], None)
@@ -20,7 +22,11 @@ def patch_grid(tokens: Sequence[Token]) -> np.ndarray | None:
     several = len(found) != sum(token.row is not None for token in tokens)
     if len(found) < _FEWEST or several:
         return None
-    rows, columns = (1 + max(int(place[axis] or 0) for place in found) for axis in (0, 1))
-    if rows * columns != len(found):
+    rows, columns = (_span([int(place[axis] or 0) for place in found]) for axis in (0, 1))
+    if len(rows) * len(columns) != len(found):
         return None
-    return np.array([[found[row, column] for column in range(columns)] for row in range(rows)])
+    return np.array([[found[row, column] for column in columns] for row in rows])
+
+
+def _span(numbers: Sequence[int]) -> range:
+    return range(min(numbers), max(numbers) + 1)

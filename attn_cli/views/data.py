@@ -129,9 +129,10 @@ def _input(prompt: Prompt) -> dict[str, Any]:
 
 
 def _token(t: Token) -> dict[str, Any]:
-    """A token; one that stands for a patch of an image has the patch's row and column too."""
+    """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window."""
     shown = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-    return shown if t.row is None else shown | {"row": t.row, "column": t.column}
+    places = {"row": t.row, "column": t.column, "piece": t.piece}
+    return shown | {name: place for name, place in places.items() if place is not None}
 
 
 def _result(report: Report) -> dict[str, Any]:
@@ -251,12 +252,14 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
-    """Texts and ids (-1 for none); where tokens are patches of an image, their rows and columns (-1 for the others)."""
+    """Texts and ids (-1 for none); where tokens are patches of an image, their rows, columns and pieces likewise."""
     ids = [-1 if token.id is None else token.id for token in tokens]
     named = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
     if any(token.row is not None for token in tokens):
         places = [(-1, -1) if token.row is None else (token.row, token.column) for token in tokens]
         named[f"{prefix}patches"] = np.array(places)
+    if any(token.piece is not None for token in tokens):
+        named[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
     return named
 
 

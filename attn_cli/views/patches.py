@@ -29,6 +29,8 @@ def query_maps(
     grid   the places of the patches among the keys `[rows, columns]`
     where  what the titles begin with: the layer
     """
+    first = summary.keys[grid[0, 0]]
+    corner = first.row or 0, first.column or 0
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
         for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
             which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
@@ -36,27 +38,42 @@ def query_maps(
                 name = fit(labelled(summary.queries[query]), 24).rstrip()
                 cells: np.ndarray = values[at, row]  # type: ignore[index]
                 yield ""
-                yield image_map(cells[grid], kind, f"{where}{which} · {kind} of {name}", screen, scale)
+                title = f"{where}{which} · {kind} of {name}"
+                yield image_map(cells[grid], kind, title, screen, scale, corner=corner)
                 if kind == "weights":
                     yield _rest(cells, grid, summary.keys, screen)
 
 
 def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> Iterator[RenderableType]:
-    """For every stream that has an image a map of what its patches receive, the mean over its layers and heads."""
-    streams: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    """For every stream that has an image a map of what its patches receive, the mean over its layers and heads.
+
+    Layers that see tiles or windows of it alone are left out.
+    """
+    streams: dict[str, list[np.ndarray]] = {}
     for summary in summaries:
         part, grid = summary.part(Received), patch_grid(summary.keys)
-        if part is not None and grid is not None:
-            streams.setdefault(summary.place.stream, []).append((grid, part.shares.mean(axis=0)))
+        if part is not None and grid is not None and not _in_one_piece([summary.keys[at] for at in grid.ravel()]):
+            streams.setdefault(summary.place.stream, []).append(part.shares.mean(axis=0)[grid])
     for stream, found in streams.items():
         name = "" if stream == "self" else f" · {stream}"
         yield ""
-        values = np.mean([shares[grid] for grid, shares in found], axis=0)
-        yield image_map(values, "weights", f"share of attention received · by patch{name}", screen, scale)
+        title = f"share of attention received · by patch{name}"
+        yield image_map(np.mean(found, axis=0), "weights", title, screen, scale)
 
 
-def image_map(values: np.ndarray, kind: str, title: str, screen: Screen, scale: str = "linear") -> HeatMap:
-    """A number `[rows, columns]` for each patch as cells of the image, pooled where it is larger than the screen."""
+def image_map(
+    values: np.ndarray,
+    kind: str,
+    title: str,
+    screen: Screen,
+    scale: str = "linear",
+    *,
+    corner: tuple[int, int] = (0, 0),
+) -> HeatMap:
+    """A number `[rows, columns]` for each patch as cells of the image, pooled where it is larger than the screen.
+
+    corner  row and column of the first patch, which are not 0 in a window of an image
+    """
     rows, columns = values.shape
     room = room_on(screen)
     step = max(-(-rows // room[0]), -(-columns // room[1]))
@@ -67,13 +84,19 @@ def image_map(values: np.ndarray, kind: str, title: str, screen: Screen, scale: 
         values,
         kind,
         title,
-        [str(row) for row in range(rows)],
-        [str(column) for column in range(columns)],
+        [str(corner[0] + row) for row in range(rows)],
+        [str(corner[1] + column) for column in range(columns)],
         screen,
         scale=scale,
         block=(step, step),
         image=True,
     )
+
+
+def _in_one_piece(patches: Sequence[Token]) -> bool:
+    """Whether patches are those of one tile or window of several."""
+    pieces = {patch.piece for patch in patches}
+    return len(pieces) == 1 and None not in pieces
 
 
 def _rest(weights: np.ndarray, grid: np.ndarray, keys: Sequence[Token], screen: Screen) -> Text:

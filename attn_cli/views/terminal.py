@@ -187,12 +187,11 @@ def _tokens(report: Report, screen: Screen) -> Text:
     """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token; the patches of an image at once."""
     shown: list[str] = []
     count = 0
-    for is_patch, run in groupby(report.prompt.tokens, lambda token: token.row is not None):
+    for is_patch, run in groupby(report.prompt.tokens, lambda token: (token.row, token.piece) != (None, None)):
         tokens = list(run)
         if is_patch and len(tokens) > _FEW_PATCHES:
-            shown.append(
-                f"{tokens[0].index}-{tokens[-1].index} {visible(tokens[0].text)} to {visible(tokens[-1].text)}"
-            )
+            patches = [visible(token.text) for token in tokens if token.row is not None]
+            shown.append(f"{tokens[0].index}-{tokens[-1].index} {patches[0]} to {patches[-1]}")
         else:
             shown += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)

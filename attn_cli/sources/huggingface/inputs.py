@@ -70,7 +70,7 @@ def fed(
     if not tokens:
         return Fed(text, tower or frames, arrays=arrays, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
-    return Fed(text, with_patches(tokens, model.config, arrays), arrays=arrays, others=others, **more)
+    return Fed(text, with_patches(tokens, model, arrays), arrays=arrays, others=others, **more)
 
 
 def fitted(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:

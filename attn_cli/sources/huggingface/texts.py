@@ -39,6 +39,7 @@ class Texts:
     size     how many texts the pass has
     length   how many tokens it was given, None if it was given none
     padding  for "text" and "decoder" which tokens are real `[size, tokens]`, where the pass was told that some aren't
+    ends     where the piece of an image ends that a module saw in a call, among the tokens of all: by name, text, call
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Texts:
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
+        self.ends: dict[tuple[str, int, int], int] = {}
 
     def read(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Note the number of texts and their padding before a pass; a forward pre-hook."""
@@ -76,6 +78,8 @@ class Texts:
 
     def part(self, place: Place, batch: int, n: int, m: int) -> Part:
         """What is real among n queries and m keys of an element of a batch of `batch`, labelled."""
+        if piece := self._piece(place, n, m):
+            return Part(slice(0, n), slice(0, m), piece, piece)
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         rows, keys = self._real(query_side, place.text, n, m - n), self._real(key_side, place.text, m)
         return self.labelled(place, batch, rows, keys)
@@ -94,6 +98,21 @@ class Texts:
         if len(known) == count:
             return tuple(replace(token, index=index) for index, token in enumerate(known))
         return numbered(count)
+
+    def _piece(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
+        """The tokens of a call that attends within some pieces of an image, such as a tile or a window; else none.
+
+        A module is called for all of them, one after the other.
+        """
+        known = self._known(place.stream, place.text) if place.stream in _OWN else ()
+        if n != m or n >= len(known) or all(token.piece is None for token in known):
+            return ()
+        start = self.ends.get((place.name, place.text, place.call - 1), 0)
+        end = self.ends[place.name, place.text, place.call] = start + n
+        bounds = {0, len(known)} | {at for at in range(1, len(known)) if known[at - 1].piece != known[at].piece}
+        if not {start, end} <= bounds:
+            return ()
+        return tuple(replace(token, index=index) for index, token in enumerate(known[start:end]))
 
     def _known(self, side: str | None, text: int) -> Sequence[Token]:
         if side == "text":

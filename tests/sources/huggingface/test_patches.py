@@ -13,8 +13,8 @@ from attn_cli.sources.huggingface.patches import (
     BEFORE_PATCHES,
     COARSER_IN_TEXT,
     MERGED,
-    MERGED_IN_TEXT,
     SAME_IN_TEXT,
+    WINDOWED,
     tower_tokens,
     with_patches,
 )
@@ -66,7 +66,7 @@ def brighter(inputs: dict[str, Any], tokens: tuple[Token, ...], place: tuple[int
         return pixels
     side = pixels.shape[-1] // columns
     top, left = place[0] * side, place[1] * side
-    pixels[:, :, top : top + 2, left : left + 2] += 5  # some pictures are a little larger than their patches
+    pixels[..., top : top + 2, left : left + 2] += 5  # some pictures are a little larger than their patches
     return pixels
 
 
@@ -83,7 +83,7 @@ def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
         assert changed_keys(model, inputs, pixels, {"vision", "self"}) == [patches[place]]
 
 
-@pytest.mark.parametrize("kind", sorted(MERGED_IN_TEXT | SAME_IN_TEXT | COARSER_IN_TEXT))
+@pytest.mark.parametrize("kind", sorted(MERGED | WINDOWED | SAME_IN_TEXT | COARSER_IN_TEXT))
 def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """With a tower that doesn't mix its patches, what stands in the text holds those of its own place."""
     model, inputs = built(kind)
@@ -91,7 +91,7 @@ def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) 
         for name, weights in model.named_parameters():
             if ("vision" in name or "visual" in name) and any(x in name for x in ("out_proj", "attn.proj", "o_proj")):
                 weights.zero_()
-    tokens = with_patches(labels(None, inputs["input_ids"]), model.config, inputs)
+    tokens = with_patches(labels(None, inputs["input_ids"]), model, inputs)
     places = {(token.row, token.column): token.index for token in tokens if token.row is not None}
     last = max(places)
     assert len(places) == (last[0] + 1) * (last[1] + 1) >= 4
