@@ -106,6 +106,44 @@ def qwen2_vl(folder: Path) -> Path:
         return saved(transformers.Qwen2VLForConditionalGeneration(config), folder, processor)
 
 
+def qwen2_5_vl(folder: Path) -> Path:
+    """A Qwen2.5-VL whose tower sees 4 x 4 patches at a time in its first layer, and all in its second."""
+    torch.manual_seed(0)
+    tower = {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 48, "depth": 2, "num_heads": 4,
+             "patch_size": 8, "window_size": 32, "fullatt_block_indexes": [1]}  # fmt: skip
+    text = TEXT | {"num_key_value_heads": 2, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
+    config = transformers.Qwen2_5_VLConfig(
+        vision_config=tower,
+        text_config=text,
+        image_token_id=SPECIAL.index("<|image_pad|>"),
+        video_token_id=SPECIAL.index("<|video_pad|>"),
+        vision_start_token_id=SPECIAL.index("<|see|>"),
+    )
+    picture = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=4096)
+    with without_videos():
+        processor = transformers.Qwen2_5_VLProcessor(picture, tokenizer(), NoVideo(), chat_template=TEMPLATE)
+        return saved(transformers.Qwen2_5_VLForConditionalGeneration(config), folder, processor)
+
+
+def llava_next(folder: Path) -> Path:
+    """A LLaVA-NeXT that sees a picture whole and in two tiles."""
+    torch.manual_seed(0)
+    pinpoints = [[32, 64], [64, 32]]
+    config = transformers.LlavaNextConfig(
+        vision_config=transformers.CLIPVisionConfig(**TOWER),
+        text_config=transformers.LlamaConfig(**TEXT),
+        image_token_id=SPECIAL.index("<image>"),
+        image_grid_pinpoints=pinpoints,
+    )
+    picture = transformers.LlavaNextImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, image_grid_pinpoints=pinpoints
+    )
+    processor = transformers.LlavaNextProcessor(
+        picture, tokenizer(), patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
+    )
+    return saved(transformers.LlavaNextForConditionalGeneration(config), folder, processor)
+
+
 def trocr(folder: Path) -> Path:
     """A ViT that a decoder of texts looks at."""
     torch.manual_seed(0)
@@ -147,7 +185,8 @@ def wav2vec2(folder: Path) -> Path:
     return saved(transformers.Wav2Vec2Model(config), folder, transformers.Wav2Vec2FeatureExtractor())
 
 
-KINDS = {kind.__name__: kind for kind in (vit, vit_mae, clip, siglip, llava, qwen2_vl, trocr, whisper, wav2vec2)}
+_ALL = (vit, vit_mae, clip, siglip, llava, llava_next, qwen2_vl, qwen2_5_vl, trocr, whisper, wav2vec2)
+KINDS = {kind.__name__: kind for kind in _ALL}
 
 
 def picture(file: Path, *, bright: tuple[int, int], rows: int = 4, columns: int = 4, side: int = 8) -> Path:

@@ -130,7 +130,8 @@ def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> tuple[T
     ]
     found: list[Token] = []
     for tile in range(len(pixels)) if len(pixels) > 1 else (None,):
-        found += [Token(len(found) + at, name, special=True, piece=tile) for at, name in enumerate(names)]
+        lead = "" if tile is None else f"t{tile},"
+        found += [Token(len(found) + at, lead + name, special=True, piece=tile) for at, name in enumerate(names)]
         found += [patch.labelled(Token(len(found) + at, "")) for at, patch in enumerate(_row_by_row(grid, tile))]
     return tuple(found)
 
