@@ -164,7 +164,7 @@ def _jobs(
                 v[shared, seen, :],
                 rule,
                 None if rule.sink is None else rule.sink[part],
-                None if bias is None else bias[part] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
+                None if bias is None else bias[part, ...] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 blocked,
                 tame,
             )
@@ -238,7 +238,7 @@ def block(scores: Array, blocked: Sequence[tuple[slice, Array]], heads: slice) -
     """Set the blocked cells of a band of these heads to the lowest number, in place."""
     lowest = lowest_of(scores)
     for columns, cells in blocked:
-        closed = cells[heads] if cells.ndim == 3 and cells.shape[0] > 1 else cells
+        closed = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells
         part = scores[..., columns]
         if is_torch(scores):
             part.masked_fill_(closed, lowest)
