@@ -47,12 +47,13 @@ def layers(
       attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    check_alone(inputs, text=text is not None, media=(image, audio) != (None, None))
-    given = any(x is not None for x in (inputs, image, audio))
+    picture, sound = o.once(image, "--image"), o.once(audio, "--audio")
+    check_alone(inputs, text=text is not None, media=(picture, sound) != (None, None))
+    given = any(x is not None for x in (inputs, picture, sound))
     (text,) = whole_texts(("" if given else SHORT,) if text is None else (text,))
     with shown.view() as view:
         source = loading.opened(
-            model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs, image=image, audio=audio
+            model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs, image=picture, audio=sound
         )
         prompt = source.read([text])[0]
         found = LayerMap()

@@ -27,12 +27,12 @@ Inputs = Annotated[
     typer.Option("--inputs", metavar="FILE",
                  help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
-Image = Annotated[
-    str | None,
+Image = Annotated[  # a list, so that a second one is not taken for the first without a word
+    list[str] | None,
     typer.Option("--image", help="A picture that the model reads, beside a text or alone.", metavar="FILE"),
 ]
 Audio = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option("--audio", help="A sound that the model reads, as .wav.", metavar="FILE"),
 ]
 Chat = Annotated[bool, typer.Option("--chat", help="The text is a user's message, put into the model's chat template.")]
@@ -123,6 +123,13 @@ def numbers(text: str, what: str) -> tuple[int, ...] | None:
         first = int(match[1])
         found |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
     return tuple(found)
+
+
+def once(values: list[str] | None, option: str) -> str | None:
+    """The value of an option that is given once or not at all; InputError for more than once."""
+    if values and len(values) > 1:
+        raise InputError(f"{option} is given {len(values)} times, and one file is read at a time", "leave one of them")
+    return values[0] if values else None
 
 
 def one_of(value: str, choices: tuple[str, ...], option: str) -> str:

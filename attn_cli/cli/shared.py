@@ -37,7 +37,7 @@ class TextOptions:
     @property
     def without_text(self) -> bool:
         """Whether there may be no text, and none is given: what a file holds or earlier messages is read alone."""
-        more = (self.inputs, self.image, self.audio, self.messages)
+        more = (self.inputs, self.image or None, self.audio or None, self.messages)
         return any(x is not None for x in more) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
@@ -153,7 +153,8 @@ class Shared(ModelOptions, TextOptions):
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        check_alone(self.inputs, text=text, media=(self.image, self.audio) != (None, None))
+        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
+        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
         chat = self.chat_before()
         texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
         if not self.lines:
@@ -163,7 +164,7 @@ class Shared(ModelOptions, TextOptions):
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(
-                decoder_text=self.decoder_text, inputs=self.inputs, image=self.image, audio=self.audio, chat=chat
+                decoder_text=self.decoder_text, inputs=self.inputs, image=image, audio=audio, chat=chat
             )
             return answer(
                 command,

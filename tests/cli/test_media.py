@@ -468,6 +468,9 @@ def test_models_and_media_that_do_not_go_together(
     refused(attn("heads", "the cat", "-m", vit), 2, "has no tokenizer, but a processor of pictures", "--image FILE")
     twice = attn("heads", "<image> or <image>", "-m", seeing("llava"), *picture_of)
     refused(twice, 2, "2 places for one file (<image>)")
+    for command in ("heads", "layers"):
+        refused(attn(command, "-m", vit, *picture_of, *picture_of), 2, "--image is given 2 times")
+    refused(attn("top", "-m", whisper, *heard, *heard), 2, "--audio is given 2 times")
     refused(attn("heads", "the cat", "-m", vit, *picture_of), 2, "reads no text beside --image", "leave out the text")
     refused(attn("heads", "-m", clip, *picture_of), 2, "reads a text beside --image")
     refused(attn("heads", "the cat", "-m", whisper), 2, "reads input_features, not text", "--audio FILE")
