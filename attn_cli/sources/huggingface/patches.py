@@ -50,15 +50,17 @@ BEFORE_PATCHES: dict[str, tuple[str, ...]] = {
     "qianfan_ocr_vision": ("[CLS]",),
     "smolvlm_vision": (),
 }
+# Types of vision towers that are told the grid of patches which come one after the other, filled up to a number.
+TOLD_SHAPES = {"siglip2_vision_model"}
 # Types whose vision tower takes patches in squares of `spatial_merge_size`, row by row within one, and whose text holds
 # a token for each square; and those whose tower takes the squares window by window.
 MERGED = {"qwen2_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "glm4v", "glm4v_moe", "glm_ocr"}
 WINDOWED = {"qwen2_5_vl"}
 # Types whose tower sees tiles of a picture one by one, which are its batch, or the second axis of their array.
-TILES_ARE_BATCH = {"internvl"}
+TILES_ARE_BATCH = {"internvl", "aya_vision", "cohere2_vision"}
 TILES_ARE_SECOND = {"llava_next", "llava_onevision", "idefics2", "idefics3", "smolvlm"}
 # Types whose text holds a token for each patch that the tower sees, and those where it holds means over a coarser grid.
-SAME_IN_TEXT = {"llava", "paligemma"}
+SAME_IN_TEXT = {"llava", "paligemma", "deepseek_vl"}
 COARSER_IN_TEXT = {"gemma3"}
 # Types whose text holds a token for each square of patches, so many patches wide.
 SQUARES_IN_TEXT: dict[str, Callable[[PreTrainedConfig], int]] = {
@@ -66,9 +68,12 @@ SQUARES_IN_TEXT: dict[str, Callable[[PreTrainedConfig], int]] = {
     "idefics3": lambda config: int(config.scale_factor),
     "smolvlm": lambda config: int(config.scale_factor),
     "mistral3": lambda config: int(config.spatial_merge_size),
+    "aya_vision": lambda config: int(config.downsample_factor),
+    "cohere2_vision": lambda config: int(config.downsample_factor),
+    "lfm2_vl": lambda config: int(config.downsample_factor),
 }
 # Those of them that take every picture for as wide as it is high.
-SQUARE_ALONE = {"internvl", "idefics3", "smolvlm"}
+SQUARE_ALONE = {"internvl", "idefics3", "smolvlm", "aya_vision", "cohere2_vision"}
 # Types whose model puts the tiles together again, with a token at the end of each row.
 PACKED_IN_TEXT = {"llava_next"}
 
@@ -120,6 +125,10 @@ def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> tuple[T
     if config.model_type in MERGED | WINDOWED:
         return tuple(patch.labelled(Token(index, "")) for index, patch in enumerate(_merged(config, arrays)))
     tower, pixels = _tower(config), _tiles(config, arrays)
+    if tower.model_type in TOLD_SHAPES and (told := _told_grid(arrays)) is not None:
+        patches = [patch.labelled(Token(at, "")) for at, patch in enumerate(_row_by_row(told))]
+        rest = range(told.size, arrays["pixel_values"].shape[1])
+        return (*patches, *(Token(at, "[PAD]", special=True) for at in rest))
     grid = _grid(tower, pixels)
     if pixels is None or grid is None or tower.model_type not in BEFORE_PATCHES:
         return ()
@@ -160,6 +169,9 @@ def _in_text(config: PreTrainedConfig, arrays: Mapping[str, Any], count: int) ->
     if kind in MERGED | WINDOWED:
         grid = _thw(arrays)
         return [] if grid is None else _row_by_row(grid.in_squares(_merge(config)))
+    if _tower(config).model_type in TOLD_SHAPES and kind in SQUARES_IN_TEXT:
+        told = _told_grid(arrays)
+        return [] if told is None else _row_by_row(told.in_squares(SQUARES_IN_TEXT[kind](config)))
     if pixels is None:
         return []
     if kind in COARSER_IN_TEXT:
@@ -219,6 +231,14 @@ def _grid(tower: PreTrainedConfig, pixels: torch.Tensor | None) -> Grid | None:
         return None
     height, width = (size, size) if isinstance(size, int) else size
     return Grid(pixels.shape[2] // height, pixels.shape[3] // width)
+
+
+def _told_grid(arrays: Mapping[str, Any]) -> Grid | None:
+    """The grid of one picture as SigLIP 2 is told it: rows, columns."""
+    pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
+    if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
+        return None
+    return Grid(int(shapes[0, 0]), int(shapes[0, 1])) if shapes.shape == (1, 2) and pixels.shape[0] == 1 else None
 
 
 def _thw(arrays: Mapping[str, Any]) -> Grid | None:

@@ -14,6 +14,7 @@ from attn_cli.sources.huggingface.tokens import labels
 from tests.coverage.tiny import tiny_model
 
 COLUMNS = 10  # of the patches of a Qwen2.5-VL, which come one after the other in squares of 2 x 2
+TOLD = 6  # of those of an LFM2-VL, which come row by row, three more to fill them up
 
 
 class Case(NamedTuple):
@@ -31,6 +32,12 @@ CASES = {
     "idefics3": Case((1, 3, 3, 32, 32), 3 * 2 * 2, 2),
     "smolvlm": Case((1, 3, 3, 32, 32), 3 * 2 * 2, 2),
     "mistral3": Case((1, 3, 32, 48), 2 * 3, 2, {"image_sizes": [[32, 48]]}),
+    "aya_vision": Case((3, 3, 32, 32), 3 * 2 * 2, 2),
+    "cohere2_vision": Case((3, 3, 32, 32), 3 * 2 * 2, 2),
+    "deepseek_vl": Case((1, 3, 32, 32), 4 * 4),
+    "lfm2_vl": Case(
+        (1, 4 * TOLD + 3, 192), 2 * 3, 2, {"spatial_shapes": [[4, TOLD]], "pixel_attention_mask": [[1] * 24 + [0] * 3]}
+    ),
     # 4 x 4 patches of the whole, then tiles of 4 x 8, of which 2 x 8 are no padding, with the end of each row.
     "llava_next": Case((1, 3, 3, 32, 32), 4 * 4 + 2 * (8 + 1), 1, {"image_sizes": [[20, 64]]}),
 }
@@ -56,6 +63,8 @@ def brighter(pixels: torch.Tensor, side: int, tile: int, row: int, column: int) 
     pixels = pixels.clone()
     if pixels.ndim == 2:
         pixels[(row // 2 * (COLUMNS // 2) + column // 2) * 4 + row % 2 * 2 + column % 2] += 1.5
+    elif pixels.ndim == 3:
+        pixels[0, row * TOLD + column] += 1.5
     else:
         tiles = pixels[0] if pixels.ndim == 5 else pixels
         tiles[tile, :, row * side : (row + 1) * side, column * side : (column + 1) * side] += 1.5
@@ -98,7 +107,8 @@ def test_the_patch_of_a_piece_that_changes_is_the_one_that_is_named(kind: str) -
     model, inputs = given(kind)
     tower = [token for token in tower_tokens(model.config, inputs) if token.row is not None]
     tiled = inputs["pixel_values"].ndim > 2 and len({token.piece for token in tower}) > 1
-    assert len(tower) == inputs["pixel_values"].numel() // (384 if kind == "qwen2_5_vl" else 3 * size_of(model) ** 2)
+    numbers = 384 if kind == "qwen2_5_vl" else 3 * size_of(model) ** 2  # of a patch
+    assert len(tower) == inputs["pixel_values"].numel() // numbers - 3 * (kind == "lfm2_vl")
     assert len({token.text for token in tower}) == len(tower)
     for token in tower[:: len(tower) // 6]:
         row, column, tile = token.row or 0, token.column or 0, (token.piece or 0) if tiled else 0
