@@ -111,3 +111,30 @@ def integers(shape: tuple[int, ...], value: int, like: Array) -> Array:
     if is_torch(like):
         return xp.full(shape, value, dtype=xp.int64, device=like.device)
     return xp.full(shape, value, dtype=xp.int64)
+
+
+def segment_sums(x: Array, starts: np.ndarray, axis: int) -> Array:
+    """The sums of neighbours along an axis, from each of the ascending `starts` to the next; the first of them is 0.
+
+    `x` itself where every sum is of one number.
+
+    >>> segment_sums(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([0, 1, 3]), 1).tolist()
+    [[1.0, 5.0, 4.0]]
+    """
+    xp, length = namespace(x), x.shape[axis]
+    if len(starts) == length:
+        return x
+    if isinstance(x, np.ndarray):
+        return np.add.reduceat(x, starts, axis=axis)
+    sizes = np.diff(starts, append=length)
+    if is_torch(x):
+        places = xp.asarray(np.repeat(np.arange(len(starts)), sizes), device=x.device)
+        shape = [len(starts) if at == axis else size for at, size in enumerate(x.shape)]
+        return x.new_zeros(shape).index_add_(axis, places, x)
+    numbers = [indices(start, start + size, x) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return xp.concat([xp.sum(xp.take(x, some, axis=axis), axis=axis, keepdims=True) for some in numbers], axis=axis)
+
+
+def like_numbers(values: np.ndarray, like: Array) -> Array:
+    """Numbers of NumPy in the library, on the device and in the precision of `like`."""
+    return namespace(like).asarray(values, dtype=like.dtype, device=like.device)

@@ -14,6 +14,13 @@ from attn_cli.kernel.positions import Rotation
 from attn_cli.kernel.rule import Rule
 
 
+@dataclass(frozen=True, eq=False)
+class Word:
+    """A word of a text; all tokens that are part of it share the object, and another place of the word has another."""
+
+    text: str
+
+
 @dataclass(frozen=True)
 class Token:
     """One row or column label: what the user wrote at this place, exactly.
@@ -21,6 +28,7 @@ class Token:
     `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
     `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which;
     `piece` is the part of an image that a tower sees by itself: a tile, then row and column are within it, or a window.
+    `word` is what a text's token is a part of, None for what is no part of a word, and where nobody knows.
     """
 
     index: int
@@ -32,6 +40,7 @@ class Token:
     row: int | None = None
     column: int | None = None
     piece: int | None = None
+    word: Word | None = field(default=None, compare=False)  # follows from the text and the place in it
 
 
 @dataclass(frozen=True)

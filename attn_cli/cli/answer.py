@@ -15,6 +15,7 @@ from attn_cli.sources.files.wording import cut
 from attn_cli.summaries.hidden import Hidden, WithoutSpecial, kept
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.words import InWords, has_words, prompt_in_words
 from attn_cli.views import View
 
 # Which reducers look at the picked rows (None for all) of a call; none means that the call is not shown.
@@ -28,14 +29,21 @@ Check = Callable[[Prompt, Sequence[int] | None], str]
 class Question:
     """One text to be answered: its number, its tokens, and which query rows are asked for.
 
-    token  what picks them, None for all; `rows` are those among the prompt's own tokens, for what is said beforehand
+    read    the text as the source made it; `prompt` as it is shown, with words in place of tokens if that was asked for
+    token   what picks rows, None for all; `rows` are those among the prompt's own tokens, for what is said beforehand
     """
 
     number: int
+    read: Prompt
     prompt: Prompt
     token: str | None
     rows: Sequence[int] | None
     notes: tuple[str, ...]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a view must say of words that tokens were merged into: of how many; nothing where none were."""
+        return {} if self.prompt is self.read else {"merged": len(self.read.tokens)}
 
     def rows_of(self, call: Call, *, hide_special: bool) -> Sequence[int] | None:
         """The asked rows of `call`, None for all, none where its queries don't have what was picked.
@@ -69,6 +77,7 @@ def answer(
     options: dict[str, Any] | None = None,
     check: Check | None = None,
     hide_special: bool = False,
+    words: bool = False,
     quiet: bool = False,
     verbose: bool = False,
 ) -> ExitCode:
@@ -83,11 +92,11 @@ def answer(
         questions: list[Question] = []
         for text in batch:
             try:
-                question = _question(number, text, source, token, pair)
+                question = _question(number, text, source, token, pair, words=words)
                 if hide_special:
                     _check_special(question)
-                words = check(question.prompt, question.rows) if check else ""
-                _announce(question.prompt, words, quiet=quiet or not verbose)
+                room = check(question.prompt, question.rows) if check else ""
+                _announce(question, room, quiet=quiet or not verbose)
                 questions.append(question)
             except AttnError as error:
                 if not lines:
@@ -108,7 +117,8 @@ def answer(
                 warnings = question.prompt.warnings + question.notes
                 warnings += _hidden_words(question.prompt, hidden[at]) if hidden else ()
                 index = question.number if lines else None
-                report = Report(command, source.about, question.prompt, summaries, warnings, options or {}, index)
+                told = (options or {}) | question.options
+                report = Report(command, source.about, question.prompt, summaries, warnings, told, index)
                 for warning in report.warnings:
                     tell(warning, quiet=quiet)
                 view.show(report)
@@ -117,23 +127,28 @@ def answer(
     return worst
 
 
-def _question(number: int, text: str | InputError, source: Source, token: str | None, pair: str | None) -> Question:
+def _question(
+    number: int, text: str | InputError, source: Source, token: str | None, pair: str | None, *, words: bool
+) -> Question:
     if isinstance(text, InputError):
         raise text
-    prompt = source.read([text], pair)[0]
+    read = source.read([text], pair)[0]
+    streams = (read.tokens, *read.others.values())
+    prompt = prompt_in_words(read) if words and any(map(has_words, streams)) else read
+    notes = _unmerged(read) if words and prompt is read else ()
     if token is None:
-        return Question(number, prompt, None, None, ())
+        return Question(number, read, prompt, None, None, notes)
     errors = []
     for tokens in filter(None, (prompt.tokens, *prompt.others.values())):
         try:
-            rows, notes = picked(replace(prompt, tokens=tokens), token)
+            rows, more = picked(replace(prompt, tokens=tokens), token)
         except InputError as error:
             errors.append(error)
         else:
-            return Question(number, prompt, token, rows if tokens is prompt.tokens else (), notes)
+            return Question(number, read, prompt, token, rows if tokens is prompt.tokens else (), notes + more)
     if errors:
         raise errors[0]
-    return Question(number, prompt, token, (), ())  # of an input whose tokens nobody can name
+    return Question(number, read, prompt, token, (), notes)  # of an input whose tokens nobody can name
 
 
 def _check_special(question: Question) -> None:
@@ -154,9 +169,16 @@ def _hidden_words(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:
     return (f"{tokens} hidden, with {hidden.share:.0%} of the weight of the rows shown; these add to 1 with it",)
 
 
-def _announce(prompt: Prompt, words: str, *, quiet: bool) -> None:
+def _unmerged(prompt: Prompt) -> tuple[str, ...]:
+    """Why --words changes nothing."""
+    if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
+        return ()
+    return ("--words changes nothing: nobody knows where in a text these tokens stand",)
+
+
+def _announce(question: Question, room: str, *, quiet: bool) -> None:
     """With -v: how long a text is, and what will be held of it."""
-    tell(f"{len(prompt.tokens):,} tokens" + (f" · {words}" if words else ""), quiet=quiet)
+    tell(f"{len(question.read.tokens):,} tokens" + (f" · {room}" if room else ""), quiet=quiet)
 
 
 def _summaries(
@@ -171,14 +193,17 @@ def _summaries(
     found: list[list[Summary]] = [[] for _ in questions]
 
     def visit(call: Call) -> None:
-        rows = questions[call.place.text].rows_of(call, hide_special=hidden is not None)
+        question = questions[call.place.text]
+        if question.prompt is not question.read and (has_words(call.queries) or has_words(call.keys)):
+            call = InWords(call)
+        rows = question.rows_of(call, hide_special=hidden is not None)
         reducers = () if rows is not None and not rows else choose(rows, call)
         if reducers:
             shown = call if hidden is None else WithoutSpecial(call, hidden[call.place.text])
             found[call.place.text].append(reduce(shown, *reducers))
         progress.step()
 
-    source.each([question.prompt for question in questions], selection, visit)
+    source.each([question.read for question in questions], selection, visit)
     return [tuple(summaries) for summaries in found]
 
 

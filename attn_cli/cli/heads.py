@@ -1,12 +1,13 @@
 """attn heads: what each head does, in numbers."""
 
+from attn_cli.cli import options as o
 from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.summaries.heads import HeadStatistics
 
 
 @takes_shared
-def heads(shared: Shared) -> ExitCode:
+def heads(shared: Shared, words: o.Words = False) -> ExitCode:
     """One line per head: how spread, how far, and at what.
 
     \b
@@ -14,4 +15,4 @@ def heads(shared: Shared) -> ExitCode:
       attn heads "river bank" -m ./my-model
       attn heads --file prompt.txt -m gpt2 -f csv | sort -t, -k4 -g | head
     """
-    return shared.run("heads", lambda view, source: lambda rows, call: [HeadStatistics()])
+    return shared.run("heads", lambda view, source: lambda rows, call: [HeadStatistics()], words=shared.merges(words))

@@ -28,6 +28,7 @@ def inspect(
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
+    words: o.Words = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
     """The overview: tokens, heads, most attended tokens, one matrix.
@@ -42,6 +43,7 @@ def inspect(
       attn inspect --file prompt.txt -m gpt2 -o overview.html
     """
     o.one_of(pool, ("max", "mean"), "--pool")
+    merges = shared.merges(words, scores=scores, steps=steps)
     if steps:
         return shared.run("steps", partial(walk, shared.selection), token=token)
     if token is not None:
@@ -60,7 +62,7 @@ def inspect(
 
         return choose
 
-    return shared.run("inspect", make)
+    return shared.run("inspect", make, words=merges)
 
 
 def walk(selection: Selection, view: View, source: Source) -> Choose:

@@ -16,6 +16,7 @@ from attn_cli.summaries.matrix import FullMatrix
 from attn_cli.summaries.patches import patch_grid
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.words import InWords
 from attn_cli.views import View
 
 
@@ -26,12 +27,14 @@ def matrix(
     scores: o.Scores = False,
     weights: o.Weights = False,
     mean: o.Mean = False,
+    words: o.Words = False,
     no_special: o.NoSpecial = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
     """Scores or weights themselves, as heat maps or as arrays.
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
+    With --words weights alone, for scores don't add up.
     What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
 
     \b
@@ -43,11 +46,13 @@ def matrix(
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     o.one_of(pool, ("max", "mean"), "--pool")
+    merges = shared.merges(words, scores=scores)
 
     def make(view: View, source: Source) -> Choose:
         def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
             if view.room is None:
-                kinds = {"weights": weights or not scores, "scores": scores or not weights}
+                both = not isinstance(call, InWords)
+                kinds = {"weights": weights or not scores, "scores": both and (scores or not weights)}
                 return [FullMatrix(**kinds, rows=rows, mean_heads=mean)]
             if rows is not None and patch_grid(call.keys) is not None:  # drawn as the image, whose rows are not pooled
                 return [FullMatrix(weights=weights or not scores, scores=scores, rows=rows, mean_heads=mean)]
@@ -60,10 +65,10 @@ def matrix(
         return choose
 
     def check(view: View, source: Source) -> Check:
-        kinds = (weights or not scores) + (scores or not weights)
+        kinds = 1 if merges else (weights or not scores) + (scores or not weights)
         heads = [1 if mean else layer.heads for layer in source.planned(shared.selection)]
 
-        def words(prompt: Prompt, rows: Sequence[int] | None) -> str:
+        def said(prompt: Prompt, rows: Sequence[int] | None) -> str:
             if view.room is not None:
                 return ""
             n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
@@ -73,6 +78,6 @@ def matrix(
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or look at a screen, which pools",
             )
 
-        return words
+        return said
 
-    return shared.run("matrix", make, token=token, check=check, hide_special=no_special)
+    return shared.run("matrix", make, token=token, check=check, hide_special=no_special, words=merges)

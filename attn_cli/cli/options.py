@@ -64,6 +64,10 @@ Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --t
 NoSpecial = Annotated[
     bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys; for screens and pages.")
 ]
+Words = Annotated[
+    bool,
+    typer.Option("--words", help="Merge the pieces of words: weights on a word add up, its own rows are averaged."),
+]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 Scale = Annotated[

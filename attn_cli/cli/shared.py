@@ -135,6 +135,19 @@ class Shared(ModelOptions, TextOptions):
     scale: o.Scale = "linear"
     verbose: o.Verbose = False
 
+    def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
+        """Whether --words has something to merge: the tokens of a table are words.
+
+        Refuses it beside what words don't have.
+        """
+        if not words or is_table(self.model):
+            return False
+        if scores:
+            raise InputError("--scores and --words at once", "the scores of pieces don't add up; their weights do")
+        if steps:
+            raise InputError("--steps and --words at once", "a walk goes from token to token; leave out --words")
+        return True
+
     def run(
         self,
         command: str,
@@ -143,12 +156,13 @@ class Shared(ModelOptions, TextOptions):
         token: str | None = None,
         check: Callable[[View, Source], Check] | None = None,
         hide_special: bool = False,
+        words: bool = False,
     ) -> ExitCode:
         """Answer `command`: everything that can be refused is checked before a model is loaded.
 
         `make` gets the view and the source and returns which reducers look at which call; `check` gets them too and
-        returns what looks at each text before the model runs; `token` picks query rows, and with `hide_special` special
-        tokens are no rows and no keys.
+        returns what looks at each text before the model runs; `token` picks query rows, with `words` pieces are merged
+        into words, and with `hide_special` special tokens are no rows and no keys.
         """
         chosen = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -179,6 +193,7 @@ class Shared(ModelOptions, TextOptions):
                 options={"scale": self.scale},
                 check=check(view, source) if check else None,
                 hide_special=hide_special,
+                words=words,
                 quiet=self.quiet,
                 verbose=self.verbose,
             )

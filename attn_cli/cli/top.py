@@ -22,6 +22,7 @@ def top(
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
     mean: o.Mean = False,
+    words: o.Words = False,
     no_special: o.NoSpecial = False,
 ) -> ExitCode:
     """The keys that each query (or the asked one) attends to most.
@@ -39,4 +40,4 @@ def top(
 
         return choose
 
-    return shared.run("top", make, token=token, hide_special=no_special)
+    return shared.run("top", make, token=token, hide_special=no_special, words=shared.merges(words))

@@ -27,7 +27,8 @@ def envelope(report: Report) -> dict[str, Any]:
     if report.index is not None:
         shown["index"] = report.index
     if report.others is None:
-        shown["input"] = _input(report.prompt)
+        merged = {"merged_tokens": report.options["merged"]} if "merged" in report.options else {}
+        shown["input"] = _input(report.prompt) | merged
     else:
         shown["inputs"] = [_input(prompt) for prompt in (report.prompt, *report.others)]
     shown["result"] = _computation(report) if report.command == "compute" else _result(report)

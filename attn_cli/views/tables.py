@@ -23,7 +23,7 @@ _BOLD = Style(bold=True)
 
 
 class Column(NamedTuple):
-    """A number of the head table: its name, heading, digits after the point, and what it means."""
+    """A number of the head table: its name, heading, digits after the point, and what it means, in {unit}s."""
 
     name: str
     heading: str
@@ -34,11 +34,11 @@ class Column(NamedTuple):
 # A narrow screen loses the last ones first.
 _COLUMNS = (
     Column("entropy_bits", "entropy (bits)", 2, "entropy of the weights"),
-    Column("distance", "distance", 1, "distance in tokens"),
+    Column("distance", "distance", 1, "distance in {unit}s"),
     Column("first_weight", "first", 2, "weight on the first key"),
-    Column("previous_weight", "previous", 2, "on the previous token"),
+    Column("previous_weight", "previous", 2, "on the previous {unit}"),
     Column("self_weight", "self", 2, "on the query itself"),
-    Column("induction_weight", "induction", 2, "on what followed the query's token before"),
+    Column("induction_weight", "induction", 2, "on what followed the query's {unit} before"),
     Column("sink_weight", "sink", 2, "on the learned sink"),
 )
 
@@ -62,8 +62,11 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
 
 
-def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Table | Text]:
-    """One line per head, and what its columns mean; columns that say nothing here or don't fit are left out."""
+def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token") -> Iterator[Table | Text]:
+    """One line per head, and what its columns mean; columns that say nothing here or don't fit are left out.
+
+    unit  what a query and a key are: a token, or a word
+    """
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
@@ -88,7 +91,7 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen) -> Iterator[Table | Tex
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
-    yield Text("means over queries: " + ", ".join(column.meaning for column in columns), _DIM)
+    yield Text("means over queries: " + ", ".join(column.meaning for column in columns).format(unit=unit), _DIM)
 
 
 def masked_rows_note(summaries: Sequence[Summary]) -> Text | None:

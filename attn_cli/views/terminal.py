@@ -154,10 +154,23 @@ def _about(report: Report) -> Iterator[str]:
             layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
             yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
             if report.prompt.tokens:
-                yield _counted(len(report.prompt.tokens), "token")
+                yield _tokens_counted(report)
+            if "merged" in report.options:
+                yield "words: keys summed, queries averaged"
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()
+
+
+def _tokens_counted(report: Report) -> str:
+    count = len(report.prompt.tokens)
+    before = report.options.get("merged", count)
+    return _counted(before, "token") + (f", merged to {count}" if count < before else "")
+
+
+def _units(report: Report) -> str:
+    """What rows and columns are."""
+    return "words" if "merged" in report.options else "tokens"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -196,7 +209,7 @@ def _tokens(report: Report, screen: Screen) -> Text:
             shown += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)
     shown += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
-    return Text("\n".join(packed(["tokens", *shown], screen.width, "  ")))
+    return Text("\n".join(packed([_units(report), *shown], screen.width, "  ")))
 
 
 def _heads(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -204,7 +217,7 @@ def _heads(report: Report, screen: Screen) -> Iterator[RenderableType]:
     if report.command == "inspect" and len(rows) > _MANY_HEADS:
         yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
         rows = sharpest(rows, _SHARPEST)
-    yield from heads_table(rows, screen)
+    yield from heads_table(rows, screen, unit=_units(report)[:-1])
     note = masked_rows_note(report.summaries)
     if note is not None:
         yield note

@@ -1,5 +1,6 @@
 """What the decoder of an encoder-decoder reads: its start token, then the user's text."""
 
+from dataclasses import replace
 from typing import Any
 
 from attn_cli.call import Token
@@ -25,7 +26,7 @@ def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
     return (
         first,
         *(
-            Token(index, token.text, token.id, special=token.special)  # its place in the text is another text's
+            replace(token, index=index, start=None, end=None)  # its place in the text is another text's
             for index, token in enumerate(tokens, 1)
         ),
     )

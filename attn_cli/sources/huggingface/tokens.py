@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
 from attn_cli.sources.files.wording import listed
+from attn_cli.sources.huggingface.words import with_words
 
 BETWEEN = " [pair] "  # stands between the two texts of a pair in `Prompt.text`
 
@@ -92,7 +93,9 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
         if sequence == 1:
             start, end = start + len(text) + len(BETWEEN), end + len(text) + len(BETWEEN)
         tokens.append(_token(tokenizer, index, number, special, whole, start, end))
-    return Prompt(whole, tuple(tokens), tuple(_unknown(tokenizer, tokens)))
+    said = encoded.word_ids() if tokenizer.is_fast else [None] * len(ids)
+    added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
+    return Prompt(whole, with_words(whole, tokens, said, added), tuple(_unknown(tokenizer, tokens)))
 
 
 def _token(

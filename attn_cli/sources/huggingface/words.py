@@ -1,0 +1,135 @@
+"""Which tokens are pieces of one word: told by the characters where they touch, not by the vocabulary.
+
+Tokens with white space between them are never one word. Those that touch are, unless a word ends there by Unicode's
+categories: letters, digits and the underscore go together, and every piece of punctuation or symbols stays for itself.
+As in Unicode's own rules (UAX 29) an apostrophe inside a word and a point or comma inside a number belong to it, and
+nothing parts a letter from its accents or an emoji from what modifies it. A space that is a token of its own belongs to
+the word that it stands before, as in all those tokens that begin with theirs; all other white space is no word.
+
+What the tokenizer takes for words (`word_ids`) is no help with that: to many the whole text is one, to others each
+digit. It is asked for scripts without spaces alone, and believed where it tells more than one word within such a text.
+"""
+
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+from attn_cli.call import Token, Word
+
+Border = Literal["apart", "joined", "unspaced"]
+
+# How the names of characters begin in scripts that put no spaces between words.
+_UNSPACED = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER",
+             "MYANMAR", "TAI LE", "NEW TAI LUE", "TAI THAM", "TAI VIET")  # fmt: skip
+_IN_WORDS, _IN_NUMBERS = "'’", ".,"
+_ZERO_SPACE, _JOINER = "\u200b", "\u200d"
+
+
+def with_words(
+    text: str, tokens: Sequence[Token], said: Sequence[int | None], added: Collection[int]
+) -> tuple[Token, ...]:
+    """The `tokens` of `text`, in order, each with the word that it is a piece of.
+
+    None for special tokens, for those that stand for no text or for white space, and for ids `added` to the vocabulary
+    whole, such as <image>; `said` is what the tokenizer calls the word of each.
+    """
+    found = list(tokens)
+    for run in _runs(text, tokens, added):
+        tells = len({said[token.index] for token, _ in run}) > 1
+        words: list[list[Token]] = []
+        for token, border in run:
+            same = border == "unspaced" and tells and said[token.index] == said[token.index - 1]
+            if border == "joined" or same:
+                words[-1].append(token)
+            else:
+                words.append([token])
+        for pieces in words:
+            word = Word(text[pieces[0].start : max(piece.end or 0 for piece in pieces)])
+            for piece in pieces:
+                found[piece.index] = replace(piece, word=word)
+    for space, following in pairwise(found):
+        if space.text == " " and following.start == space.end and not space.special:
+            found[space.index] = replace(space, word=following.word)
+    return tuple(found)
+
+
+def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterator[list[tuple[Token, Border]]]:
+    """Tokens that nothing parts for sure, each with its border to the one before; the first of a run is apart."""
+    run: list[tuple[Token, Border]] = []
+    for token in tokens:
+        if token.special or token.start is None or token.id in added or token.text.isspace():
+            if run:
+                yield run
+            run = []
+            continue
+        border: Border = _between(text, run[-1][0], token) if run else "apart"
+        if border == "apart" and run:
+            yield run
+            run = []
+        run.append((token, border))
+    if run:
+        yield run
+
+
+def _between(text: str, one: Token, other: Token) -> Border:
+    """What lies between two neighbours."""
+    assert one.end is not None and other.start is not None
+    if other.start != one.end:
+        return "joined" if other.start < one.end else "apart"  # bytes of one character share its place
+    return border_at(text, other.start)
+
+
+def border_at(text: str, at: int) -> Border:
+    """Whether a word goes on at character `at` of a text; "unspaced" where only a dictionary knows.
+
+    >>> [border_at("don't 3.14, snake_case", at) for at in (3, 4, 7, 8, 10, 17)]
+    ['joined', 'joined', 'joined', 'joined', 'apart', 'joined']
+    >>> border_at("東京", 1), border_at("well-known", 4)
+    ('unspaced', 'apart')
+    """
+    after = text[at]
+    if _extends(after) or text[at - 1] == _JOINER:
+        return "joined"
+    start = next((place for place in range(at - 1, -1, -1) if not _extends(text[place])), at - 1)
+    before = text[start]
+    if _is_flag_part(before) and _is_flag_part(after):
+        flags = next((count for count in range(at) if not _is_flag_part(text[at - 1 - count])), at)
+        return "joined" if flags % 2 else "apart"
+    if _in_word(before) and _in_word(after):
+        return "unspaced" if _is_unspaced(before) or _is_unspaced(after) else "joined"
+    if _links(before, after, text[at + 1 : at + 2]) or (start and _links(text[start - 1], before, after)):
+        return "joined"
+    return "apart"
+
+
+def _links(left: str, mark: str, right: str) -> bool:
+    """Whether a mark stands inside a word or a number."""
+    return (mark in _IN_WORDS and left.isalpha() and right.isalpha()) or (
+        mark in _IN_NUMBERS and left.isdecimal() and right.isdecimal()
+    )
+
+
+@lru_cache(4096)
+def _in_word(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LN" or unicodedata.category(character) == "Pc"
+
+
+@lru_cache(4096)
+def _extends(character: str) -> bool:
+    """Whether it is part of the character before: an accent, a joiner, a skin tone."""
+    if unicodedata.category(character)[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff":
+        return True
+    return unicodedata.category(character) == "Cf" and character != _ZERO_SPACE
+
+
+@lru_cache(4096)
+def _is_unspaced(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_UNSPACED)
+
+
+def _is_flag_part(character: str) -> bool:
+    """One of the two letters that make a flag."""
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -1,0 +1,48 @@
+"""How an overview in words looks: words in place of tokens, and the header says what was done to the numbers."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from attn_cli.call import AttentionCall, Place, Prompt, Token, Word
+from attn_cli.kernel.masks import Causal
+from attn_cli.kernel.rule import Rule
+from attn_cli.summaries.heads import HeadStatistics
+from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.received import ReceivedShares
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.words import InWords, prompt_in_words
+from attn_cli.views.screen import Screen
+from attn_cli.views.terminal import render
+
+WORDS = (["un", "believ", "ably"], [","], ["he"], ["sat"], ["un", "believ", "ably"], ["[bold]"], ["🙂", "🙂"])
+TEXT = "unbelievably, he sat unbelievably [bold] 🙂"
+
+
+def prompt() -> Prompt:
+    """<s> and TEXT, in pieces."""
+    tokens = [Token(0, "<s>", 1, special=True)]
+    end = 0
+    for pieces in WORDS:
+        whole = "🙂" if pieces[0] == "🙂" else "".join(pieces)
+        start = TEXT.index(whole, end)
+        end, word = start + len(whole), Word(whole)
+        tokens += [Token(len(tokens) + at, piece, 9, start, end, word=word) for at, piece in enumerate(pieces)]
+    return Prompt(TEXT, tuple(tokens))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_an_overview_in_words(width: int, golden: Callable[[str, str], None]) -> None:
+    pieces = prompt()
+    q, k, v = np.random.default_rng(4).normal(size=(3, 2, len(pieces.tokens), 4)) * 2
+    call = AttentionCall(
+        q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), pieces.tokens, pieces.tokens
+    )
+    summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), PooledMatrix(40, 30, mean_heads=True))
+    about = {"model": "a-model", "type": "llama", "dtype": "float32", "device": "cpu"}
+    options = {"scale": "linear", "merged": len(pieces.tokens)}
+    text = render(Report("inspect", about, prompt_in_words(pieces), (summary,), options=options), Screen(width, "none"))
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"words-{width}.txt", text)
