@@ -34,10 +34,12 @@ def top(
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
+    merges = shared.merges(words)
+
     def make(view: View, source: Source) -> Choose:
         def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
-            return [TopKeys(k, rows=rows, mean_heads=mean)]
+            return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges)]
 
         return choose
 
-    return shared.run("top", make, token=token, hide_special=no_special, words=shared.merges(words))
+    return shared.run("top", make, token=token, hide_special=no_special, words=merges)

@@ -18,7 +18,8 @@ from attn_cli.summaries.rows import RowPlaces
 class Top:
     """For r queries their k heaviest keys, heaviest first: keys, weights and scores `[h, r, k]`.
 
-    A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0.
+    A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0. `scores` is None where
+    there are none to tell; then a key of weight 0 is not named.
     """
 
     name: ClassVar[str] = "top"
@@ -26,7 +27,7 @@ class Top:
     rows: tuple[int, ...]
     keys: np.ndarray
     weights: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray | None
     averaged: int = 0
 
     def head_names(self, summary: Summary) -> list[int | str]:
@@ -48,7 +49,7 @@ class Top:
                         "rank": rank,
                         "key": key,
                         "key_token": summary.keys[key].text,
-                        "score": float(self.scores[at, row, rank]),
+                        "score": None if self.scores is None else float(self.scores[at, row, rank]),
                         "weight": float(self.weights[at, row, rank]),
                     }
 
@@ -58,16 +59,17 @@ class Top:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `weights`, `scores` `[h, r, k]`."""
-        return {"keys": self.keys, "weights": self.weights, "scores": self.scores}
+        found = {"keys": self.keys, "weights": self.weights}
+        return found if self.scores is None else found | {"scores": self.scores}
 
 
 class TopKeys:
     """The `count` heaviest keys of every query, or of the asked `rows`; equal weights rank by key number."""
 
-    needs_scores = True
-
-    def __init__(self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False) -> None:
-        self.count, self.rows, self.mean_heads = count, rows, mean_heads
+    def __init__(
+        self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, scores: bool = True
+    ) -> None:
+        self.count, self.rows, self.mean_heads, self.needs_scores = count, rows, mean_heads, scores
         self.whole_heads = mean_heads
 
     def start(self, call: Call) -> None:
@@ -76,7 +78,9 @@ class TopKeys:
         self.places = RowPlaces(self.rows, call.n)
         shape = (1 if self.mean_heads else call.h, len(self.places), min(self.count, call.m))
         self.weights = zeros(shape, call.like)
-        self.scores = zeros(shape, call.like) - float("inf")
+        self.scores = zeros(shape, call.like) if self.needs_scores else None
+        if self.scores is not None:
+            self.scores[...] = -float("inf")
         self.keys = integers(shape, -1, call.like)
 
     def add(self, band: Band) -> None:
@@ -84,21 +88,25 @@ class TopKeys:
         fit = self.places.of(band)
         if fit is None or band.first == band.last:
             return
-        weights, scores = band.weights[:, fit.inside, :], band.raw_scores[:, fit.inside, :]  # type: ignore[index]
+        weights = band.weights[:, fit.inside, :]
         if self.mean_heads:
-            weights, scores = weights.mean(0)[None], with_infinities(scores).mean(0)[None]
-        xp = namespace(weights)
+            weights = weights.mean(0)[None]
         values, picked = heaviest(weights, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         heads = slice(None) if self.mean_heads else band.heads
         self.weights[heads, fit.kept, :k] = values
-        self.scores[heads, fit.kept, :k] = xp.take_along_axis(scores, picked, axis=-1)
         self.keys[heads, fit.kept, :k] = picked + band.first
+        if self.scores is not None:
+            scores = band.raw_scores[:, fit.inside, :]  # type: ignore[index]
+            if self.mean_heads:
+                scores = with_infinities(scores).mean(0)[None]
+            self.scores[heads, fit.kept, :k] = namespace(scores).take_along_axis(scores, picked, axis=-1)
 
     def result(self) -> Top:
         """The ranked keys."""
         rows = tuple(self.places.numbers)
-        keys, weights, scores = (to_numpy(x) for x in (self.keys, self.weights, with_infinities(self.scores)))
+        keys, weights = to_numpy(self.keys), to_numpy(self.weights)
+        scores = None if self.scores is None else to_numpy(with_infinities(self.scores))
         # A mean over heads has a weight where one of them is not blocked, though its mean score is -inf.
-        keys[np.isinf(scores) & (weights == 0)] = -1
+        keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
         return Top(rows, keys, weights, scores, averaged=self.heads if self.mean_heads else 0)
