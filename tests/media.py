@@ -90,39 +90,32 @@ def llava(folder: Path) -> Path:
 
 
 def qwen2_vl(folder: Path) -> Path:
-    torch.manual_seed(0)
     tower = {"embed_dim": 32, "hidden_size": 32, "depth": 2, "num_heads": 4, "patch_size": 8, "mlp_ratio": 1}
-    text = TEXT | {"num_key_value_heads": 2, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
-    config = transformers.Qwen2VLConfig(
-        vision_config=tower,
-        text_config=text,
-        image_token_id=SPECIAL.index("<|image_pad|>"),
-        video_token_id=SPECIAL.index("<|video_pad|>"),
-        vision_start_token_id=SPECIAL.index("<|see|>"),
-    )
-    picture = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=1536)
-    with without_videos():
-        processor = transformers.Qwen2VLProcessor(picture, tokenizer(), NoVideo(), chat_template=TEMPLATE)
-        return saved(transformers.Qwen2VLForConditionalGeneration(config), folder, processor)
+    return _qwen("Qwen2VL", folder, tower, max_pixels=1536)
 
 
 def qwen2_5_vl(folder: Path) -> Path:
     """A Qwen2.5-VL whose tower sees 4 x 4 patches at a time in its first layer, and all in its second."""
-    torch.manual_seed(0)
     tower = {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 48, "depth": 2, "num_heads": 4,
              "patch_size": 8, "window_size": 32, "fullatt_block_indexes": [1]}  # fmt: skip
+    return _qwen("Qwen2_5_VL", folder, tower, max_pixels=4096)
+
+
+def _qwen(family: str, folder: Path, tower: dict[str, object], *, max_pixels: int) -> Path:
+    """A model of one of the families that transformers names its classes after."""
+    torch.manual_seed(0)
     text = TEXT | {"num_key_value_heads": 2, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
-    config = transformers.Qwen2_5_VLConfig(
+    config = getattr(transformers, f"{family}Config")(
         vision_config=tower,
         text_config=text,
         image_token_id=SPECIAL.index("<|image_pad|>"),
         video_token_id=SPECIAL.index("<|video_pad|>"),
         vision_start_token_id=SPECIAL.index("<|see|>"),
     )
-    picture = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=4096)
+    picture = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=max_pixels)
     with without_videos():
-        processor = transformers.Qwen2_5_VLProcessor(picture, tokenizer(), NoVideo(), chat_template=TEMPLATE)
-        return saved(transformers.Qwen2_5_VLForConditionalGeneration(config), folder, processor)
+        processor = getattr(transformers, f"{family}Processor")(picture, tokenizer(), NoVideo(), chat_template=TEMPLATE)
+        return saved(getattr(transformers, f"{family}ForConditionalGeneration")(config), folder, processor)
 
 
 def llava_next(folder: Path) -> Path:

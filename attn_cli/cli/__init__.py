@@ -124,7 +124,7 @@ def _complained(message: str, hint: str, code: int) -> int:
 
 def _ended(number: int, frame: FrameType | None) -> None:
     """End in good order, without a half-written file; the code is the shell's for this signal."""
-    raise SystemExit(128 + number)
+    raise SystemExit(ExitCode(128 + number))
 
 
 def _flushed(code: int) -> int:

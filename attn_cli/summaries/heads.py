@@ -10,6 +10,7 @@ from attn_cli.arrays import Array, indices, namespace, row_dot, to_numpy, zeros
 from attn_cli.call import Call, Token
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.remembered import remembered
 
 COLUMNS = (
     "entropy_bits",
@@ -178,19 +179,6 @@ class HeadStatistics:
         out[:, first_row - band.start : last_row - band.start] = namespace(keys).linalg.diagonal(keys)
 
 
-_KNOWN: dict[int, tuple[Sequence[Token], np.ndarray]] = {}
-
-
-def _followers(tokens: Sequence[Token]) -> np.ndarray:
-    """`followers` of the same tokens for one layer after the other; the last few are remembered."""
-    known = _KNOWN.get(id(tokens))
-    if known is None or known[0] is not tokens:
-        while len(_KNOWN) >= 16:
-            _KNOWN.pop(next(iter(_KNOWN)))
-        known = _KNOWN[id(tokens)] = tokens, followers(tokens)
-    return known[1]
-
-
 def followers(tokens: Sequence[Token]) -> np.ndarray:
     """For every token the place after the last earlier one that is the same, -1 where there is none.
 
@@ -207,3 +195,6 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
             found[place] = last.get(name, -2) + 1
             last[name] = place
     return found
+
+
+_followers = remembered(followers)

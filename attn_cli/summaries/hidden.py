@@ -2,12 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from attn_cli.arrays import Array, namespace, to_numpy
-from attn_cli.call import Call, Place, Token
+from attn_cli.arrays import namespace, to_numpy
+from attn_cli.call import Call, Token
 from attn_cli.kernel.bands import Band
-from attn_cli.kernel.rule import Rule
+from attn_cli.summaries.around import CallAround
+from attn_cli.summaries.remembered import remembered
 
 
 @dataclass
@@ -23,65 +25,22 @@ class Hidden:
         return self.weight / self.rows if self.rows else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class WithoutSpecial:
+class _Left(NamedTuple):
+    """The tokens that are left of some, and their places among these."""
+
+    places: list[int]
+    tokens: tuple[Token, ...]
+
+
+class WithoutSpecial(CallAround):
     """The same call, its rows and keys numbered anew; weights stay what they are, so rows add to less than 1.
 
     For summaries that take weights as they come; a mean over a row would need it whole.
     """
 
-    call: Call
-    hidden: Hidden = field(default_factory=Hidden)
-
-    @property
-    def place(self) -> Place:
-        """Where the call is."""
-        return self.call.place
-
-    @property
-    def rule(self) -> Rule:
-        """How scores become weights, over all keys."""
-        return self.call.rule
-
-    @property
-    def queries(self) -> tuple[Token, ...]:
-        """The rows that are left."""
-        return tuple(self.call.queries[row] for row in kept(self.call.queries))
-
-    @property
-    def keys(self) -> tuple[Token, ...]:
-        """The keys that are left."""
-        return tuple(self.call.keys[key] for key in kept(self.call.keys))
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return self.call.h
-
-    @property
-    def n(self) -> int:
-        """The number of rows left."""
-        return len(kept(self.call.queries))
-
-    @property
-    def m(self) -> int:
-        """The number of keys left."""
-        return len(kept(self.call.keys))
-
-    @property
-    def e(self) -> int:
-        """The width of a value."""
-        return self.call.e
-
-    @property
-    def v(self) -> Array | None:
-        """No values: what is left of a row is not what they are weighted with."""
-        return None
-
-    @property
-    def like(self) -> Array:
-        """An array of the right library, device and precision."""
-        return self.call.like
+    def __init__(self, call: Call, hidden: Hidden | None = None) -> None:
+        super().__init__(call, _left(call.queries).tokens, _left(call.keys).tokens)
+        self.hidden = Hidden() if hidden is None else hidden
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -101,10 +60,17 @@ class WithoutSpecial:
             yield Band(start, start + weights.shape[1], first, last, weights, scores, band.output, band.heads)
 
 
+@remembered
+def _left(tokens: Sequence[Token]) -> _Left:
+    """Those that are not special."""
+    places = [place for place, token in enumerate(tokens) if not token.special]
+    return _Left(places, tuple(tokens[place] for place in places))
+
+
 def kept(tokens: Sequence[Token]) -> list[int]:
     """The places of the tokens that are not special.
 
     >>> kept([Token(0, "[CLS]", special=True), Token(1, "river"), Token(2, "bank")])
     [1, 2]
     """
-    return [place for place, token in enumerate(tokens) if not token.special]
+    return _left(tokens).places

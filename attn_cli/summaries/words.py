@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, like_numbers, namespace, raised, segment_sums, zeros
-from attn_cli.call import Call, Place, Prompt, Token
+from attn_cli.call import Call, Prompt, Token
 from attn_cli.kernel.bands import Band, lowest_of
-from attn_cli.kernel.rule import Rule
+from attn_cli.summaries.around import CallAround
+from attn_cli.summaries.remembered import remembered
 
 
 class Merged(NamedTuple):
@@ -66,6 +67,9 @@ def merged(tokens: Sequence[Token]) -> Merged:
     return Merged(tuple(words), np.array([*starts, len(tokens)]))
 
 
+_merged = remembered(merged)
+
+
 def has_words(tokens: Sequence[Token]) -> bool:
     """Whether any token is known to be a piece of a word."""
     return any(token.word is not None for token in tokens)
@@ -77,7 +81,7 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
     return replace(prompt, tokens=merged(prompt.tokens).words, others=others)
 
 
-class InWords:
+class InWords(CallAround):
     """The same call between words: weights on the keys of a word added up, then the mean over the queries of a word.
 
     So a row adds to what its pieces' rows add to on average. Scores can't be added: what adds up, over keys, and has a
@@ -87,50 +91,9 @@ class InWords:
     """
 
     def __init__(self, call: Call) -> None:
-        self.call = call
-        self._rows = merged(call.queries)
-        self._columns = self._rows if call.keys == call.queries else merged(call.keys)
-        self.queries, self.keys = self._rows.words, self._columns.words
-
-    @property
-    def place(self) -> Place:
-        """Where the call is."""
-        return self.call.place
-
-    @property
-    def rule(self) -> Rule:
-        """How scores become weights, between tokens."""
-        return self.call.rule
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return self.call.h
-
-    @property
-    def n(self) -> int:
-        """The number of words that ask."""
-        return len(self.queries)
-
-    @property
-    def m(self) -> int:
-        """The number of words that are asked."""
-        return len(self.keys)
-
-    @property
-    def e(self) -> int:
-        """The width of a value."""
-        return self.call.e
-
-    @property
-    def v(self) -> Array | None:
-        """No values: those of a word's pieces have weights of their own."""
-        return None
-
-    @property
-    def like(self) -> Array:
-        """An array of the right library, device and precision."""
-        return self.call.like
+        self._rows = _merged(call.queries)
+        self._columns = _merged(call.keys)
+        super().__init__(call, self._rows.words, self._columns.words)
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

@@ -14,7 +14,7 @@ from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.screen import Screen, packed, room_on
-from attn_cli.views.tables import labelled
+from attn_cli.views.tables import labelled, which_heads
 from attn_cli.views.tokens import fit
 
 _DIM = Style(dim=True)
@@ -33,7 +33,7 @@ def query_maps(
     corner = first.row or 0, first.column or 0
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
         for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
-            which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
+            which = which_heads(matrix.averaged, head)
             for row, query in enumerate(matrix.row_numbers(summary)):
                 name = fit(labelled(summary.queries[query]), 24).rstrip()
                 cells: np.ndarray = values[at, row]  # type: ignore[index]

@@ -101,11 +101,20 @@ def masked_rows_note(summaries: Sequence[Summary]) -> Text | None:
     return Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM) if masked else None
 
 
+def which_heads(averaged: int, head: int | str) -> str:
+    """What a title says of the head that is shown, or of the mean over so many that is.
+
+    >>> which_heads(0, 3), which_heads(12, "mean")
+    ('head 3', 'mean of 12 heads')
+    """
+    return f"mean of {averaged} heads" if averaged else f"head {head}"
+
+
 def top_lines(summary: Summary, top: Top, screen: Screen) -> Iterator[Text]:
     """For every head a heading and one line per query; for a single query its keys below each other with bars."""
     place = summary.place
     for at, head in enumerate(top.head_names(summary)):
-        mean = f"mean of {top.averaged} heads" if top.averaged else f"head {head}"
+        mean = which_heads(top.averaged, head)
         yield Text(f"layer {place.layer} · {mean} · weights" + _stream(summary), _BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]

@@ -36,6 +36,7 @@ from attn_cli.views.tables import (
     received_lines,
     sharpest,
     top_lines,
+    which_heads,
 )
 from attn_cli.views.tokens import visible
 
@@ -232,7 +233,7 @@ def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) 
     alone = report.command == "compute" and len(matrix.head_names(summary)) == 1
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
         for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
-            which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
+            which = which_heads(matrix.averaged, head)
             yield ""
             yield HeatMap(
                 values[at],  # type: ignore[index]

@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.call import Block
+from attn_cli.sources.huggingface.arguments import given_to
 from attn_cli.sources.huggingface.layouts import heads_of
 from attn_cli.sources.huggingface.modules import Seat
 
@@ -35,8 +36,7 @@ def noting(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Run]:
     run = Run()
 
     def reads(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        bound = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
-        run.given |= {name for name, value in (bound | bound.get("kwargs", {})).items() if value is not None}
+        run.given |= {name for name, value in given_to(model, args, kwargs).items() if value is not None}
 
     hooks = [model.register_forward_pre_hook(reads, with_kwargs=True)]
     hooks += [module.register_forward_pre_hook(lambda module, _: run.modules.add(module)) for module in modules]

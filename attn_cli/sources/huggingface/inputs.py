@@ -15,6 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.arguments import takes_any
 from attn_cli.sources.huggingface.patches import tower_tokens, with_patches
 from attn_cli.sources.huggingface.tokens import labels
 
@@ -76,10 +77,9 @@ def fed(
 def fitted(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
     """The arrays as arguments of the model's forward: on its device, floats in its precision, single values plain."""
     takes = inspect.signature(model.forward).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-        unknown = [name for name in arrays if name not in takes]
-        if unknown:
-            raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(takes)}")
+    unknown = [name for name in arrays if name not in takes]
+    if unknown and not takes_any(model):
+        raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(takes)}")
 
     def fit(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):

@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.arguments import takes_any
 from attn_cli.sources.huggingface.idle import READS
 from attn_cli.sources.huggingface.load import Loaded, explained, positions
 from attn_cli.sources.huggingface.no_video import without_videos
@@ -179,7 +180,7 @@ def file_option(name: str) -> str:
 
 def taken(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Those of a processor's arrays that the model takes; the rest is for other uses of the same processor."""
-    takes = signature(model.forward).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+    if takes_any(model):
         return dict(arrays)
+    takes = signature(model.forward).parameters
     return {name: array for name, array in arrays.items() if name in takes}

@@ -1,6 +1,5 @@
 """The texts of one forward pass: how many there are, what their tokens are called, where their padding is."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 from attn_cli.call import Place, Token
+from attn_cli.sources.huggingface.arguments import given_to
 
 Labels = Sequence[Sequence[Token]]
 # Streams whose queries and keys are tokens of the text, and those that have tokens of their own.
@@ -51,11 +51,11 @@ class Texts:
         self.length: int | None = None
         self.padding: dict[str, torch.Tensor] = {}
         self.ends: dict[tuple[str, int, int], int] = {}
+        self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
     def read(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Note the number of texts and their padding before a pass; a forward pre-hook."""
-        given = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
-        given |= given.pop("kwargs", {})
+        given = given_to(model, args, kwargs)
         first = next((given[x] for x in ("input_ids", "inputs_embeds") if given.get(x) is not None), None)
         if first is None:
             first = next((x for x in given.values() if isinstance(x, torch.Tensor) and x.ndim > 0), None)
@@ -91,7 +91,13 @@ class Texts:
         return Part(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
-        """The text's tokens if there are as many as asked, otherwise numbers."""
+        """The text's tokens if there are as many as asked, otherwise numbers; the same object for every layer."""
+        asked = (side, text, count)
+        if asked not in self._labels:
+            self._labels[asked] = self._labelled(*asked)
+        return self._labels[asked]
+
+    def _labelled(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
         known = self._known(side, text)
         if side == "decoder" and len(known) != count:  # T5Gemma2 attends to both halves in one softmax
             known = (*known, *self._known("text", text))
