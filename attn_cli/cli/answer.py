@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
-from attn_cli.call import Call, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection, Token
 from attn_cli.cli.progress import Progress
-from attn_cli.cli.talk import say, tell
+from attn_cli.cli.talk import said, say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.sources.files.wording import cut
@@ -74,6 +74,7 @@ def answer(
     token: str | None = None,
     lines: bool = False,
     pair: str | None = None,
+    generate: int | None = None,
     options: dict[str, Any] | None = None,
     check: Check | None = None,
     hide_special: bool = False,
@@ -83,6 +84,7 @@ def answer(
 ) -> ExitCode:
     """Run all texts through `source`, batch by batch, and show a report for each, in order.
 
+    `generate` is how many tokens the source writes after each text at most, for a word while it does.
     `check` may refuse a text before the model runs, and says what will be held of it, for `verbose`.
     With `lines` a text that can't be used is told on stderr and the others go on; the worst exit code is returned.
     """
@@ -92,7 +94,8 @@ def answer(
         questions: list[Question] = []
         for text in batch:
             try:
-                question = _question(number, text, source, token, pair, words=words)
+                with said(f"writing up to {generate} tokens ...", quiet=quiet or generate is None):
+                    question = _question(number, text, source, token, pair, words=words)
                 if hide_special:
                     _check_special(question)
                 room = check(question.prompt, question.rows) if check else ""
@@ -260,7 +263,13 @@ def _places(prompt: Prompt, word: str) -> list[list[int]]:
         [t.index for t in prompt.tokens if t.start is not None and t.end is not None and t.start < b and t.end > a]
         for a, b in spans
     ]
-    return [rows for rows in pieces if rows]
+    return [rows for rows in pieces if rows] or _words(prompt.tokens, word)
+
+
+def _words(tokens: Sequence[Token], word: str) -> list[list[int]]:
+    """The pieces of every such word among tokens whose place in a text nobody knows, as in what a decoder reads."""
+    groups = ((whole, list(pieces)) for whole, pieces in groupby(tokens, lambda token: token.word))
+    return [[t.index for t in pieces] for whole, pieces in groups if whole and whole.text.lower() == word.lower()]
 
 
 def _listed(prompt: Prompt) -> str:

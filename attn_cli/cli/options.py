@@ -22,6 +22,11 @@ DecoderText = Annotated[
     str | None,
     typer.Option("--decoder-text", help="What the decoder of an encoder-decoder reads.", metavar="TEXT"),
 ]
+Generate = Annotated[
+    int | None,
+    typer.Option("--generate", help="The model first writes up to N tokens, which are then in the picture.", min=1,
+                 metavar="N"),
+]  # fmt: skip
 Inputs = Annotated[
     str | None,
     typer.Option("--inputs", metavar="FILE",

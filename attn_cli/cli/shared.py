@@ -27,6 +27,7 @@ class TextOptions:
     lines: o.Lines = False
     pair: o.Pair = None
     decoder_text: o.DecoderText = None
+    generate: o.Generate = None
     inputs: o.Inputs = None
     image: o.Image = None
     audio: o.Audio = None
@@ -169,6 +170,10 @@ class Shared(ModelOptions, TextOptions):
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
+        if self.generate is not None and (self.inputs, self.pair) != (None, None):
+            raise InputError(
+                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
+            )
         chat = self.chat_before()
         texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
         if not self.lines:
@@ -178,7 +183,12 @@ class Shared(ModelOptions, TextOptions):
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(
-                decoder_text=self.decoder_text, inputs=self.inputs, image=image, audio=audio, chat=chat
+                decoder_text=self.decoder_text,
+                generate=self.generate,
+                inputs=self.inputs,
+                image=image,
+                audio=audio,
+                chat=chat,
             )
             return answer(
                 command,
@@ -190,6 +200,7 @@ class Shared(ModelOptions, TextOptions):
                 token=token,
                 lines=self.lines,
                 pair=self.pair,
+                generate=self.generate,
                 options={"scale": self.scale},
                 check=check(view, source) if check else None,
                 hide_special=hide_special,

@@ -51,6 +51,7 @@ def open_source(
     model: str = DEFAULT_MODEL,
     *,
     decoder_text: str | None = None,
+    generate: int | None = None,
     inputs: str | None = None,
     image: str | None = None,
     audio: str | None = None,
@@ -61,6 +62,7 @@ def open_source(
     """The source behind a `--model` value: `toy`, `toy:NAME`, a table file, a model folder, .gguf file or hub id.
 
     decoder_text  what the decoder of an encoder-decoder reads
+    generate      how many tokens the model writes first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
     image         a file with a picture, read beside every text, or instead of texts by a model that reads none
     audio         the same of a sound
@@ -69,7 +71,8 @@ def open_source(
     options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
-        given = {"--decoder-text": decoder_text, "--inputs": inputs, "--image": image, "--audio": audio, "--chat": chat}
+        given = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
+                 "--audio": audio, "--chat": chat}  # fmt: skip
         for option in (name for name, value in given.items() if value is not None):
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
         return open_table_source(model, projections)
@@ -84,7 +87,8 @@ def open_source(
     from attn_cli.sources.huggingface.load import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    return ModelSource(load(origin), decoder_text, inputs, chat, media)
+    loaded = load(origin, writes=generate is not None)
+    return ModelSource(loaded, decoder_text, inputs, chat, media, generate)
 
 
 def is_table(model: str) -> bool:

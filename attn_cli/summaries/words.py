@@ -63,7 +63,7 @@ def merged(tokens: Sequence[Token]) -> Merged:
         else:
             spans = [(x.start, x.end) for x in pieces if x.start is not None and x.end is not None and x.text != " "]
             start, end = (spans[0][0], max(end for _, end in spans)) if spans else (None, None)
-            words.append(Token(len(words), word.text, None, start, end))
+            words.append(Token(len(words), word.text, None, start, end, generated=pieces[0].generated))
     return Merged(tuple(words), np.array([*starts, len(tokens)]))
 
 

@@ -15,7 +15,11 @@ def in_ascii(report: Report) -> Report:
     """`report` with every text from outside in ASCII, other characters as their escapes."""
     files = {kind: ascii_visible(file) for kind, file in report.prompt.files.items()}
     text, tokens = ascii_visible(report.prompt.text), _tokens(report.prompt.tokens)
-    prompt = replace(report.prompt, text=text, tokens=tokens, files=files)
+    written = report.prompt.written
+    if written is not None:  # its text is looked for nowhere but in itself
+        text = ascii_visible(report.prompt.text[: written.start])
+        written = replace(written, text=ascii_visible(written.text), start=None)
+    prompt = replace(report.prompt, text=text, tokens=tokens, files=files, written=written)
     summaries = tuple(
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
     )

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def to_npz(report: Report) -> bytes:
     is which where a layer has several; where a model has several streams, each has its own
     prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
     only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what
-    is none) where tokens are patches of an image.
+    is none) where tokens are patches of an image, `generated` `[n]` where the model wrote some of them.
     """
     if report.finding is not None:
         return archive(report.finding.arrays())
@@ -126,13 +127,18 @@ def _input(prompt: Prompt) -> dict[str, Any]:
     shown: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
     if prompt.others:
         shown["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
+    if prompt.written is not None:
+        shown["written"] = asdict(prompt.written)
     return shown | dict(prompt.files)
 
 
 def _token(t: Token) -> dict[str, Any]:
-    """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window."""
+    """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window.
+
+    One that the model wrote says so.
+    """
     shown = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
-    places = {"row": t.row, "column": t.column, "piece": t.piece}
+    places = {"row": t.row, "column": t.column, "piece": t.piece, "generated": t.generated or None}
     return shown | {name: place for name, place in places.items() if place is not None}
 
 
@@ -253,7 +259,10 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
-    """Texts and ids (-1 for none); where tokens are patches of an image, their rows, columns and pieces likewise."""
+    """Texts and ids (-1 for none); where tokens are patches of an image, their rows, columns and pieces likewise.
+
+    Where the model wrote some of them, which ones.
+    """
     ids = [-1 if token.id is None else token.id for token in tokens]
     named = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
     if any(token.row is not None for token in tokens):
@@ -261,6 +270,8 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
         named[f"{prefix}patches"] = np.array(places)
     if any(token.piece is not None for token in tokens):
         named[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
+    if any(token.generated for token in tokens):
+        named[f"{prefix}generated"] = np.array([token.generated for token in tokens])
     return named
 
 

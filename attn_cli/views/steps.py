@@ -12,6 +12,7 @@ from attn_cli.summaries.steps import Stage, Steps
 from attn_cli.views.heatmap import HeatMap
 from attn_cli.views.palette import Ramp, background
 from attn_cli.views.screen import Screen, label_room, packed, room_on
+from attn_cli.views.tables import marked
 from attn_cli.views.tokens import fit, visible
 
 _DIM = Style(dim=True)
@@ -34,8 +35,8 @@ def step_lines(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Rende
 def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
     """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
     most = room_on(screen)[1]
-    queries = [summary.queries[row].text for row in steps.rows]
-    keys = [token.text for token in summary.keys]
+    queries = [marked(summary.queries[row]) for row in steps.rows]
+    keys = [marked(token) for token in summary.keys]
     for number, stage in enumerate(steps.stages, 1):
         of_keys = stage.axes[-2] == "keys"
         columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
@@ -99,7 +100,7 @@ def _vectors(
         meaning += f" = {stage.formula}"
     yield Text("")
     yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
-    labels = [visible(token.text) for token in summary.keys] if of_keys else [query]
+    labels = [visible(marked(token)) for token in summary.keys] if of_keys else [query]
     shown = range(min(len(labels), _MOST_KEYS))
     yield from (_line(labels[row], values[row], screen) for row in shown)
     if len(labels) > _MOST_KEYS:

@@ -144,8 +144,13 @@ def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> 
 
 
 def labelled(token: Token) -> str:
-    """A token with its number, as users name it: "3 bank"."""
-    return f"{token.index} {visible(token.text)}"
+    """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model wrote."""
+    return f"{token.index} {visible(marked(token))}"
+
+
+def marked(token: Token) -> str:
+    """What stands there, with a plus before what the model wrote itself."""
+    return f"+{token.text}" if token.generated else token.text
 
 
 def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) -> Text:

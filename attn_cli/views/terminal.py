@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.call import Written
 from attn_cli.summaries.check import Check
 from attn_cli.summaries.decode import Decoding
 from attn_cli.summaries.heads import Heads
@@ -32,6 +33,7 @@ from attn_cli.views.tables import (
     head_rows,
     heads_table,
     labelled,
+    marked,
     masked_rows_note,
     received_lines,
     sharpest,
@@ -125,12 +127,23 @@ def _header(report: Report, screen: Screen) -> Text:
     if report.index is not None:
         title.append(f"[{report.index}] ", _BOLD)
     for number, prompt in enumerate((report.prompt, *(report.others or ())), 1):
-        if prompt.text:
+        text = prompt.text if prompt.written is None else prompt.text[: prompt.written.start]
+        if text:
             title.append(f"{number} · " if report.others else "", _BOLD)
-            title.append(_short(prompt.text), _BOLD).append("\n")
+            title.append(_short(text), _BOLD).append("\n")
         for kind, file in prompt.files.items():
             title.append(f"{kind} {visible(file)}\n", _DIM)
+        if prompt.written is not None:
+            title.append(_answer(prompt.written) + "\n")
     return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
+
+
+def _answer(written: Written) -> str:
+    """What the model wrote, and that it came to an end where it did."""
+    if not written.tokens:
+        return "wrote nothing: ended at once"
+    ended = " and ended" if written.ended else ""
+    return f"+ wrote {_counted(written.tokens, 'token')}{ended}: {_short(written.text.strip())}"
 
 
 def _about(report: Report) -> Iterator[str]:
@@ -239,8 +252,8 @@ def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) 
                 values[at],  # type: ignore[index]
                 kind,
                 _where(report, summary) + (kind if alone else f"{which} · {kind}"),
-                [summary.queries[row].text for row in rows],
-                [token.text for token in summary.keys],
+                [marked(summary.queries[row]) for row in rows],
+                [marked(token) for token in summary.keys],
                 screen,
                 scale=_scale(report),
                 block=matrix.block,

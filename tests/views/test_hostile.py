@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Place, Prompt, Token
+from attn_cli.call import AttentionCall, Place, Prompt, Token, Written
 from attn_cli.kernel.rule import Rule
 from attn_cli.summaries.heads import HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix
@@ -130,12 +130,12 @@ def test_a_file_name_is_shown_harmless(name: str, tmp_path: Path, monkeypatch: p
 
 
 def reports(texts: list[str]) -> list[Report]:
-    """One report per command about a model and tokens that are called `texts`."""
-    tokens = tuple(Token(i, text, i, 0, len(text)) for i, text in enumerate(texts))
+    """One report per command about a model and tokens that are called `texts`, every second one written by it."""
+    tokens = tuple(Token(i, text, i, 0, len(text), generated=i % 2 == 1) for i, text in enumerate(texts))
     x = np.eye(len(texts))[None]
     call = AttentionCall(x, x, x, Rule(1.0), Place(0, texts[0], (0,), (0,)), tokens, tokens)
     source = {"model": texts[0], "type": "bert", "revision": texts[0], "dtype": "float32", "device": "cpu"}
-    prompt = Prompt(" ".join(texts), tokens, tuple(texts))
+    prompt = Prompt(" ".join(texts), tokens, tuple(texts), written=Written(" ".join(texts), len(texts) // 2, True))
     parts = {"inspect": [HeadStatistics(), ReceivedShares(), FullMatrix()], "matrix": [FullMatrix(scores=True)],
              "top": [TopKeys(3)], "heads": [HeadStatistics()]}  # fmt: skip
     return [

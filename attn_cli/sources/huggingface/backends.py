@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -43,12 +43,28 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 @contextmanager
 def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
     """While open, all parts of `model` look their attention up under `name`."""
+    with _names_kept(model) as configs:
+        for config in configs:
+            config._attn_implementation = name
+        yield
+
+
+@contextmanager
+def fused(model: PreTrainedModel) -> Iterator[None]:
+    """While open, those parts of `model` that can attend by torch's fused attention do."""
+    with _names_kept(model):
+        with suppress(ValueError):  # of a part that can't: it stays as it was
+            model.set_attn_implementation("sdpa")
+        yield
+
+
+@contextmanager
+def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
+    """The model's configurations, whose names of attention are put back at the end."""
     configs = _configs(model)
     before = [config._attn_implementation for config in configs]
-    for config in configs:
-        config._attn_implementation = name
     try:
-        yield
+        yield configs
     finally:
         for config, old in zip(configs, before, strict=True):
             config._attn_implementation = old

@@ -1,9 +1,24 @@
-"""Which class loads a model: its stack without the head on top, unless only the class with its head knows the stack."""
+"""Which class loads a model: its stack without the head on top, unless only the class with its head knows the stack.
+
+A model that is to write needs its head; what is looked at is then the stack in it, whose layers have the same names.
+"""
 
 from typing import Any
 
 import transformers
-from transformers import AutoModel, PreTrainedConfig
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSpeechSeq2Seq,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+_WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
+_WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 
 
 def model_class(config: PreTrainedConfig) -> Any:
@@ -22,3 +37,32 @@ def model_class(config: PreTrainedConfig) -> Any:
 def saved_class(config: PreTrainedConfig) -> Any:
     """The class of transformers that the checkpoint says it was saved from; None if there is none of that name."""
     return getattr(transformers, (getattr(config, "architectures", None) or ["-"])[0], None)
+
+
+def writing_class(config: PreTrainedConfig) -> Any:
+    """The class that writes text by this checkpoint: the one that it was saved from; None if that does something else.
+
+    Where it was saved from the bare stack, or doesn't say from what, the one that puts a head on it.
+    """
+    halves = bool(getattr(config, "is_encoder_decoder", False))
+    reads_ahead = type(config) in AutoModelForMaskedLM._model_mapping and not getattr(config, "is_decoder", False)
+    if reads_ahead and not halves:
+        return None
+    saved = saved_class(config)
+    if saved is not None and not _is_stack(saved, config):
+        return saved if saved.can_generate() and "text" in saved.output_modalities else None
+    own = getattr(config, "auto_map", None) or {}
+    heads: tuple[Any, ...] = _WITH_ENCODER if halves else _WITHOUT_ENCODER
+    return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in own), None)
+
+
+def stack_of(writer: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+    """What `model_class` would have loaded, in a model that was loaded with its head; the whole if it isn't there."""
+    inner: PreTrainedModel = writer.base_model
+    return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else writer
+
+
+def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
+    """Whether it is what `AutoModel` loads."""
+    known = AutoModel._model_mapping.get(type(config), ())
+    return kind in (known if isinstance(known, tuple | list) else (known,))

