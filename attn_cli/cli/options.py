@@ -24,8 +24,8 @@ DecoderText = Annotated[
 ]
 Generate = Annotated[
     int | None,
-    typer.Option("--generate", help="The model first writes up to N tokens, which are then in the picture.", min=1,
-                 metavar="N"),
+    typer.Option("--generate", help="The model first writes up to N tokens, which are then read with the text.",
+                 min=1, metavar="N"),
 ]  # fmt: skip
 Inputs = Annotated[
     str | None,

@@ -143,7 +143,8 @@ def _answer(written: Written) -> str:
     if not written.tokens:
         return "wrote nothing: ended at once"
     ended = " and ended" if written.ended else ""
-    return f"+ wrote {_counted(written.tokens, 'token')}{ended}: {_short(written.text.strip())}"
+    text = written.text.strip() or written.text
+    return f"+ wrote {_counted(written.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
 def _about(report: Report) -> Iterator[str]:

@@ -2,12 +2,16 @@
 
 import io
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from attn_cli.call import Selection
 from attn_cli.cli import progress, room
+from attn_cli.cli.answer import answer
 from attn_cli.cli.progress import Progress
+from attn_cli.errors import InputError
 from tests.program import attn, refused
 
 LIMIT = 4
@@ -104,3 +108,16 @@ def test_many_texts_are_counted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -
             running.step()
     assert "text 17 · layer 1 of 2 · " in terminal.getvalue()
     assert "layer 2 of 2" in terminal.getvalue()
+
+
+def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr", terminal)
+    source, view = mock.Mock(batch_size=1), mock.Mock()
+    source.read.side_effect = InputError("it can't", "")
+    for quiet in (False, True):
+        with pytest.raises(InputError):
+            answer("top", source, iter(["a"]), view, mock.Mock(), selection=Selection(), generate=8, quiet=quiet)
+    lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
+    assert lines == ["", "writing up to 8 tokens ...", "", ""]

@@ -19,6 +19,9 @@ from transformers import (
 
 _WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
 _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
+# What these write does not follow from a pass over what they have read and written: XLNet predicts a place without its
+# token, Moshi hears itself. Measured for every type.
+_OTHERWISE = frozenset({"moshi", "xlnet"})
 
 
 def model_class(config: PreTrainedConfig) -> Any:
@@ -45,12 +48,13 @@ def writing_class(config: PreTrainedConfig) -> Any:
     Where it was saved from the bare stack, or doesn't say from what, the one that puts a head on it.
     """
     halves = bool(getattr(config, "is_encoder_decoder", False))
-    reads_ahead = type(config) in AutoModelForMaskedLM._model_mapping and not getattr(config, "is_decoder", False)
-    if reads_ahead and not halves:
+    two_ways = type(config) in AutoModelForMaskedLM._model_mapping or config.model_type == "bert-generation"
+    reads_ahead = two_ways and not halves and not getattr(config, "is_decoder", False)
+    if reads_ahead or config.model_type in _OTHERWISE:
         return None
     saved = saved_class(config)
     if saved is not None and not _is_stack(saved, config):
-        return saved if saved.can_generate() and "text" in saved.output_modalities else None
+        return saved if saved.can_generate() and "text" in getattr(saved, "output_modalities", ("text",)) else None
     own = getattr(config, "auto_map", None) or {}
     heads: tuple[Any, ...] = _WITH_ENCODER if halves else _WITHOUT_ENCODER
     return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in own), None)
@@ -63,6 +67,9 @@ def stack_of(writer: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedMod
 
 
 def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
-    """Whether it is what `AutoModel` loads."""
+    """Whether it is what `AutoModel` loads, from transformers or from code that comes with the model."""
+    own = (getattr(config, "auto_map", None) or {}).get("AutoModel")
+    if own is not None:
+        return bool(str(own).rpartition(".")[2] == kind.__name__)
     known = AutoModel._model_mapping.get(type(config), ())
     return kind in (known if isinstance(known, tuple | list) else (known,))

@@ -30,7 +30,7 @@ def continued(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:
         raise InputError(f"{loaded.about['model']} writes after a text, and was given none", "leave out --generate")
     prompt = _without_end(loaded, prompt)
     count = len(prompt.tokens)
-    _check_room(count, most, positions(loaded.model), "text")
+    _check_room(count, most, positions(loaded.model))
     answer = write(loaded, _arguments(loaded, prompt), most)
     text, found = spelled(loaded.tokenizer, answer.before, answer.ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(found, count))
@@ -44,7 +44,7 @@ def decoded(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...], most: in
 
     Where that is the start token alone, the model chooses its own start: Whisper's has the language in it.
     """
-    _check_room(len(decoder), most, positions(loaded.model, decoder=True), "decoder's text")
+    _check_room(len(decoder), most, positions(loaded.model, decoder=True))
     arguments = _arguments(loaded, prompt)
     start = [token.id for token in decoder]
     if len(start) > 1:
@@ -87,11 +87,11 @@ def _numbered(tokens: tuple[Token, ...], first: int) -> tuple[Token, ...]:
     return tuple(replace(token, index=index) for index, token in enumerate(tokens, first))
 
 
-def _check_room(read: int, most: int, limit: int | None, what: str) -> None:
+def _check_room(read: int, most: int, limit: int | None) -> None:
     """Refuse to write more than there are positions for."""
     if limit is not None and read + most > limit:
         raise LimitError(
-            f"the {what} has {read:,} tokens and may get {most:,} more, the model has {limit:,} positions",
+            f"--generate {most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
             f"--generate {limit - read} at most" if limit > read else "shorten the text",
         )
 

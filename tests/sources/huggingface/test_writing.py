@@ -16,16 +16,19 @@ from attn_cli.errors import AttnError, LoadError
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.backends import all_named
 from attn_cli.sources.huggingface.load import Loaded
+from attn_cli.sources.huggingface.origin import ModelOptions, Origin
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.sources.huggingface.spelling import spelled
+from attn_cli.sources.huggingface.writing import write
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import Summary, reduce
 from tests.coverage.tiny import tiny_model
 from tests.media import KINDS, picture, sound, tokenizer
 
 TEXT = "the cat sat on a photo"
-CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gpt_neox", "qwen3", "bloom", "opt")
-HALVES = ("t5", "bart", "marian", "mbart")
+CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss", "qwen3", "bloom", "opt", "mpt",
+          "deepseek_v3", "jamba", "qwen3_next")  # fmt: skip
+HALVES = ("t5", "bart", "marian", "mbart", "pegasus")
 Folder = Callable[[str], Path]
 
 
@@ -267,11 +270,12 @@ def test_a_checkpoint_without_its_head_is_refused_unless_the_head_is_the_embeddi
             agrees(source, source.read([TEXT])[0])
 
 
-@pytest.mark.parametrize("kind", ["bert", "vit", "t5-encoder", "roberta"])
+@pytest.mark.parametrize("kind", ["bert", "vit", "t5-encoder", "roberta", "bert-generation", "xlnet"])
 def test_what_writes_nothing_says_so(kind: str, tmp_path: Path) -> None:
-    model = tiny_model(kind.partition("-")[0], "tiny")
     if kind == "t5-encoder":
-        model = T5EncoderModel(model.config)
+        model: PreTrainedModel = T5EncoderModel(tiny_model("t5", "tiny").config)
+    else:
+        model = tiny_model(kind, "tiny")
     model.save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     with pytest.raises(AttnError, match="writes no text"):
@@ -288,3 +292,50 @@ def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
     assert {token.text for token in tokens if token.text.strip()} >= {"🎉", "東", "京", "x"}
     cut, parts = spelled(smollm.tokenizer, before, ids[:1], "So")
     assert (len(parts), "\ufffd" in cut) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["bert-generation", "xlnet", "moshi"])
+def test_what_is_refused_would_write_what_a_plain_pass_does_not_tell(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, ModelOptions()), writer=model)
+    ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
+    answer = write(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
+    with torch.no_grad():
+        likeliest = model(input_ids=torch.tensor([[*answer.before, *answer.ids]])).logits[0].argmax(-1).tolist()
+    assert tuple(likeliest[ids.shape[1] - 1 : -1]) != answer.ids
+
+
+OWN = """
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
+
+class OwnConfig(LlamaConfig):
+    model_type = "own"
+
+class OwnModel(LlamaModel):
+    config_class = OwnConfig
+
+class OwnForCausalLM(LlamaForCausalLM):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = OwnModel(config)
+"""
+
+
+def test_code_that_comes_with_a_model_writes_if_it_is_trusted(writing: Folder, tmp_path: Path) -> None:
+    folder = shutil.copytree(writing("llama"), tmp_path / "own")
+    (folder / "own.py").write_text(OWN)
+    config = json.loads((folder / "config.json").read_text()) | {"model_type": "own"}
+    config["architectures"] = ["OwnForCausalLM"]
+    config["auto_map"] = {
+        "AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel", "AutoModelForCausalLM": "own.OwnForCausalLM"
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    bare, source = (opened(folder, trust_remote_code=True, **more) for more in ({}, {"generate": 4}))
+    assert type(source.loaded.model).__name__ == type(bare.loaded.model).__name__ == "OwnModel"
+    (prompt,) = source.read([TEXT])
+    agrees(source, prompt)
+    assert written(prompt) == written(opened(writing("llama"), generate=4).read([TEXT])[0])
+    with pytest.raises(LoadError, match="code of its own"):
+        opened(folder, generate=4)
