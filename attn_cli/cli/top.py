@@ -31,6 +31,7 @@ def top(
     Examples:
       attn top "he sat on the river bank" --token bank
       attn top "river bank" -m ./my-model -l -1 --mean
+      attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import transformers
 
+from tests.cli.test_words import pieces_tokenizer
 from tests.media import tokenizer
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.conftest import folder_of
@@ -122,3 +123,12 @@ def test_wrong_use_is_told_in_a_line(halves: Path, tmp_path: Path) -> None:
     refused(attn("top", TEXT, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --inputs or --pair")
     refused(attn("top", "-m", SMOL, "--generate", "3", "--inputs", tmp_path / "x.npz"), 2, "--generate and --inputs")
     refused(attn("top", "the cat", "-m", halves, "--generate", "64"), 4, "64 positions", "--generate 63 at most")
+
+
+def test_a_word_of_several_tokens_is_found_in_what_a_decoder_reads(tmp_path: Path) -> None:
+    tiny("t5").save_pretrained(tmp_path)
+    pieces_tokenizer().save_pretrained(tmp_path)
+    asked = ("top", "the cat", "-m", tmp_path, "--decoder-text", "la chatte", "--json", "--token")
+    for word, rows in (("chatte", {3, 4, 5, 6, 7, 8}), ("chatte#1", {3, 4, 5, 6, 7, 8}), ("la", {1, 2})):
+        found = attn(*asked, word).json["result"]["top"]
+        assert {row["query"] for row in found if row["stream"] != "encoder"} == rows

@@ -16,7 +16,8 @@ from attn_cli.sources.huggingface.tokens import labels
 from attn_cli.sources.huggingface.writing import write
 
 # Arrays with a value for every token of the text, and the value of a token that was written; None for the last one's.
-_OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, "cross_attention_mask": None}
+_OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, "image_embeds_position_mask": 0,
+              "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
 
 
 def continued(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:

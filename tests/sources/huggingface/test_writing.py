@@ -11,10 +11,13 @@ import pytest
 import torch
 from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
 
-from attn_cli.call import Call, Prompt, Selection
+from attn_cli.call import Call, Prompt, Selection, Token
 from attn_cli.errors import AttnError, LoadError
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.backends import all_named
+from attn_cli.sources.huggingface.classes import stack_of
+from attn_cli.sources.huggingface.continuing import continued
+from attn_cli.sources.huggingface.inputs import Fed
 from attn_cli.sources.huggingface.load import Loaded
 from attn_cli.sources.huggingface.origin import ModelOptions, Origin
 from attn_cli.sources.huggingface.source import ModelSource
@@ -22,6 +25,7 @@ from attn_cli.sources.huggingface.spelling import spelled
 from attn_cli.sources.huggingface.writing import write
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reduce import Summary, reduce
+from tests.coverage.check import built
 from tests.coverage.tiny import tiny_model
 from tests.media import KINDS, picture, sound, tokenizer
 
@@ -339,3 +343,20 @@ def test_code_that_comes_with_a_model_writes_if_it_is_trusted(writing: Folder, t
     assert written(prompt) == written(opened(writing("llama"), generate=4).read([TEXT])[0])
     with pytest.raises(LoadError, match="code of its own"):
         opened(folder, generate=4)
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "idefics", "kosmos-2"])
+def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> None:
+    model, inputs = built(kind)
+    model.generation_config.eos_token_id = None
+    stack = stack_of(model, model.config)
+    origin = Origin(kind, kind, ModelOptions())
+    source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, writer=model))
+    ids = inputs["input_ids"]
+    tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
+    prompt = continued(source.loaded, Fed("", tokens, arrays=inputs), 5)
+    assert isinstance(prompt, Fed)
+    of_tokens = {name for name, x in inputs.items() if x.shape[:2] == ids.shape}
+    assert of_tokens > {"input_ids", "attention_mask"}
+    assert all(prompt.arrays[name].shape[1] == len(prompt.tokens) for name in of_tokens)
+    agrees(source, prompt)
