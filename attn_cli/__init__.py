@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attn_cli.sources.huggingface.capture import capture
     from attn_cli.summaries.heads import Heads, HeadStatistics
     from attn_cli.summaries.matrix import FullMatrix, Matrix
+    from attn_cli.summaries.overall import Overall, OverallKeys
     from attn_cli.summaries.pooled import PooledMatrix
     from attn_cli.summaries.received import Received, ReceivedShares
     from attn_cli.summaries.reduce import Summary, reduce
@@ -40,6 +41,7 @@ _HOMES = {
     "sources.huggingface.capture": ("capture",),
     "summaries.heads": ("Heads", "HeadStatistics"),
     "summaries.matrix": ("FullMatrix", "Matrix"),
+    "summaries.overall": ("Overall", "OverallKeys"),
     "summaries.pooled": ("PooledMatrix",),
     "summaries.received": ("Received", "ReceivedShares"),
     "summaries.reduce": ("Summary", "reduce"),
@@ -57,6 +59,8 @@ __all__ = [
     "Heads",
     "Keys",
     "Matrix",
+    "Overall",
+    "OverallKeys",
     "PooledMatrix",
     "Prompt",
     "Received",

@@ -211,8 +211,14 @@ def _summaries(
 
 
 def picked(prompt: Prompt, pick: str) -> tuple[list[int], tuple[str, ...]]:
-    """The query rows that `--token` picks, a number, a word (all its places) or word#2, and what to note about them."""
+    """The query rows that `--token` picks, and what to note about them.
+
+    A number, a word (all its places), word#2, + for all that the model wrote, or +word for a word of that.
+    """
     tokens = prompt.tokens
+    written = [token.index for token in tokens if token.generated]
+    if pick == "+" and written:  # as a screen marks them
+        return written, ()
     if re.fullmatch(r"-?\d+", pick):
         row = int(pick)
         if not -len(tokens) <= row < len(tokens):
@@ -263,7 +269,14 @@ def _places(prompt: Prompt, word: str) -> list[list[int]]:
         [t.index for t in prompt.tokens if t.start is not None and t.end is not None and t.start < b and t.end > a]
         for a, b in spans
     ]
-    return [rows for rows in pieces if rows] or _words(prompt.tokens, word)
+    return [rows for rows in pieces if rows] or _words(prompt.tokens, word) or _written(prompt, word)
+
+
+def _written(prompt: Prompt, word: str) -> list[list[int]]:
+    """The places of `+word` among what the model wrote, which screens mark so."""
+    if not word.startswith("+") or not any(token.generated for token in prompt.tokens):
+        return []
+    return [rows for rows in _places(prompt, word[1:]) if all(prompt.tokens[row].generated for row in rows)]
 
 
 def _words(tokens: Sequence[Token], word: str) -> list[list[int]]:

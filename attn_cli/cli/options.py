@@ -63,7 +63,7 @@ Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen head
 TokenPick = Annotated[
     str | None,
     typer.Option("--token", "-t", metavar="WORD|INDEX",
-                 help="Only these query rows: a word, word#2 for its second place, or a number."),
+                 help="Only these query rows: a word, word#2 for its second place, a number, + for what it wrote."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
 NoSpecial = Annotated[

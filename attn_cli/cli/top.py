@@ -11,9 +11,12 @@ from attn_cli.cli.answer import Choose
 from attn_cli.cli.shared import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
+from attn_cli.summaries.overall import OverallKeys
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.top import TopKeys
 from attn_cli.views import View
+
+_MANY = 64  # queries; a screen tells of more of them together, if none was picked
 
 
 @takes_shared
@@ -21,11 +24,17 @@ def top(
     shared: Shared,
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
+    overall: Annotated[
+        bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
+    ] = False,
     mean: o.Mean = False,
     words: o.Words = False,
     no_special: o.NoSpecial = False,
 ) -> ExitCode:
     """The keys that each query (or the asked one) attends to most.
+
+    With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
+    64 tokens, unless --token picks some.
 
     \b
     Examples:
@@ -39,8 +48,10 @@ def top(
 
     def make(view: View, source: Source) -> Choose:
         def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+            if overall or (view.room is not None and rows is None and call.n > _MANY):
+                return [OverallKeys(k, rows=rows, mean_heads=mean)]
             return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges)]
 
         return choose
 
-    return shared.run("top", make, token=token, hide_special=no_special, words=merges)
+    return shared.run("overall" if overall else "top", make, token=token, hide_special=no_special, words=merges)

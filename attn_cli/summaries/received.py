@@ -10,6 +10,7 @@ from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands import Band
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,25 +47,29 @@ class Received:
 
 
 class ReceivedShares:
-    """Adds up columns while the bands pass."""
+    """Adds up columns while the bands pass, of all queries or of the asked `rows`."""
 
     needs_scores = False
     whole_heads = False
-    rows: Sequence[int] | None = None
+
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.rows = rows
 
     def start(self, call: Call) -> None:
         """One number per head and key."""
-        self.n = call.n
+        self.places = RowPlaces(self.rows, call.n)
         self.sums = zeros((call.h, call.m), call.like)
         self.ones = zeros((call.h, 1, call.n), call.like) + 1
 
     def add(self, band: Band) -> None:
-        """Add the band's column sums."""
-        ones = self.ones[
-            band.heads, :, : band.stop - band.start
-        ]  # a product: several times faster than a sum across rows
-        self.sums[band.heads, band.first : band.last] += (ones @ band.weights)[:, 0, :]
+        """Add the column sums of the band's rows that are asked for."""
+        fit = self.places.of(band)
+        if fit is None:
+            return
+        weights = band.weights[:, fit.inside, :]
+        ones = self.ones[band.heads, :, : weights.shape[1]]  # a product: several times faster than a sum across rows
+        self.sums[band.heads, band.first : band.last] += (ones @ weights)[:, 0, :]
 
     def result(self) -> Received:
-        """Shares of n."""
-        return Received(to_numpy(self.sums).astype(np.float64) / self.n)
+        """Shares of all rows that were asked for."""
+        return Received(to_numpy(self.sums).astype(np.float64) / max(1, len(self.places)))

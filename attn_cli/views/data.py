@@ -15,6 +15,7 @@ from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
 from attn_cli.summaries.masked import Masked
 from attn_cli.summaries.matrix import Matrix
+from attn_cli.summaries.overall import Overall
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.top import Top
@@ -251,7 +252,7 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
             if tokens != usual:
                 labels |= _tokens(f"{_layer_name(summary, summaries)}.{prefix}", tokens)
     for part in (part for summary in summaries for part in summary.parts):
-        if isinstance(part, Matrix | Top) and part.rows is not None:
+        if isinstance(part, Matrix | Top | Overall) and part.rows is not None:
             labels["queries"] = np.array(part.rows)
         if isinstance(part, Matrix) and part.block != (1, 1):
             labels["block"] = np.array(part.block)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from attn_cli.call import Token
 from attn_cli.summaries.heads import Heads
+from attn_cli.summaries.overall import Overall
 from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.top import Top
@@ -127,7 +128,28 @@ def top_lines(summary: Summary, top: Top, screen: Screen) -> Iterator[Text]:
                 yield Text(f"  {labelled(token)} attends to")
                 yield from (_bar_line(key, weight, 1.0, screen) for key, weight in pairs)
             else:
-                yield _row_line(token, pairs, screen)
+                yield _row_line(labelled(token), pairs, screen)
+
+
+def overall_lines(summary: Summary, overall: Overall, screen: Screen) -> Iterator[Text]:
+    """For a layer a heading and one line per head; for a single head its keys below each other with bars."""
+    place = summary.place
+    heads = overall.head_names(summary)
+    alone = len(heads) == 1
+    head = f" · {which_heads(overall.averaged, heads[0])}" if alone else ""
+    count = len(overall.rows)
+    queries = "1 query" if count == 1 else f"{count:,} queries"
+    yield Text(f"layer {place.layer}{head} · mean weight over {queries}" + _stream(summary), _BOLD)
+    for at, name in enumerate(heads):
+        pairs = [
+            (summary.keys[int(key)], float(share))
+            for key, share in zip(overall.keys[at], overall.shares[at], strict=True)
+            if key >= 0
+        ]
+        if alone:
+            yield from (_bar_line(key, share, 1.0, screen) for key, share in pairs)
+        else:
+            yield _row_line(f"head {name}", pairs, screen)
 
 
 def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
@@ -153,10 +175,10 @@ def marked(token: Token) -> str:
     return f"+{token.text}" if token.generated else token.text
 
 
-def _row_line(token: Token, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
+def _row_line(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
     """`3 bank  river 0.62  the 0.20`, cut where the line ends."""
     label_width = min(24, max(8, screen.width // 5))
-    line = Text("  ").append(fit(labelled(token), label_width)).append(" ")
+    line = Text("  ").append(fit(label, label_width)).append(" ")
     room = screen.width - label_width - 3
     for key, weight in pairs:
         piece = f" {fit(labelled(key), 16).rstrip()} {weight:.2f} "

@@ -16,6 +16,7 @@ from attn_cli.summaries.heads import Heads
 from attn_cli.summaries.masked import Masked
 from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.output import Outputs
+from attn_cli.summaries.overall import Overall
 from attn_cli.summaries.patches import patch_grid
 from attn_cli.summaries.received import Received
 from attn_cli.summaries.reduce import Summary
@@ -35,6 +36,7 @@ from attn_cli.views.tables import (
     labelled,
     marked,
     masked_rows_note,
+    overall_lines,
     received_lines,
     sharpest,
     top_lines,
@@ -103,6 +105,9 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
             if isinstance(part, Top):
                 yield ""
                 yield from top_lines(summary, part, screen)
+            elif isinstance(part, Overall):
+                yield ""
+                yield from overall_lines(summary, part, screen)
             elif isinstance(part, Matrix):
                 yield from _matrices(report, summary, part, screen)
             elif isinstance(part, Check):
@@ -120,6 +125,8 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
                     yield Text(f"{rows} attend to nothing: weights and output 0", _DIM)
             elif isinstance(part, Outputs):
                 yield from _outputs(report, summary, part, screen)
+    if report.command == "top" and any(summary.part(Overall) for summary in summaries):
+        yield Text("too many queries to show each: --token picks some, -f jsonl has all", _DIM)
 
 
 def _header(report: Report, screen: Screen) -> Text:

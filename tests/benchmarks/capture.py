@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli import HeadStatistics, Selection, TopKeys, capture, reduce
+from attn_cli import HeadStatistics, OverallKeys, Selection, TopKeys, capture, reduce
 from attn_cli.call import Call
 from attn_cli.summaries.reduce import Reducer
 from tests.benchmarks.models import model_of, tokens
@@ -23,6 +23,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         model, ids = model_of(size, n), tokens(n)
         candidates = {
             "heads": looked(model, ids, lambda: [HeadStatistics()]),
+            "top --overall": looked(model, ids, lambda: [OverallKeys(5)]),
             "top, every query": looked(model, ids, lambda: [TopKeys(5)]),
             "top, last query": looked(model, ids, lambda last=n - 1: [TopKeys(5, rows=[last])]),
         }

@@ -48,6 +48,14 @@ def test_words_and_numbers_pick_what_was_written() -> None:
     assert {row["query"] for row in by_word["top"]} == {5}
     last = attn("top", *ASKED, "--token", "-1", "--json").json["result"]["top"]
     assert {row["query"] for row in last} == {6}
+    for pick, rows in (("+", {5, 6}), ("+Paris", {5}), ("+.", {6})):
+        assert {row["query"] for row in attn("top", *ASKED, "--token", pick, "--json").json["result"]["top"]} == rows
+    for arguments, word in (((*ASKED, "--token", "+France"), "+France"), ((*ASKED[:3], "--token", "+"), "+")):
+        run = attn("top", *arguments)
+        assert (run.code, run.bytes) == (2, b"")
+        assert f"no token {word!r} in the text" in run.errors
+    sums = attn("top", "1 + 2 +", "-m", SMOL, "-l", "0", "--mean", "--token", "+", "--json", "--quiet").json["result"]
+    assert {row["query_token"] for row in sums["top"]} == {"+"}
 
 
 @pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])

@@ -18,6 +18,7 @@ from attn_cli.kernel.rule import Rule
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.output import KeepOutput, Outputs
+from attn_cli.summaries.overall import Overall, OverallKeys
 from attn_cli.summaries.pooled import PooledMatrix
 from attn_cli.summaries.received import Received, ReceivedShares
 from attn_cli.summaries.reduce import Reducer, reduce
@@ -119,6 +120,20 @@ def test_pooled_scores_are_the_largest_of_a_block_and_minus_infinity_where_all_i
 def test_received_shares_are_column_means(problem: Problem, tensors: bool) -> None:
     found = reduce(call_of(problem, tensors=tensors), ReceivedShares()).part(Received)
     np.testing.assert_allclose(found.shares, attended(problem).weights.mean(axis=1), **CLOSE)
+
+
+@given(picks(), st.booleans(), st.booleans(), st.integers(1, 30))
+def test_overall_keys_have_the_largest_column_means_of_the_asked_rows(pick, tensors: bool, mean: bool, count) -> None:
+    problem, rows = pick
+    found = reduce(call_of(problem, tensors=tensors), OverallKeys(count, rows=rows, mean_heads=mean)).part(Overall)
+    shares = chosen(attended(problem).weights, rows, mean).mean(axis=1)
+    assert found.rows == tuple(range(problem.q.shape[1]) if rows is None else rows)
+    assert found.keys.shape == found.shares.shape == (len(shares), min(count, shares.shape[1]))
+    np.testing.assert_allclose(found.shares, -np.sort(-shares, axis=-1)[:, :count], **CLOSE)
+    for row, keys, values in zip(shares, found.keys, found.shares, strict=True):
+        named = keys[keys >= 0]
+        assert len(set(named.tolist())) == len(named) == min(count, np.count_nonzero(row))
+        np.testing.assert_allclose(row[named], values[: len(named)], **CLOSE)
 
 
 @given(picks(), st.booleans(), st.booleans(), st.integers(1, 30))
@@ -238,7 +253,8 @@ def test_one_pass_feeds_all_reducers_as_if_each_were_alone(pick, tensors: bool) 
     call = call_of(problem, tensors=tensors)
 
     def all_of_them() -> list[Reducer]:
-        return [FullMatrix(rows=rows), TopKeys(3, rows=rows), ReceivedShares(), HeadStatistics(), PooledMatrix(4, 4)]
+        asked = [FullMatrix(rows=rows), TopKeys(3, rows=rows), ReceivedShares(rows)]
+        return [*asked, ReceivedShares(), HeadStatistics(), PooledMatrix(4, 4)]
 
     together = reduce(call, *all_of_them()).parts
     for reducer, part in zip(all_of_them(), together, strict=True):

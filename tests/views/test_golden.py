@@ -25,6 +25,8 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "scores": ("matrix", SENTENCE, "-H", "0-1", "--scores"),
     "long": ("matrix", LONG, "--mean"),
     "top": ("top", SENTENCE, "-k", "3", "--mean"),
+    "overall": ("top", SENTENCE, "--overall"),
+    "long-top": ("top", f"{LONG} {LONG}", "--mean"),
     "one-query": ("top", SENTENCE, "--token", "bank"),
     "heads": ("heads", SENTENCE),
     "nearest": ("nearest", "king - man + woman"),

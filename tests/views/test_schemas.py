@@ -86,6 +86,19 @@ def test_a_pooled_overview_holds_and_says_so() -> None:
     assert np.array(found["weights"]).shape == (1, 50, 50)
 
 
+@pytest.mark.parametrize("options", [[], ["--mean"], ["-t", "bank", "-k", "1"], ["-H", "1,2"]], ids=" ".join)
+def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
+    run = attn("top", TEXT, "--overall", "--json", "--quiet", *options)
+    hold(run, "overall")
+    assert run.json["schema"] == "attn.overall/1"
+
+
+def test_data_of_a_long_text_tell_of_every_query() -> None:
+    run = attn("top", "river bank " * 50, "--json", "--mean")
+    hold(run, "top")
+    assert {row["query"] for row in run.json["result"]["top"]} == set(range(100))
+
+
 @pytest.mark.parametrize("command", ["inspect", "compute"])
 @pytest.mark.parametrize("options", [[], ["-t", "cat"], ["-H", "0"]], ids=" ".join)
 def test_walks_hold(command: str, options: list[str]) -> None:

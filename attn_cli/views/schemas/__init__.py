@@ -8,6 +8,7 @@ SCHEMAS = (
     "inspect",
     "matrix",
     "top",
+    "overall",
     "heads",
     "compute",
     "steps",
