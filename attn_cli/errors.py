@@ -54,3 +54,12 @@ class OutputError(AttnError):
     """The result could not be written."""
 
     code = ExitCode.OUTPUT
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a file, in the system's words, or in those of whoever read it.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory", "x.txt")), reason(ValueError("no header"))
+    ('No such file or directory', 'no header')
+    """
+    return getattr(error, "strerror", None) or str(error)

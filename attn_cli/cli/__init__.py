@@ -15,7 +15,7 @@ from attn_cli._version import __version__
 from attn_cli.cli.commands import Commands, declare
 from attn_cli.cli.talk import say
 from attn_cli.cli.usage import explained
-from attn_cli.errors import AttnError, ExitCode
+from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.views.output import ReaderGone
 
 _ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
@@ -100,7 +100,7 @@ def _told(error: Exception, debug: bool) -> int:
     if isinstance(error, AttnError):
         return _complained(error.message, error.hint, error.code)
     if isinstance(error, OSError) and error.errno in _FULL:
-        return _complained(f"can't write: {error.strerror}", "", ExitCode.OUTPUT)
+        return _complained(f"can't write: {reason(error)}", "", ExitCode.OUTPUT)
     if isinstance(error, MemoryError):
         return _complained(
             "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
@@ -136,5 +136,5 @@ def _flushed(code: int) -> int:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at exit, and complains
         if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
-            return _complained(f"can't write standard output: {error.strerror}", "", ExitCode.OUTPUT)
+            return _complained(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
     return code

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from attn_cli.sources import Source
 from attn_cli.sources.files.wording import cut
 from attn_cli.summaries.hidden import Hidden, WithoutSpecial, kept
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.remembered import remembered
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.words import InWords, has_words, prompt_in_words
 from attn_cli.views import View
@@ -45,8 +47,8 @@ class Question:
         """What a view must say of words that tokens were merged into: of how many; nothing where none were."""
         return {} if self.prompt is self.read else {"merged": len(self.read.tokens)}
 
-    def rows_of(self, call: Call, *, hide_special: bool) -> Sequence[int] | None:
-        """The asked rows of `call`, None for all, none where its queries don't have what was picked.
+    def rows_of(self, queries: Sequence[Token], *, hide_special: bool) -> Sequence[int] | None:
+        """The asked rows of a call, None for all, none where its queries don't have what was picked.
 
         Each stream is asked for itself: a word of the text is no row of the vision tower. With `hide_special` rows are
         numbered among the tokens that are not special.
@@ -54,12 +56,12 @@ class Question:
         if self.token is None:
             return None
         try:
-            rows, _ = picked(replace(self.prompt, tokens=call.queries), self.token)
+            rows, _ = picked(replace(self.prompt, tokens=tuple(queries)), self.token)
         except InputError:
             return []
         if not hide_special:
             return rows
-        left = kept(call.queries)
+        left = kept(queries)
         return [left.index(row) for row in rows if row in left]
 
 
@@ -194,12 +196,13 @@ def _summaries(
 ) -> list[tuple[Summary, ...]]:
     """What the reducers found in every asked layer of every text; `hidden` gets what was hidden, if anything is."""
     found: list[list[Summary]] = [[] for _ in questions]
+    rows_of = [remembered(partial(question.rows_of, hide_special=hidden is not None)) for question in questions]
 
     def visit(call: Call) -> None:
         question = questions[call.place.text]
         if question.prompt is not question.read and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
-        rows = question.rows_of(call, hide_special=hidden is not None)
+        rows = rows_of[call.place.text](call.queries)
         reducers = () if rows is not None and not rows else choose(rows, call)
         if reducers:
             shown = call if hidden is None else WithoutSpecial(call, hidden[call.place.text])

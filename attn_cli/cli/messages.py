@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, reason
 
 Messages = tuple[dict[str, str], ...]
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
@@ -19,8 +19,7 @@ def _read(file: str) -> Messages:
     try:
         found = json.loads(Path(file).expanduser().read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"can't read {file}: {reason}", _HINT) from error
+        raise InputError(f"can't read {file}: {reason(error)}", _HINT) from error
     if isinstance(found, dict):
         found = found.get("messages")
     if not isinstance(found, list) or not found:

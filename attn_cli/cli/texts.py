@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, reason
 
 _CONVERT = "convert it: iconv -t utf-8"
 
@@ -48,8 +48,7 @@ def _content(file: str) -> bytes:
     try:
         return Path(file).expanduser().read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"can't read {file}: {reason}", "check the name and the folder") from None
+        raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from None
 
 
 def _stdin(*, asked: bool) -> Iterator[bytes]:

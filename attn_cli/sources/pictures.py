@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.errors import InputError, LimitError, LoadError, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,5 +32,4 @@ def read_picture(file: str) -> "Image":
     except Image.DecompressionBombError as error:
         raise LimitError(f"{file} is too large: {error}", "make it smaller first") from error
     except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: a PNG whose parts don't fit together
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"can't read {file}: {reason}", "check the name, and that the file is whole") from error
+        raise InputError(f"can't read {file}: {reason(error)}", "check the name, and that the file is whole") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +53,7 @@ def read_sound(file: str) -> Sound:
             f"{file} is not a .wav file of whole numbers: {error or 'it ends early'}", _convert(file)
         ) from error
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"can't read {file}: {reason}", "check the name and the folder") from error
+        raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from error
     data = data[: len(data) // (width * channels) * (width * channels)]
     if not data:
         raise InputError(f"{file} holds no sound", "its header is there, and nothing after it")

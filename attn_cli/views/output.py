@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-from attn_cli.errors import InputError, OutputError
+from attn_cli.errors import InputError, OutputError, reason
 
 
 class ReaderGone(Exception):
@@ -45,7 +45,7 @@ class Sink:
                 raise OutputError(f"{path} exists", "add --force to replace it")
             handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path.parent)
         except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a home that isn't known
-            raise OutputError(f"can't write {path}: {getattr(error, 'strerror', None) or error}",
+            raise OutputError(f"can't write {path}: {reason(error)}",
                               "is the folder there and writable?") from error  # fmt: skip
         self.temporary = Path(name)
         self.file = os.fdopen(handle, "wb")
@@ -98,4 +98,4 @@ class Sink:
         if error.errno == errno.EPIPE:
             return ReaderGone()
         where = "standard output" if self.path is None else str(self.path)
-        return OutputError(f"can't write {where}: {error.strerror}")
+        return OutputError(f"can't write {where}: {reason(error)}")

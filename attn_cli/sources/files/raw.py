@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, reason
 from attn_cli.sources.files.wording import shown
 
 Bytes = npt.NDArray[np.uint8]
@@ -78,8 +78,7 @@ def _open_path(path: Path, member: str | None) -> Raw:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"no file {label}", _nearest(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{label} can't be read: {reason}", "check the name and its permissions") from None
+        raise InputError(f"{label} can't be read: {reason(error)}", "check the name and its permissions") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{label} is a folder, not a file", "name one of the files in it")
     raise InputError(f"{label} is a device, not a file", "to read a pipe, give -")
@@ -112,4 +111,4 @@ def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:
     try:
         return np.frombuffer(stream.read(), np.uint8)
     except OSError as error:
-        raise InputError(f"stdin can't be read: {error.strerror or error}", "give the name of a file") from None
+        raise InputError(f"stdin can't be read: {reason(error)}", "give the name of a file") from None

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.files.wording import shown
@@ -30,13 +30,13 @@ def open_table_file(name: str) -> WordTable:
     """
     path = Path(name).expanduser()
     if not path.is_file():
-        reason = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
-        raise LoadError(f"no table at {shown(name)}: {reason}", _nearest(path))
+        what = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
+        raise LoadError(f"no table at {shown(name)}: {what}", _nearest(path))
     label = shown(str(path))
     try:
         opened: IO[bytes] = path.open("rb")
     except OSError as error:
-        raise LoadError(f"{label} can't be read: {error.strerror}", "check its permissions") from error
+        raise LoadError(f"{label} can't be read: {reason(error)}", "check its permissions") from error
     start = opened.read(_SAMPLE)
     if start.startswith(b"\x1f\x8b"):
         opened = cast(IO[bytes], _Unpacked(opened, label))
