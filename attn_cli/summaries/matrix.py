@@ -36,14 +36,10 @@ class Matrix:
         """The query index of every row of the matrix."""
         return range(len(summary.queries)) if self.rows is None else self.rows
 
-    def head_names(self, summary: Summary) -> list[int | str]:
-        """The true head number of every map, or "mean"."""
-        return ["mean"] if self.averaged else list(summary.place.heads)
-
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per cell: layer, head, query, key, their tokens, score and weight."""
         place = summary.place
-        for at, head in enumerate(self.head_names(summary)):
+        for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.row_numbers(summary)):
                 for key, token in enumerate(summary.keys):
                     yield {
@@ -63,7 +59,7 @@ class Matrix:
             "layer": summary.place.layer,
             "stream": summary.place.stream,
             "call": summary.place.call,
-            "heads": self.head_names(summary),
+            "heads": summary.head_names(self.averaged),
             "queries": list(self.row_numbers(summary)),
             "block": list(self.block),
             "pooling": None if self.block == (1, 1) else self.pooling,

@@ -67,6 +67,10 @@ class Summary:
         """The part of that class, None if nobody asked for it."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
+    def head_names(self, averaged: int) -> list[int | str]:
+        """What the first axis of a part's numbers means: the true head numbers, or "mean" of so many heads."""
+        return ["mean"] if averaged else list(self.place.heads)
+
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
     """One pass over the bands of `call`, every band shown to every reducer.

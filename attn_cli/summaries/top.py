@@ -30,13 +30,9 @@ class Top:
     scores: np.ndarray | None
     averaged: int = 0
 
-    def head_names(self, summary: Summary) -> list[int | str]:
-        """The true head number of every first axis entry, or "mean"."""
-        return ["mean"] if self.averaged else list(summary.place.heads)
-
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
-        for at, head in enumerate(self.head_names(summary)):
+        for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.rows):
                 for rank, key in enumerate(self.keys[at, row].tolist()):
                     if key < 0:

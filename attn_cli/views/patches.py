@@ -32,7 +32,7 @@ def query_maps(
     first = summary.keys[grid[0, 0]]
     corner = first.row or 0, first.column or 0
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
-        for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
+        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
             which = which_heads(matrix.averaged, head)
             for row, query in enumerate(matrix.row_numbers(summary)):
                 name = fit(labelled(summary.queries[query]), 24).rstrip()

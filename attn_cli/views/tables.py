@@ -114,16 +114,12 @@ def which_heads(averaged: int, head: int | str) -> str:
 def top_lines(summary: Summary, top: Top, screen: Screen) -> Iterator[Text]:
     """For every head a heading and one line per query; for a single query its keys below each other with bars."""
     place = summary.place
-    for at, head in enumerate(top.head_names(summary)):
+    for at, head in enumerate(summary.head_names(top.averaged)):
         mean = which_heads(top.averaged, head)
         yield Text(f"layer {place.layer} · {mean} · weights" + _stream(summary), _BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]
-            pairs = [
-                (summary.keys[int(key)], float(weight))
-                for key, weight in zip(top.keys[at, row], top.weights[at, row], strict=True)
-                if key >= 0
-            ]
+            pairs = _named(summary, top.keys[at, row], top.weights[at, row])
             if len(top.rows) == 1:
                 yield Text(f"  {labelled(token)} attends to")
                 yield from (_bar_line(key, weight, 1.0, screen) for key, weight in pairs)
@@ -134,18 +130,14 @@ def top_lines(summary: Summary, top: Top, screen: Screen) -> Iterator[Text]:
 def overall_lines(summary: Summary, overall: Overall, screen: Screen) -> Iterator[Text]:
     """For a layer a heading and one line per head; for a single head its keys below each other with bars."""
     place = summary.place
-    heads = overall.head_names(summary)
+    heads = summary.head_names(overall.averaged)
     alone = len(heads) == 1
     head = f" · {which_heads(overall.averaged, heads[0])}" if alone else ""
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
     yield Text(f"layer {place.layer}{head} · mean weight over {queries}" + _stream(summary), _BOLD)
     for at, name in enumerate(heads):
-        pairs = [
-            (summary.keys[int(key)], float(share))
-            for key, share in zip(overall.keys[at], overall.shares[at], strict=True)
-            if key >= 0
-        ]
+        pairs = _named(summary, overall.keys[at], overall.shares[at])
         if alone:
             yield from (_bar_line(key, share, 1.0, screen) for key, share in pairs)
         else:
@@ -173,6 +165,13 @@ def labelled(token: Token) -> str:
 def marked(token: Token) -> str:
     """What stands there, with a plus before what the model wrote itself."""
     return f"+{token.text}" if token.generated else token.text
+
+
+def _named(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tuple[Token, float]]:
+    """The keys `[k]` with their weights, without the places that name none."""
+    return [
+        (summary.keys[key], weight) for key, weight in zip(keys.tolist(), weights.tolist(), strict=True) if key >= 0
+    ]
 
 
 def _row_line(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> Text:

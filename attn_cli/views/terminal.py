@@ -251,9 +251,9 @@ def _matrices(report: Report, summary: Summary, matrix: Matrix, screen: Screen) 
         yield from query_maps(summary, matrix, grid, _where(report, summary), screen, _scale(report))
         return
     rows = matrix.row_numbers(summary)
-    alone = report.command == "compute" and len(matrix.head_names(summary)) == 1
+    alone = report.command == "compute" and len(summary.head_names(matrix.averaged)) == 1
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
-        for at, head in enumerate(matrix.head_names(summary) if values is not None else ()):
+        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
             which = which_heads(matrix.averaged, head)
             yield ""
             yield HeatMap(

@@ -10,6 +10,7 @@ import torch
 from attn_cli.call import Block, Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.huggingface import inputs
+from attn_cli.sources.huggingface.arguments import UNFIT, out_of_memory
 from attn_cli.sources.huggingface.blocks import blocks_without_attention
 from attn_cli.sources.huggingface.capture import Visit, capture
 from attn_cli.sources.huggingface.chat import rendered
@@ -27,9 +28,6 @@ from attn_cli.sources.huggingface.steps import stepping
 from attn_cli.sources.huggingface.suspects import attention_modules
 from attn_cli.sources.huggingface.tokens import aligned, read
 from attn_cli.sources.media import Media
-
-# What models raise where an input lacks or doesn't fit.
-_UNFIT = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
 
 
 class ModelSource:
@@ -187,8 +185,8 @@ class ModelSource:
         ):
             try:
                 model(**(extra | arguments))
-            except _UNFIT as error:
-                if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
+            except UNFIT as error:
+                if out_of_memory(error):
                     raise MemoryError from error
                 lacks = {needed(model, seat.stream, {**extra, **arguments}) for seat in self.seats} - {""}
                 fed = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)

@@ -9,6 +9,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.arguments import UNFIT, out_of_memory
 from attn_cli.sources.huggingface.backends import fused
 from attn_cli.sources.huggingface.load import Loaded
 
@@ -19,8 +20,6 @@ _NAMES = """bos_token_id eos_token_id pad_token_id decoder_start_token_id forced
     encoder_repetition_penalty encoder_no_repeat_ngram_size remove_invalid_values forced_decoder_ids is_multilingual
     lang_to_id language task task_to_id no_timestamps_token_id prev_sot_token_id"""
 _KEPT = tuple(_NAMES.split())
-# What models raise where an input lacks or doesn't fit.
-_UNFIT = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError, ImportError)
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ def write(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int | 
     with quick, _set(model, settings), torch.no_grad():
         try:
             model.generate(**arguments, generation_config=settings, stopping_criteria=StoppingCriteriaList([seen]))
-        except _UNFIT as error:
-            if isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error):
+        except (*UNFIT, ImportError) as error:
+            if out_of_memory(error):
                 raise MemoryError from error
             line = str(error).strip().partition("\n")[0] or type(error).__name__
             raise InputError(f"{called} can't write after this: {line}", "--debug shows the whole story") from error
