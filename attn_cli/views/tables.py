@@ -177,15 +177,14 @@ def _named(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tupl
 def _row_line(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> Text:
     """`3 bank  river 0.62  the 0.20`, cut where the line ends."""
     label_width = min(24, max(8, screen.width // 5))
-    line = Text("  ").append(fit(label, label_width)).append(" ")
+    line = Text("  ").append(fit(label, label_width))
     room = screen.width - label_width - 3
     for key, weight in pairs:
         piece = f" {fit(labelled(key), 16).rstrip()} {weight:.2f} "
         if cell_len(piece) > room:
             break
-        line.append(piece, background(weight, Ramp(0.0, 1.0), screen.depth)).append(" ")
+        line.append(" ").append(piece, background(weight, Ramp(0.0, 1.0), screen.depth))
         room -= cell_len(piece) + 1
-    line.rstrip()
     return line
 
 
