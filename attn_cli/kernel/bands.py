@@ -17,10 +17,13 @@ from attn_cli.kernel.ahead import cores, in_order
 from attn_cli.kernel.masks import Span
 from attn_cli.kernel.rule import Rule
 from attn_cli.kernel.softmax import TAME, softmax_into, unnormalised
+from attn_cli.products import prefers_onednn, product, tall
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
-_LONG = 2**24  # scores; fewer are done before a second thread has begun
+ONEDNN_BYTES = 4 * 2**20  # the same where oneDNN multiplies one key head at a time
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
+_WIDTHS = 32  # of the bands of a walk where oneDNN multiplies: it keeps a kernel of half a megabyte for each
+_LONG = 2**24  # scores; fewer are done before a second thread has begun
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,24 @@ def _side_by_side(most: int, g: int) -> int:
     return count
 
 
+def onednn_tile(h: int, g: int, m: int) -> Tile:
+    """The same where oneDNN multiplies, one key head after the other: 256 rows a product, more if keys are few.
+
+    Both cores work on each product, which lower ones don't pay for; taller than 128 rows a head only if it has its keys
+    alone (measured: at 4,096 keys 1 x 256 rows take 127 ms, 1 x 128 158, MKL's best tile 182).
+
+    >>> onednn_tile(12, 12, 2048), onednn_tile(9, 3, 2048), onednn_tile(9, 3, 8192)
+    (Tile(heads=1, height=256), Tile(heads=3, height=128), Tile(heads=3, height=80))
+    """
+    lines, share = max(256, ONEDNN_BYTES // (4 * m)), h // g
+    heads = max(x for x in range(1, share + 1) if share % x == 0 and x * 32 <= lines)
+    return Tile(heads, min(256 if heads == 1 else 128, lines // heads // 16 * 16))
+
+
 def best_tile(q: Array, k: Array, *, whole: bool = False) -> Tile:
-    """`tile_of` for q `[h, n, d]` and k `[g, m, d]` where they are."""
+    """The tile for q `[h, n, d]` and k `[g, m, d]` where they are and by what multiplies them."""
+    if not whole and prefers_onednn(q, k):
+        return onednn_tile(q.shape[0], k.shape[0], k.shape[1])
     on_gpu = is_torch(q) and q.device.type != "cpu"
     return tile_of(q.shape[0], k.shape[0], k.shape[1], on_gpu=on_gpu, whole=whole)
 
@@ -146,7 +165,10 @@ def bands(
     tile = Tile(heads or h, min(height or best_tile(q, k, whole=heads is None).height, max(1, len(numbers))))
     size = tile.heads * tile.height * m
     tame = isinstance(q, np.ndarray) and rule.bias is None and largest_score(q, k, rule) <= TAME
-    jobs = _jobs(q, k, v, rule, list(runs(numbers, tile.height)), tile.heads, tame=tame)
+    onednn = prefers_onednn(q, k)
+    if onednn:
+        k, v = k.contiguous(), v.contiguous()
+    jobs = _jobs(q, k, v, rule, list(runs(numbers, tile.height)), tile, tame=tame, onednn=onednn)
 
     def room() -> tuple[_Buffer, _Buffer]:
         return _Buffer(q, size), _Buffer(q, size if want_scores else 0)
@@ -160,18 +182,21 @@ def bands(
 
 
 def _jobs(
-    q: Array, k: Array, v: Array, rule: Rule, pieces: Sequence[tuple[int, int]], at_once: int, *, tame: bool
+    q: Array, k: Array, v: Array, rule: Rule, pieces: Sequence[tuple[int, int]], tile: Tile, *, tame: bool, onednn: bool
 ) -> "Iterator[Callable[[tuple[_Buffer, _Buffer]], Band]]":
-    """What makes the bands of these pieces of rows, `at_once` heads at a time, each in memory it is given."""
+    """What makes the bands of these pieces of rows, a tile's heads at a time, each in memory it is given."""
     h, (g, m, _) = q.shape[0], k.shape
     keys_across = namespace(q).matrix_transpose(k)
     for start, stop in pieces:
         span = rule.mask.span(start, stop, m)
+        by_onednn = onednn and span.last > span.first and tall((stop - start) * min(h // g, tile.heads))
+        if by_onednn:
+            span = _wider(span, tile.height, m)
         blocked = _blocked(rule, (start, stop), span, q)
         bias = rule.bias_of(start, stop, span.first, span.last)
         seen = slice(span.first, span.last)
-        for first in range(0, h, at_once):
-            part = slice(first, min(first + at_once, h))
+        for first in range(0, h, tile.heads):
+            part = slice(first, min(first + tile.heads, h))
             shared = slice(part.start * g // h, max(part.stop * g // h, part.start * g // h + 1))
             yield partial(
                 _band,
@@ -185,6 +210,7 @@ def _jobs(
                 None if bias is None else bias[part, ...] if bias.ndim == 3 and bias.shape[0] > 1 else bias,
                 blocked,
                 tame,
+                by_onednn,
             )
 
 
@@ -199,6 +225,7 @@ def _band(
     bias: Array | None,
     blocked: Sequence[tuple[slice, Array]],
     tame: bool,
+    onednn: bool,
     room: "tuple[_Buffer, _Buffer]",
 ) -> Band:
     """One band of q `[h, b, d]`, keys_across `[g, d, c]`, v `[g, c, e]`, in `room` for its scores and its weights."""
@@ -209,7 +236,7 @@ def _band(
     queries = q * rule.scale  # here and not on the products: b x d numbers instead of b x c
     # Grouped heads share their keys: put a group's queries under each other, one product per key head.
     stacked = xp.reshape(queries, (g, (h // g) * b, d))
-    scores = products.multiply(stacked, keys_across, (h, b, c))
+    scores = xp.reshape(product(stacked, keys_across, products.view((g, (h // g) * b, c)), onednn=onednn), (h, b, c))
     scores = rule.capped(scores)
     if bias is not None:
         scores = scores + raised(bias)
@@ -221,7 +248,7 @@ def _band(
     else:
         weights = unnormalised(scores)
     gathered = xp.reshape(weights, (g, (h // g) * b, c))
-    output = xp.reshape(gathered @ v, (h, b, v.shape[-1]))
+    output = xp.reshape(product(gathered, v, onednn=onednn), (h, b, v.shape[-1]))
     return Band(start, stop, span.first, span.last, weights, scores if softened.size else None, output, heads)
 
 
@@ -237,6 +264,20 @@ def largest_score(q: Array, k: Array, rule: Rule) -> float:
         squares = [float(namespace(x).max(row_dot(x, x))) for x in (q, k)]
     reach = abs(float(rule.scale)) * math.prod(squares) ** 0.5
     return reach if rule.softcap is None else min(reach, float(rule.softcap))
+
+
+def _wider(span: Span, height: int, m: int) -> Span:
+    """The span with blocked keys after it, so that all bands of a walk have one of few widths.
+
+    Spans that don't start at the first key are a window's, whose widths are the same anyway.
+
+    >>> _wider(Span(0, 0, 90, 100), 64, 4096), _wider(Span(0, 0, 90, 100), 64, 8192).last
+    (Span(first=0, open_first=0, open_last=90, last=128), 256)
+    """
+    if span.first > 0:
+        return span
+    step = height * -(-m // (_WIDTHS * height))
+    return span._replace(last=min(m, -(-span.last // step) * step))
 
 
 def _blocked(rule: Rule, rows: tuple[int, int], span: Span, like: Array) -> list[tuple[slice, Array]]:
@@ -291,11 +332,3 @@ class _Buffer:
     def view(self, shape: tuple[int, int, int]) -> Array:
         """The first numbers of the buffer as an array of `shape`; None where the library has no buffers."""
         return None if self.flat is None else self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
-
-    def multiply(self, a: Array, b: Array, shape: tuple[int, int, int]) -> Array:
-        """The batched product of a and b in this memory, seen as `shape`."""
-        xp = namespace(a)
-        room = self.view((a.shape[0], a.shape[1], b.shape[2]))
-        if room is None:
-            return xp.reshape(a @ b, shape)
-        return (xp.bmm if is_torch(a) else np.matmul)(a, b, out=room).reshape(shape)
