@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.kernel.bands import tile_of
 from attn_cli.kernel.cost import Layer
+from attn_cli.kernel.tiles import tile_of
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
 _WINDOW = 4096

@@ -8,7 +8,8 @@ import numpy as np
 
 from attn_cli.arrays import integers, namespace, to_numpy, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.bands import Band, with_infinities
+from attn_cli.kernel.bands import Band
+from attn_cli.kernel.blocked import with_infinities
 from attn_cli.summaries.heaviest import heaviest
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.rows import RowPlaces

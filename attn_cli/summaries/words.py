@@ -9,7 +9,8 @@ import numpy as np
 
 from attn_cli.arrays import Array, like_numbers, namespace, raised, segment_sums, zeros
 from attn_cli.call import Call, Prompt, Token
-from attn_cli.kernel.bands import Band, lowest_of
+from attn_cli.kernel.bands import Band
+from attn_cli.kernel.blocked import lowest_of
 from attn_cli.summaries.around import CallAround
 from attn_cli.summaries.remembered import remembered
 

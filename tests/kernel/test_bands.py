@@ -14,9 +14,10 @@ import attn_cli.kernel.bands as kernel_bands
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel import dense
 from attn_cli.kernel.ahead import in_order
-from attn_cli.kernel.bands import CACHE_BYTES, bands, largest_score, runs, tile_of
-from attn_cli.kernel.masks import All, Causal, Given, Mask, Open, Window
+from attn_cli.kernel.bands import bands, largest_score
+from attn_cli.kernel.masks import All, Causal, Given, Keys, Mask, Open, Window
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.tiles import CACHE_BYTES, runs, tile_of
 from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
@@ -72,7 +73,26 @@ def test_numbers_whose_squares_are_no_floats_make_no_noise(recwarn: pytest.Warni
     q = np.full((1, 2, 2), 1e30, np.float32)
     assert largest_score(q, q, Rule(1.0)) == np.inf
     assert np.isnan(largest_score(q * np.nan, q, Rule(1.0)))
+    assert (
+        largest_score(q[:, :0], q, Rule(1.0)) == largest_score(torch.tensor(q), torch.tensor(q[:, :0]), Rule(1.0)) == 0
+    )
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e38, -1e38])
+@pytest.mark.parametrize("tensors", [True, False])
+@pytest.mark.parametrize("softcap", [None, 5.0])
+def test_blocked_keys_may_hold_anything(number: float, tensors: bool, softcap: float | None) -> None:
+    """Padding does: what a model makes of a row that sees nothing."""
+    random = np.random.default_rng(3)
+    q, k, v = random.normal(size=(3, 2, 12, 4)).astype(np.float32)
+    rule = Rule(1.0, mask=All((Causal(), Keys(np.arange(12) > 2))), softcap=softcap)
+    clean = Problem(q, k.copy(), v, rule)
+    k[:, :3] = number
+    with np.errstate(all="ignore"):
+        found = assembled(Problem(q, k, v, rule), 5, tensors=tensors)
+    for x, y in zip(found, assembled(clean, 5, tensors=tensors), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
 
 
 @given(problems(raw=True), st.integers(1, 30), st.booleans())

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import attn_cli.products
 from attn_cli.kernel import dense
-from attn_cli.kernel.bands import ONEDNN_BYTES, _wider, bands, best_tile, onednn_tile
+from attn_cli.kernel.bands import bands
 from attn_cli.kernel.masks import All, Causal, Mask, Open, Window
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.tiles import ONEDNN_BYTES, best_tile, few_widths, onednn_tile
 from attn_cli.products import onednn_is_wider, prefers_onednn, product
 from tests.strategies import Problem, as_tensors, problems
 
@@ -87,7 +88,7 @@ def test_keys_and_values_reach_it_without_gaps(monkeypatch: pytest.MonkeyPatch) 
 def test_a_walk_has_few_widths(mask: Mask, height: int, m: int) -> None:
     """A kernel is kept for each."""
     spans = [mask.span(start, min(start + height, m), m) for start in range(0, m, height)]
-    wider = [_wider(span, height, m) for span in spans]
+    wider = [few_widths(span, height, m) for span in spans]
     assert len({span.last - span.first for span in wider}) <= 34
     for before, after in zip(spans, wider, strict=True):
         assert after[:3] == before[:3]

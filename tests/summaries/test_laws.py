@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import attn_cli.call
 from attn_cli.call import AttentionCall, Place, Token
 from attn_cli.kernel import dense
-from attn_cli.kernel.bands import Tile
 from attn_cli.kernel.masks import Causal, Open
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.tiles import Tile
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.matrix import FullMatrix, Matrix
 from attn_cli.summaries.output import KeepOutput, Outputs

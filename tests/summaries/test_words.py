@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import attn_cli.call
 from attn_cli.arrays import segment_sums, to_numpy
 from attn_cli.call import AttentionCall, Token, Word
-from attn_cli.kernel.bands import Tile
 from attn_cli.kernel.dense import attend
 from attn_cli.kernel.masks import Causal
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.tiles import Tile
 from attn_cli.summaries.heads import Heads, HeadStatistics
 from attn_cli.summaries.hidden import WithoutSpecial
 from attn_cli.summaries.matrix import FullMatrix, Matrix

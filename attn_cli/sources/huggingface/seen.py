@@ -8,8 +8,9 @@ import torch
 
 from attn_cli.call import Place, Token
 from attn_cli.errors import LoadError
-from attn_cli.kernel.bands import Band, runs, tile_of
+from attn_cli.kernel.bands import Band
 from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.tiles import runs, tile_of
 
 TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
 
