@@ -105,6 +105,15 @@ def row_dot(a: Array, b: Array) -> Array:
     return namespace(a).vecdot(a, b, axis=-1)
 
 
+def picked_from(x: Array, places: Array) -> Array:
+    """The entries of x `[..., c]` at places `[..., k]` of its last axis, which torch's general function is slow at.
+
+    >>> picked_from(np.array([[5, 6, 7]]), np.array([[2, 0]])).tolist()
+    [[7, 5]]
+    """
+    return x.gather(-1, places) if is_torch(x) else namespace(x).take_along_axis(x, places, axis=-1)
+
+
 def integers(shape: tuple[int, ...], value: int, like: Array) -> Array:
     """An array of 64-bit integers, all `value`, on the device of `like`."""
     xp = namespace(like)

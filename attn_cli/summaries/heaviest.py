@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, to_numpy
+from attn_cli.arrays import Array, is_torch, namespace, picked_from, to_numpy
 
 _SHORT = 64  # entries; rows up to here are sorted whole
 
@@ -20,11 +20,11 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
     if is_torch(weights) and weights.device.type != "cpu":
         # One kernel; of equal weights that compete for the last place any may get it.
         picked = weights.topk(count, dim=-1).indices.sort(-1).values
-        picked = picked.gather(-1, weights.gather(-1, picked).argsort(dim=-1, descending=True, stable=True))
-        return weights.gather(-1, picked), picked
+        picked = picked.gather(-1, picked_from(weights, picked).argsort(dim=-1, descending=True, stable=True))
+        return picked_from(weights, picked), picked
     if not (is_torch(weights) or isinstance(weights, np.ndarray)):
         picked = xp.argsort(weights, axis=-1, descending=True, stable=True)[..., :count]
-        return xp.take_along_axis(weights, picked, axis=-1), picked
+        return picked_from(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
     cells = to_numpy(rows)
     keys = _sifted(rows, cells, count) if c > _SHORT and c >= 4 * count else _sorted(cells, count)
