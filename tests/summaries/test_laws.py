@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attn_cli.call
+import attn_cli.kernel.bands
+import attn_cli.kernel.tiles
+from attn_cli.arrays import is_torch
 from attn_cli.call import AttentionCall, Place, Token
 from attn_cli.kernel import dense
 from attn_cli.kernel.masks import Causal, Open
@@ -29,12 +32,17 @@ from tests.strategies import Problem, as_tensors, problems
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 
 
-@pytest.fixture(scope="module", params=[None, Tile(1, 5)], ids=["one tile", "small tiles"], autouse=True)
+@pytest.fixture(scope="module", params=["one tile", "small tiles", "few widths"], autouse=True)
 def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Problems of tests fit into one band; here they are cut as large ones are, too."""
+    """Problems of tests fit into one band; here they are cut as large ones are, too, and widened as for oneDNN."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.param is not None:
-            patch.setattr(attn_cli.call, "best_tile", lambda q, k: request.param)
+        if request.param != "one tile":
+            patch.setattr(attn_cli.call, "best_tile", lambda q, k: Tile(1, 5))
+        if request.param == "few widths":
+            patch.setattr(attn_cli.kernel.tiles, "_WIDTHS", 2)
+            patch.setattr(attn_cli.kernel.bands, "prefers_onednn", lambda q, k: is_torch(q))
+            patch.setattr(attn_cli.kernel.bands, "tall", lambda rows: True)
+            patch.setattr(attn_cli.kernel.bands, "product", lambda a, b, *_, **__: a @ b)
         yield
 
 
