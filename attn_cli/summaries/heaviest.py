@@ -4,7 +4,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch, namespace, picked_from, to_numpy
 
-_SHORT = 64  # entries; rows up to here are sorted whole
+_SHORT = 128  # entries; rows up to here are sorted whole
 
 
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
@@ -26,59 +26,45 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
         picked = xp.argsort(weights, axis=-1, descending=True, stable=True)[..., :count]
         return picked_from(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
-    cells = to_numpy(rows)
-    keys = _sifted(rows, cells, count) if c > _SHORT and c >= 4 * count else _sorted(cells, count)
-    values = cells.reshape(-1)[keys + np.arange(0, cells.size, c)[:, None]]
+    cells, keys = to_numpy(rows), _places(rows, count)
+    values = _taken(cells, keys)
     shape = (*weights.shape[:-1], count)
     values, keys = values.reshape(shape), keys.reshape(shape)
     return (xp.from_numpy(values), xp.from_numpy(keys)) if is_torch(weights) else (values, keys)
 
 
-def _sorted(cells: np.ndarray, count: int) -> np.ndarray:
-    """The positions `[r, count]` in rows `[r, c]`, by sorting the rows."""
-    if cells.dtype != np.float32:
-        order: np.ndarray = np.argsort(-cells, axis=-1, kind="stable")
-        return order[:, :count]
-    bits = cells.shape[1].bit_length()
-    packed: np.ndarray = (_descending(cells) << bits) | np.arange(cells.shape[1])
-    packed.sort(axis=-1)
-    found: np.ndarray = packed[:, :count] & ((1 << bits) - 1)
-    return found
+def _places(rows: Array, count: int) -> np.ndarray:
+    """The positions `[r, count]` of the largest entries in rows `[r, c]`.
 
-
-def _sifted(rows: Array, cells: np.ndarray, count: int) -> np.ndarray:
-    """The same of long rows, in their library and in NumPy: most entries are sifted out, the others sorted.
-
-    A row is seen as `size` pieces of `groups` entries side by side; a group is the entries at the same place of every
-    piece, so that maxima of groups run down columns, many at a time. No entry below the count-th largest maximum is
-    among the largest, and few groups reach it.
+    A long row is seen as `size` pieces of `groups` entries side by side; a group is the entries at the same place of
+    every piece, so that maxima of groups run down columns, many at a time. The largest entries are in the `count`
+    groups of the largest maxima, unless the next group's is as large: then which are first is told by sorting the row.
     """
+    cells = to_numpy(rows)
     r, c = cells.shape
+    if c <= _SHORT or c < 4 * count:
+        return _by_weight(cells, np.arange(c), count)
     size = _group_size(c, count)
     groups = c // size
     across = size * groups
     maxima = _folded(rows[:, :across], size)
-    # Any bound will do that enough entries reach: that of maxima of maxima is a little lower, and found sooner.
-    fewer = _folded(maxima[:, : groups // 4 * 4], 4) if groups >= 16 * count else maxima
-    bound = np.sort(to_numpy(fewer), axis=-1)[:, -count]
-    # "Not below" instead of "at least" keeps NaN, so that every row keeps enough.
-    kept = np.flatnonzero(~(to_numpy(maxima) < bound[:, None]))
-    row = kept // groups
-    first = kept + row * (c - groups)  # where in all cells the group's first entry stands
-    flat = cells.reshape(-1)
-    members = flat[first[:, None] + np.arange(0, across, groups)]
-    inside = np.flatnonzero(~(members < bound[row][:, None]))
-    group = inside // size
-    row, place, weight = row[group], first[group] + (inside - group * size) * groups, members.reshape(-1)[inside]
+    leading = _places(maxima, min(count + 1, groups))
+    keys = (leading[:, :count, None] + np.arange(0, across, groups)).reshape(r, -1)
     if across < c:
-        rest = np.flatnonzero(~(cells[:, across:] < bound[:, None]))
-        rest_row = rest // (c - across)
-        rest += (rest_row + 1) * across
-        row, place, weight = (np.concatenate(x) for x in ((row, rest_row), (place, rest), (weight, flat[rest])))
-    keys = _by_weight(row, place - row * c, weight, (r, c))
-    ends = np.cumsum(np.bincount(row, minlength=r))
-    starts = np.concatenate(([0], ends[:-1]))
-    return keys[starts[:, None] + np.arange(count)]
+        keys = np.concatenate((keys, np.broadcast_to(np.arange(across, c), (r, c - across))), axis=1)
+    found = _by_weight(_taken(cells, keys), keys, count)
+    if groups > count:
+        ends = _taken(to_numpy(maxima), leading[:, -2:])
+        unsure = np.flatnonzero(~(ends[:, 1] < ends[:, 0]))
+        if unsure.size:
+            found[unsure] = _by_weight(cells[unsure], np.arange(c), count)
+    return found
+
+
+def _taken(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """The entries of every row of cells `[r, c]` at its keys `[r, k]`."""
+    taken: np.ndarray = cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
+    return taken
 
 
 def _folded(rows: Array, size: int) -> Array:
@@ -95,22 +81,29 @@ def _group_size(c: int, count: int) -> int:
     return size
 
 
-def _by_weight(row: np.ndarray, key: np.ndarray, weight: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """`key` sorted by row, then by weight from the largest, then by itself; shape bounds row and key."""
-    bits = shape[1].bit_length()
-    if weight.dtype != np.float32 or shape[0].bit_length() + 32 + bits > 63:
-        return key[np.lexsort((key, -weight, row))]
-    # All three in one integer each: one sort of integers, which processors do several at a time.
-    packed: np.ndarray = (row << (32 + bits)) | (_descending(weight) << bits) | key
-    packed.sort()
-    return packed & ((1 << bits) - 1)
+def _by_weight(weights: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
+    """Those keys `[r, count]` of `[r, w]`, or of `[w]` for all rows, with the largest weights `[r, w]`; ties ascend."""
+    if weights.dtype != np.float32:
+        order = np.lexsort((np.broadcast_to(keys, weights.shape), -weights), axis=-1)[:, :count]
+        return np.take_along_axis(np.broadcast_to(keys, weights.shape), order, axis=-1)
+    # Both in one integer each: one sort of integers, which processors do several at a time.
+    bits = int(keys.max()).bit_length()
+    packed = _ascending(weights).astype(np.int64)
+    packed <<= bits
+    np.subtract(keys, packed, out=packed)
+    packed.sort(axis=-1)
+    found: np.ndarray = packed[:, :count] & ((1 << bits) - 1)
+    return found
 
 
-def _descending(weights: np.ndarray) -> np.ndarray:
-    """float32 as integers from 0 to 2^32 - 1 in the opposite order.
+def _ascending(weights: np.ndarray) -> np.ndarray:
+    """float32 as 32-bit integers in the same order.
 
     The bits of floats without a sign are in the order of their values; those with one in the opposite order.
     """
-    bits: np.ndarray = (weights + np.float32(0)).view(np.int32)  # -0 becomes 0
-    ascending: np.ndarray = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return 0x7FFFFFFF - ascending.astype(np.int64)
+    bits: np.ndarray = weights.view(np.int32)
+    if bits.min(initial=0) >= 0:
+        return bits
+    bits = (weights + np.float32(0)).view(np.int32)  # -0 becomes 0
+    flipped: np.ndarray = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return flipped
