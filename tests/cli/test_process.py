@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,8 @@ def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        # A shell ignores SIGINT for what it starts in the background, nohup SIGHUP, and programs inherit that.
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
     ) as running:
         assert running.stdin and running.stderr
         running.stdin.write(b"river bank\nzzqqy\n")
