@@ -2,7 +2,7 @@
 
 torch gives float32 products to MKL, which leaves 512-bit vectors alone on processors that aren't Intel's: 90 GFLOP/s on
 a core of a Zen 5, where oneDNN, which torch carries too, makes 200 (measured). oneDNN makes a kernel for each shape
-when it first comes up, in a millisecond and half a megabyte, so it is asked for large products of few shapes.
+when it first comes up, in a millisecond and a megabyte or two, so it is asked for large products of few shapes.
 """
 
 import platform

@@ -10,7 +10,7 @@ from attn_cli.products import prefers_onednn
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
 ONEDNN_BYTES = 4 * 2**20  # the same where oneDNN multiplies one key head at a time
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
-_WIDTHS = 32  # of the bands of a walk where oneDNN multiplies: it keeps a kernel of half a megabyte for each
+_WIDTHS = 16  # of the bands of a walk where oneDNN multiplies: it keeps up to 4 MiB of kernels for each
 
 
 class Tile(NamedTuple):
@@ -109,7 +109,7 @@ def few_widths(span: Span, height: int, m: int) -> Span:
 
     Spans that don't start at the first key are a window's, whose widths are the same anyway.
 
-    >>> few_widths(Span(0, 0, 90, 100), 64, 4096), few_widths(Span(0, 0, 90, 100), 64, 8192).last
+    >>> few_widths(Span(0, 0, 90, 100), 64, 1024), few_widths(Span(0, 0, 90, 100), 64, 4096).last
     (Span(first=0, open_first=0, open_last=90, last=128), 256)
     """
     if span.first > 0:
