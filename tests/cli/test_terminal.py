@@ -1,7 +1,9 @@
 """A real terminal: what a person sees, in colour and in width, and what happens at Ctrl-C and when a reader leaves."""
 
+import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pexpect
@@ -16,7 +18,10 @@ COLORS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 def open_terminal(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pexpect.spawn:
     command, *rest = program(*arguments)
     env = environment(**(COLORS | variables))  # type: ignore[arg-type]
-    return pexpect.spawn(command, rest, dimensions=(rows, columns), env=env, timeout=SHORT)
+    heard = partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # a shell's background jobs ignore it, and inherit that
+    return pexpect.spawn(command, rest, dimensions=(rows, columns), env=env, timeout=SHORT, preexec_fn=heard)
 
 
 def shown(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pyte.Screen:
