@@ -18,34 +18,34 @@ from attn_cli._version import __version__
 if TYPE_CHECKING:
     from attn_cli.call import AttentionCall, Prompt, Selection, Token
     from attn_cli.errors import AttnError
-    from attn_cli.kernel.dense import Attention, attend
-    from attn_cli.kernel.masks import Causal, Given, Keys, Window
-    from attn_cli.kernel.rule import Rule
+    from attn_cli.kernel.definition.dense import Attention, attend
+    from attn_cli.kernel.definition.masks import Causal, Given, Keys, Window
+    from attn_cli.kernel.definition.rule import Rule
     from attn_cli.sources import open_source
-    from attn_cli.sources.huggingface.capture import capture
-    from attn_cli.summaries.heads import Heads, HeadStatistics
-    from attn_cli.summaries.matrix import FullMatrix, Matrix
-    from attn_cli.summaries.overall import Overall, OverallKeys
-    from attn_cli.summaries.pooled import PooledMatrix
-    from attn_cli.summaries.received import Received, ReceivedShares
+    from attn_cli.sources.huggingface.capture.session import capture
     from attn_cli.summaries.reduce import Summary, reduce
-    from attn_cli.summaries.top import Top, TopKeys
+    from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+    from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+    from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+    from attn_cli.summaries.reducers.pooled import PooledMatrix
+    from attn_cli.summaries.reducers.received import Received, ReceivedShares
+    from attn_cli.summaries.reducers.top import Top, TopKeys
 
 _HOMES = {
     "call": ("AttentionCall", "Prompt", "Selection", "Token"),
     "errors": ("AttnError",),
-    "kernel.dense": ("Attention", "attend"),
-    "kernel.masks": ("Causal", "Given", "Keys", "Window"),
-    "kernel.rule": ("Rule",),
+    "kernel.definition.dense": ("Attention", "attend"),
+    "kernel.definition.masks": ("Causal", "Given", "Keys", "Window"),
+    "kernel.definition.rule": ("Rule",),
     "sources": ("open_source",),
-    "sources.huggingface.capture": ("capture",),
-    "summaries.heads": ("Heads", "HeadStatistics"),
-    "summaries.matrix": ("FullMatrix", "Matrix"),
-    "summaries.overall": ("Overall", "OverallKeys"),
-    "summaries.pooled": ("PooledMatrix",),
-    "summaries.received": ("Received", "ReceivedShares"),
+    "sources.huggingface.capture.session": ("capture",),
+    "summaries.reducers.heads": ("Heads", "HeadStatistics"),
+    "summaries.reducers.matrix": ("FullMatrix", "Matrix"),
+    "summaries.reducers.overall": ("Overall", "OverallKeys"),
+    "summaries.reducers.pooled": ("PooledMatrix",),
+    "summaries.reducers.received": ("Received", "ReceivedShares"),
     "summaries.reduce": ("Summary", "reduce"),
-    "summaries.top": ("Top", "TopKeys"),
+    "summaries.reducers.top": ("Top", "TopKeys"),
 }
 
 __all__ = [

@@ -8,11 +8,11 @@ import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.errors import InputError
-from attn_cli.kernel.bands import Band, bands
-from attn_cli.kernel.latent import Latent
-from attn_cli.kernel.positions import Rotation
-from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.tiles import best_tile
+from attn_cli.kernel.definition.latent import Latent
+from attn_cli.kernel.definition.positions import Rotation
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.kernel.walk.plan import best_tile
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from attn_cli.kernel.bias import Added, Alibi, Summed
-from attn_cli.kernel.masks import All, Asked, Causal, Given, Keys, Mask, Open, Prefix, Window
-from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.definition.bias import Added, Alibi, Summed
+from attn_cli.kernel.definition.masks import All, Asked, Causal, Given, Keys, Mask, Open, Prefix, Window
+from attn_cli.kernel.definition.rule import Rule
 
 
 @dataclass

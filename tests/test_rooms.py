@@ -58,7 +58,12 @@ def test_what_a_command_does_not_need_is_not_imported() -> None:
     assert not {"cmap", "rich.table", "attn_cli.sources.toy"} & modules_after("--version")
     loaded = modules_after("inspect", "river bank")
     assert (
-        not {"cmap", "attn_cli.summaries.comparison", "attn_cli.kernel.learning", "attn_cli.sources.tables.files"}
+        not {
+            "cmap",
+            "attn_cli.summaries.answers.compare",
+            "attn_cli.kernel.lessons.learn",
+            "attn_cli.sources.tables.files",
+        }
         & loaded
     )
 

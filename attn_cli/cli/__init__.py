@@ -13,10 +13,10 @@ import typer
 
 from attn_cli._version import __version__
 from attn_cli.cli.commands import Commands, declare
-from attn_cli.cli.talk import say
-from attn_cli.cli.usage import explained
+from attn_cli.cli.kit.stderr import say
+from attn_cli.cli.kit.usage_errors import explained
 from attn_cli.errors import AttnError, ExitCode, reason
-from attn_cli.views.output import ReaderGone
+from attn_cli.views.sink import ReaderGone
 
 _ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attn_cli.call import Call, Prompt, Selection, Token
-from attn_cli.cli.answer import place
-from attn_cli.cli.shared import ModelOptions, takes_model
-from attn_cli.cli.talk import tell
-from attn_cli.cli.texts import whole_texts
+from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.cli.kit.run import place
+from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
+from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.report import Report
 
 if TYPE_CHECKING:
-    from attn_cli.summaries.comparison import Journey
+    from attn_cli.summaries.answers.compare import Journey
 
 
 @takes_model
@@ -46,7 +46,7 @@ def compare(
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
     """  # fmt: skip
-    from attn_cli.summaries.comparison import compared  # here: no other command needs it
+    from attn_cli.summaries.answers.compare import compared  # here: no other command needs it
 
     selection = chosen.selection
     words = list(word or [])
@@ -72,8 +72,8 @@ def compare(
 
 def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
     """The word's way through the blocks."""
-    from attn_cli.summaries.comparison import Journey
-    from attn_cli.summaries.pull import PullOfKeys
+    from attn_cli.summaries.answers.compare import Journey
+    from attn_cli.summaries.reducers.pull import PullOfKeys
 
     journey = Journey(prompt, tuple(rows))
 

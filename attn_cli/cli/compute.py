@@ -8,26 +8,26 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call, Selection
-from attn_cli.cli import options as o
-from attn_cli.cli.answer import picked
-from attn_cli.cli.problem import Problem, takes_problem
-from attn_cli.cli.room import check_room
-from attn_cli.cli.shared import OutputOptions, takes_output
-from attn_cli.cli.talk import tell
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.compute_options import Problem, takes_problem
+from attn_cli.cli.kit.memory import check_room
+from attn_cli.cli.kit.run import picked
+from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
+from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import expected_of
-from attn_cli.summaries.check import TOLERANCES, Check, CheckOutput
-from attn_cli.summaries.decode import WalkDecoding
-from attn_cli.summaries.masked import MaskedRows
-from attn_cli.summaries.matrix import FullMatrix
-from attn_cli.summaries.output import KeepOutput, PassOutput
-from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.answers.check import TOLERANCES, Check, CheckOutput
+from attn_cli.summaries.answers.decode import WalkDecoding
+from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reducers.masked import MaskedRows
+from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
+from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.steps import WalkSteps
 from attn_cli.views import OutputView, View
-from attn_cli.views.palette import SCALES
+from attn_cli.views.drawing.palette import SCALES
 
 Make = Callable[[Call], Sequence[Reducer]]  # the reducers of one call
 

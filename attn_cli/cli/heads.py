@@ -1,9 +1,9 @@
 """attn heads: what each head does, in numbers."""
 
-from attn_cli.cli import options as o
-from attn_cli.cli.shared import Shared, takes_shared
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode
-from attn_cli.summaries.heads import HeadStatistics
+from attn_cli.summaries.reducers.heads import HeadStatistics
 
 
 @takes_shared

@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call, Selection
-from attn_cli.cli import options as o
-from attn_cli.cli.answer import Choose
-from attn_cli.cli.shared import Shared, takes_shared
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.run import Choose
+from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
-from attn_cli.summaries.heads import HeadStatistics
-from attn_cli.summaries.pooled import PooledMatrix
-from attn_cli.summaries.received import ReceivedShares
+from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.steps import WalkSteps
+from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.views import View
 
 DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli import options as o
-from attn_cli.cli.shared import LoadOptions, OutputOptions, check_alone, takes_loading, takes_output
-from attn_cli.cli.talk import tell
-from attn_cli.cli.texts import whole_texts
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.cli.kit.shared_options import LoadOptions, OutputOptions, check_alone, takes_loading, takes_output
+from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL
-from attn_cli.summaries.layers import LayerMap
+from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
 
 SHORT = "the cat sat on the mat"

@@ -7,18 +7,18 @@ import numpy as np
 import typer
 
 from attn_cli.call import Prompt
-from attn_cli.cli import options as o
-from attn_cli.cli.answer import place, rows_of
-from attn_cli.cli.shared import OutputOptions, takes_output
-from attn_cli.cli.talk import tell
-from attn_cli.cli.texts import whole_texts
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.cli.kit.run import place, rows_of
+from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
+from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
-from attn_cli.sources.files.wording import cut
 from attn_cli.summaries.report import Report
+from attn_cli.text import cut
 
 if TYPE_CHECKING:
-    from attn_cli.kernel.learning import Example
+    from attn_cli.kernel.lessons.learn import Example
     from attn_cli.sources.toy import TableSource
 
 STARTS = ("identity", "random")
@@ -65,8 +65,8 @@ def learn(
       attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
       attn top "her apple phone" --token apple --projections learned.npz
     """
-    from attn_cli.kernel.learning import descend  # here: no other command needs these
-    from attn_cli.summaries.learning import Learning, rose
+    from attn_cli.kernel.lessons.learn import descend  # here: no other command needs these
+    from attn_cli.summaries.answers.learn import Learning, rose
 
     o.one_of(start, STARTS, "--start")
     if rate is not None and not (np.isfinite(rate) and rate > 0):
@@ -100,7 +100,7 @@ def _example(
     source: "TableSource", prompt: Prompt, word: str, targets: Sequence[str]
 ) -> tuple["Example", tuple[str, ...]]:
     """The query's row and the targets' rows in one text, and what to note about them."""
-    from attn_cli.kernel.learning import Example
+    from attn_cli.kernel.lessons.learn import Example
 
     (query, *_), notes = place(prompt, word)
     rows = sorted({row for target in targets for row in rows_of(prompt, target)})

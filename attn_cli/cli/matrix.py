@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call, Prompt
-from attn_cli.cli import options as o
-from attn_cli.cli.answer import Check, Choose
-from attn_cli.cli.room import check_room
-from attn_cli.cli.shared import Shared, takes_shared
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.memory import check_room
+from attn_cli.cli.kit.run import Check, Choose
+from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
-from attn_cli.summaries.matrix import FullMatrix
-from attn_cli.summaries.patches import patch_grid
-from attn_cli.summaries.pooled import PooledMatrix
+from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.words import InWords
+from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.views import View
 
 

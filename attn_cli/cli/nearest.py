@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attn_cli.cli.shared import OutputOptions, takes_output
-from attn_cli.cli.talk import say, tell
-from attn_cli.cli.texts import texts_of
+from attn_cli.cli.kit.read_texts import texts_of
+from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
+from attn_cli.cli.kit.stderr import say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
@@ -69,7 +69,7 @@ def nearest(
 
 def _answered(source: "TableSource", asked: str | InputError, k: int, index: int | None) -> Report:
     """The k words nearest to one word or expression."""
-    from attn_cli.summaries.neighbours import nearest as nearest_words  # here: no other command needs it
+    from attn_cli.summaries.answers.nearest import nearest as nearest_words  # here: no other command needs it
 
     if isinstance(asked, InputError):
         raise asked

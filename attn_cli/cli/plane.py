@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call, Step
-from attn_cli.cli.shared import ModelOptions, takes_model
-from attn_cli.cli.talk import tell
-from attn_cli.cli.texts import whole_texts
+from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
+from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.report import Report
 
@@ -36,7 +36,7 @@ def plane(
       attn plane "he sat on the river bank" "the bank gave me a loan"
       attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -o plane.svg
     """
-    from attn_cli.summaries.plane import plane as points_in_plane  # here: no other command needs it
+    from attn_cli.summaries.answers.plane import plane as points_in_plane  # here: no other command needs it
 
     if len(texts) > _MOST:
         raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Prompt
-from attn_cli.cli.shared import OutputOptions, takes_output
+from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.kernel.scaling import saturation, spread
+from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.sources.numbers import numbers_in
+from attn_cli.summaries.answers.scale import Scaling
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.scaling import Scaling
 
 _KEYS = 16
 _LARGEST = 2**16

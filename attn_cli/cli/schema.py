@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from attn_cli.errors import ExitCode
-from attn_cli.views.output import Sink
 from attn_cli.views.schemas import SCHEMAS, schema_text
+from attn_cli.views.sink import Sink
 
 
 def schema(

@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli import options as o
-from attn_cli.cli.answer import Choose
-from attn_cli.cli.shared import Shared, takes_shared
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.run import Choose
+from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
-from attn_cli.summaries.overall import OverallKeys
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.top import TopKeys
+from attn_cli.summaries.reducers.overall import OverallKeys
+from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.views import View
 
 _MANY = 64  # queries; a screen tells of more of them together, if none was picked

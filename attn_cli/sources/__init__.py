@@ -78,13 +78,13 @@ def open_source(
         return open_table_source(model, projections)
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
-    from attn_cli.sources.huggingface.origin import ModelOptions, find
+    from attn_cli.sources.huggingface.load.origin import ModelOptions, find
     from attn_cli.sources.media import read_media
 
     origin = find(model, ModelOptions(**options, reads_text=inputs is None and image is None and audio is None))
     media = read_media(image, audio)
     # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
-    from attn_cli.sources.huggingface.load import load
+    from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.source import ModelSource
 
     loaded = load(origin, writes=generate is not None)

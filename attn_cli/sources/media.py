@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attn_cli.sources.pictures import read_picture
-from attn_cli.sources.sounds import Sound, read_sound
+from attn_cli.sources.audio import Sound, read_sound
+from attn_cli.sources.image import read_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

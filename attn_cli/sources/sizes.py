@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import LoadError
-from attn_cli.kernel.cost import Layer
+from attn_cli.kernel.lessons.cost import Layer
 
 _NAMES = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),

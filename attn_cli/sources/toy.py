@@ -7,12 +7,12 @@ import numpy as np
 
 from attn_cli.call import AttentionCall, Block, Call, Ingredients, Place, Planned, Prompt, Selection, Step, Token
 from attn_cli.errors import InputError
-from attn_cli.kernel.heads import join_heads, split_heads
-from attn_cli.kernel.rule import Rule
-from attn_cli.sources.files.wording import listed
+from attn_cli.kernel.definition.heads import join_heads, split_heads
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
 from attn_cli.sources.tables.table import Vectors
+from attn_cli.text import listed
 
 if TYPE_CHECKING:
     from attn_cli.sources.tables.projections import Projections

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from attn_cli.call import Call, Place, Token
-from attn_cli.kernel.bands import Band
+from attn_cli.kernel.walk.bands import Band
 
 
 class Part(Protocol):
@@ -76,8 +76,8 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """One pass over the bands of `call`, every band shown to every reducer.
 
     >>> from attn_cli.call import AttentionCall
-    >>> from attn_cli.kernel.rule import Rule
-    >>> from attn_cli.summaries.matrix import FullMatrix, Matrix
+    >>> from attn_cli.kernel.definition.rule import Rule
+    >>> from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
     >>> x = np.eye(2)[None]
     >>> labels = (Token(0, "a"), Token(1, "b"))
     >>> call = AttentionCall(x, x, x, Rule(scale=1.0), Place(0, "toy", (0,), (0,)), labels, labels)

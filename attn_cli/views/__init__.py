@@ -7,12 +7,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from attn_cli.errors import InputError
-from attn_cli.views.output import Sink
-from attn_cli.views.screen import Screen, room_on, screen_of
+from attn_cli.views.drawing.screen import Screen, room_on, screen_of
+from attn_cli.views.sink import Sink
 
 if TYPE_CHECKING:  # what --help and errors need of this room knows no summaries
     from attn_cli.summaries.report import Report
-    from attn_cli.views.output_rows import OutputRows
+    from attn_cli.views.npy_rows import OutputRows
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
 _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
@@ -150,7 +150,7 @@ class OutputView:
 
         None where bytes go only one after the other, as on standard output.
         """
-        from attn_cli.views.output_rows import OutputRows
+        from attn_cli.views.npy_rows import OutputRows
 
         self.filled = self.sink.temporary is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None

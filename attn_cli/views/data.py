@@ -13,12 +13,12 @@ import orjson
 from attn_cli._version import __version__
 from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
-from attn_cli.summaries.masked import Masked
-from attn_cli.summaries.matrix import Matrix
-from attn_cli.summaries.overall import Overall
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.masked import Masked
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.overall import Overall
+from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.top import Top
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 

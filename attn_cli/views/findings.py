@@ -4,45 +4,45 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from attn_cli.summaries.comparison import Comparison
-from attn_cli.summaries.cost import Cost
-from attn_cli.summaries.layers import Layers
-from attn_cli.summaries.learning import Learning
-from attn_cli.summaries.neighbours import Neighbours
-from attn_cli.summaries.plane import Plane
+from attn_cli.summaries.answers.compare import Comparison
+from attn_cli.summaries.answers.cost import Cost
+from attn_cli.summaries.answers.layers import Layers
+from attn_cli.summaries.answers.learn import Learning
+from attn_cli.summaries.answers.nearest import Neighbours
+from attn_cli.summaries.answers.plane import Plane
+from attn_cli.summaries.answers.scale import Scaling
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.scaling import Scaling
-from attn_cli.views.screen import Screen
+from attn_cli.views.drawing.screen import Screen
 
 
 def finding_renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The finding of a report, after the heading that all reports have."""
     match report.finding:
         case Neighbours():
-            from attn_cli.views.neighbours import neighbour_lines
+            from attn_cli.views.answers.nearest import neighbour_lines
 
             yield from neighbour_lines(report.finding, screen)
         case Cost():
-            from attn_cli.views.cost import cost_lines
+            from attn_cli.views.answers.cost import cost_lines
 
             yield from cost_lines(report.finding, screen)
         case Scaling():
-            from attn_cli.views.scaling import scaling_lines
+            from attn_cli.views.answers.scale import scaling_lines
 
             yield from scaling_lines(report.finding, screen)
         case Comparison():
-            from attn_cli.views.comparison import comparison_lines
+            from attn_cli.views.answers.compare import comparison_lines
 
             yield from comparison_lines(report.finding, screen)
         case Plane():
-            from attn_cli.views.plane import plane_lines
+            from attn_cli.views.answers.plane import plane_lines
 
             yield from plane_lines(report.finding, screen)
         case Learning():
-            from attn_cli.views.learning import learning_lines
+            from attn_cli.views.answers.learn import learning_lines
 
             yield from learning_lines(report.finding, screen)
         case Layers():
-            from attn_cli.views.layers import layer_lines
+            from attn_cli.views.answers.layers import layer_lines
 
             yield from layer_lines(report.finding, screen)

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
-from attn_cli.views.screen import Screen
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import console_for, renderables
 
 PAGE = Screen(width=120, depth="truecolor")

@@ -10,27 +10,28 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.call import Written
-from attn_cli.summaries.check import Check
-from attn_cli.summaries.decode import Decoding
-from attn_cli.summaries.heads import Heads
-from attn_cli.summaries.masked import Masked
-from attn_cli.summaries.matrix import Matrix
-from attn_cli.summaries.output import Outputs
-from attn_cli.summaries.overall import Overall
-from attn_cli.summaries.patches import patch_grid
-from attn_cli.summaries.received import Received
+from attn_cli.summaries.answers.check import Check
+from attn_cli.summaries.answers.decode import Decoding
+from attn_cli.summaries.answers.steps import Steps
+from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.heads import Heads
+from attn_cli.summaries.reducers.masked import Masked
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.output import Outputs
+from attn_cli.summaries.reducers.overall import Overall
+from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.steps import Steps
-from attn_cli.summaries.top import Top
-from attn_cli.views.ascii import in_ascii, marks_in_ascii
-from attn_cli.views.check import check_lines
-from attn_cli.views.decode import decode_lines
-from attn_cli.views.heatmap import HeatMap
-from attn_cli.views.patches import query_maps, received_maps
-from attn_cli.views.screen import Screen, packed
-from attn_cli.views.steps import step_lines
-from attn_cli.views.tables import (
+from attn_cli.views.answers.check import check_lines
+from attn_cli.views.answers.decode import decode_lines
+from attn_cli.views.answers.steps import step_lines
+from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.image import query_maps, received_maps
+from attn_cli.views.drawing.sanitise import visible
+from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.tables import (
     head_rows,
     heads_table,
     labelled,
@@ -42,7 +43,6 @@ from attn_cli.views.tables import (
     top_lines,
     which_heads,
 )
-from attn_cli.views.tokens import visible
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from attn_cli.kernel.bands import bands
-from attn_cli.kernel.masks import Causal, Open
-from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.tiles import best_tile
+from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.plan import best_tile
 from tests.benchmarks.timing import Row, compared, process
 
 _SDPA = """

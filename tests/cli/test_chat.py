@@ -9,7 +9,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
-from tests.coverage.tiny import tiny_model
+from tests.architectures.tiny import tiny_model
 from tests.program import attn, refused
 
 TEMPLATE = (

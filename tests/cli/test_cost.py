@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.kernel.bands import Band, bands
-from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.tiles import tile_of
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.kernel.walk.plan import tile_of
 from tests.program import attn, refused
 from tests.views.test_golden import DEPTHS, Golden
 

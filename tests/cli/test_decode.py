@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.kernel.cache import decode
-from attn_cli.kernel.dense import attend
-from attn_cli.kernel.latent import Operands
-from attn_cli.kernel.masks import Causal, both
-from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.definition.dense import attend
+from attn_cli.kernel.definition.latent import Operands
+from attn_cli.kernel.definition.masks import Causal, both
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.lessons.decode import decode
 from tests.program import attn, refused
 from tests.strategies import Problem, problems
 from tests.views.test_golden import DEPTHS, Golden

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.coverage.check import built
+from tests.architectures.check import built
 from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold

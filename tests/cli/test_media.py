@@ -14,9 +14,9 @@ import transformers
 from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
-from attn_cli.sources.huggingface.no_video import without_videos
-from attn_cli.sources.pictures import read_picture
-from attn_cli.sources.sounds import read_sound
+from attn_cli.sources.audio import read_sound
+from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+from attn_cli.sources.image import read_picture
 from tests.media import RATE, picture, sound
 from tests.program import attn, refused, strict_json
 from tests.views.test_schemas import hold

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.sources.tables import open_table
-from attn_cli.summaries.neighbours import nearest
+from attn_cli.summaries.answers.nearest import nearest
 from tests.program import attn, refused, strict_json
 from tests.views.test_schemas import hold
 

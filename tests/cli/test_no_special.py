@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from attn_cli.call import AttentionCall, Place, Token
-from attn_cli.kernel.masks import Causal
-from attn_cli.kernel.rule import Rule
-from attn_cli.summaries.hidden import WithoutSpecial
-from attn_cli.summaries.matrix import FullMatrix, Matrix
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.summaries.calls.without_special import WithoutSpecial
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.top import Top, TopKeys
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.program import attn, refused
 from tests.sources.huggingface.conftest import folder_of
 

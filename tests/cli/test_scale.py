@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.kernel.scaling import spread
+from attn_cli.kernel.lessons.scale import spread
 from tests.cli.test_worked_examples import FOUR_DIGITS
 from tests.program import attn, refused
 from tests.views.test_golden import DEPTHS, Golden

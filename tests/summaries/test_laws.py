@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attn_cli.call
-import attn_cli.kernel.bands
-import attn_cli.kernel.tiles
+import attn_cli.kernel.walk.bands
+import attn_cli.kernel.walk.plan
 from attn_cli.arrays import is_torch
 from attn_cli.call import AttentionCall, Place, Token
-from attn_cli.kernel import dense
-from attn_cli.kernel.masks import Causal, Open
-from attn_cli.kernel.rule import Rule
-from attn_cli.kernel.tiles import Tile
-from attn_cli.summaries.heads import Heads, HeadStatistics
-from attn_cli.summaries.matrix import FullMatrix, Matrix
-from attn_cli.summaries.output import KeepOutput, Outputs
-from attn_cli.summaries.overall import Overall, OverallKeys
-from attn_cli.summaries.pooled import PooledMatrix
-from attn_cli.summaries.received import Received, ReceivedShares
+from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.masks import Causal, Open
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.plan import Tile
 from attn_cli.summaries.reduce import Reducer, reduce
-from attn_cli.summaries.top import Top, TopKeys
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.output import KeepOutput, Outputs
+from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import Received, ReceivedShares
+from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
@@ -39,10 +39,10 @@ def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param != "one tile":
             patch.setattr(attn_cli.call, "best_tile", lambda q, k: Tile(1, 5))
         if request.param == "few widths":
-            patch.setattr(attn_cli.kernel.tiles, "_WIDTHS", 2)
-            patch.setattr(attn_cli.kernel.bands, "prefers_onednn", lambda q, k: is_torch(q))
-            patch.setattr(attn_cli.kernel.bands, "tall", lambda rows: True)
-            patch.setattr(attn_cli.kernel.bands, "product", lambda a, b, *_, **__: a @ b)
+            patch.setattr(attn_cli.kernel.walk.plan, "_WIDTHS", 2)
+            patch.setattr(attn_cli.kernel.walk.bands, "prefers_onednn", lambda q, k: is_torch(q))
+            patch.setattr(attn_cli.kernel.walk.bands, "tall", lambda rows: True)
+            patch.setattr(attn_cli.kernel.walk.bands, "product", lambda a, b, *_, **__: a @ b)
         yield
 
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from attn_cli.call import AttentionCall, Place, Prompt, Token, Written
-from attn_cli.kernel.rule import Rule
-from attn_cli.summaries.heads import HeadStatistics
-from attn_cli.summaries.matrix import FullMatrix
-from attn_cli.summaries.received import ReceivedShares
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.top import TopKeys
 from attn_cli.views import data
+from attn_cli.views.drawing.sanitise import visible
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.page import to_html, to_svg
-from attn_cli.views.screen import Screen
 from attn_cli.views.terminal import render
-from attn_cli.views.tokens import visible
 from tests.program import Run, attn, strict_json
 
 HOSTILE = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from attn_cli.call import Place, Prompt, Token
-from attn_cli.summaries.matrix import Matrix
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from tests.cli.test_layers import saved

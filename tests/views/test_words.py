@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from attn_cli.call import AttentionCall, Place, Prompt, Token, Word
-from attn_cli.kernel.masks import Causal
-from attn_cli.kernel.rule import Rule
-from attn_cli.summaries.heads import HeadStatistics
-from attn_cli.summaries.pooled import PooledMatrix
-from attn_cli.summaries.received import ReceivedShares
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.words import InWords, prompt_in_words
-from attn_cli.views.screen import Screen
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import render
 
 WORDS = (["un", "believ", "ably"], [","], ["he"], ["sat"], ["un", "believ", "ably"], ["[bold]"], ["🙂", "🙂"])

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.files.kinds import pickle_error
-from attn_cli.sources.files.wording import shown
 from attn_cli.sources.memory import free_memory
+from attn_cli.text import shown
 
 Matrix = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ from attn_cli.sources.files.checks import MOST_AXES, Matrix, require_shape
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.text import decoded
-from attn_cli.sources.files.wording import counted, shown
+from attn_cli.text import counted, shown
 
 _DEEP = "expected lists of lists of numbers"
 

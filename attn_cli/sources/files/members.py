@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files.wording import counted, listed, shown
+from attn_cli.text import counted, listed, shown
 
 _ALIASES = {
     "q": ("query", "queries"),

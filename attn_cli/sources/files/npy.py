@@ -16,7 +16,7 @@ from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory,
 from attn_cli.sources.files.kinds import READABLE, pickle_error
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Bytes, Raw
-from attn_cli.sources.files.wording import counted
+from attn_cli.text import counted
 
 _MAGIC_BYTES = 8
 _SAVE_AGAIN = "save it again with np.save or np.savez"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError, reason
-from attn_cli.sources.files.wording import shown
+from attn_cli.text import shown
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -12,7 +12,7 @@ from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory,
 from attn_cli.sources.files.json_lists import parsed
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
-from attn_cli.sources.files.wording import shown
+from attn_cli.text import shown
 
 _DTYPES = {
     **{"F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "|b1", "C64": "<c8"},

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_memory
 from attn_cli.sources.files.raw import Bytes
-from attn_cli.sources.files.wording import counted, shown
+from attn_cli.text import counted, shown
 
 _ROWS = "expected as many numbers on every line; is there a column or a line of names?"
 

@@ -9,24 +9,24 @@ import torch
 
 from attn_cli.call import Block, Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
-from attn_cli.sources.huggingface import inputs
-from attn_cli.sources.huggingface.arguments import UNFIT, out_of_memory
-from attn_cli.sources.huggingface.blocks import blocks_without_attention
-from attn_cli.sources.huggingface.capture import Visit, capture
-from attn_cli.sources.huggingface.chat import rendered
-from attn_cli.sources.huggingface.continuing import continued, decoded
-from attn_cli.sources.huggingface.decoder import decoder_tokens
-from attn_cli.sources.huggingface.frames import frame_tokens, silence_notes
-from attn_cli.sources.huggingface.idle import idle_modules, needed, noting
-from attn_cli.sources.huggingface.layouts import heads_of
-from attn_cli.sources.huggingface.load import Loaded, positions
-from attn_cli.sources.huggingface.missing import no_attention, why_failed, why_missing
-from attn_cli.sources.huggingface.modules import Seats
-from attn_cli.sources.huggingface.padding import reads_alone
-from attn_cli.sources.huggingface.processor import Processor, file_option, taken
-from attn_cli.sources.huggingface.steps import stepping
-from attn_cli.sources.huggingface.suspects import attention_modules
-from attn_cli.sources.huggingface.tokens import aligned, read
+from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
+from attn_cli.sources.huggingface.anatomy.forward_arguments import UNFIT, out_of_memory
+from attn_cli.sources.huggingface.anatomy.not_run import idle_modules, needed, noting
+from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.anatomy.streams import Seats
+from attn_cli.sources.huggingface.capture.session import Visit, capture
+from attn_cli.sources.huggingface.capture.softmax_layouts import heads_of
+from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
+from attn_cli.sources.huggingface.generate.prompts import continued, decoded
+from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions
+from attn_cli.sources.huggingface.read import input_files as inputs
+from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
+from attn_cli.sources.huggingface.read.batching import reads_alone
+from attn_cli.sources.huggingface.read.chat_template import rendered
+from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.processor import Processor, file_option, taken
+from attn_cli.sources.huggingface.read.tokenize import aligned, read
 from attn_cli.sources.media import Media
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from attn_cli.call import AttentionCall, Call, Ingredients, Place, Prompt, Selection, Token
 from attn_cli.errors import InputError
-from attn_cli.kernel.latent import Latent
-from attn_cli.kernel.positions import Rotation, sinusoidal
+from attn_cli.kernel.definition.latent import Latent
+from attn_cli.kernel.definition.positions import Rotation, sinusoidal
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.heads import split_heads
+from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices import Matrices
 

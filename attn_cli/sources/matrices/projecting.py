@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.heads import split_heads
-from attn_cli.kernel.latent import Latent, rms_norm
+from attn_cli.kernel.definition.heads import split_heads
+from attn_cli.kernel.definition.latent import Latent, rms_norm
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
 
 Read = Callable[[str | None, str], np.ndarray | None]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.bias import Added, Alibi, Bias, Summed, alibi_slopes
-from attn_cli.kernel.masks import Causal, Given, Keys, Mask, Prefix, Window, both
-from attn_cli.kernel.rule import Rule
+from attn_cli.kernel.definition.bias import Added, Alibi, Bias, Summed, alibi_slopes
+from attn_cli.kernel.definition.masks import Causal, Given, Keys, Mask, Prefix, Window, both
+from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.numbers import numbers_in

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.heads import split_heads
+from attn_cli.kernel.definition.heads import split_heads
 
 
 def in_heads(

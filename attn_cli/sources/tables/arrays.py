@@ -15,8 +15,8 @@ from attn_cli.sources.files.npy import read_npy, read_npz
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.tensors import read_safetensors
 from attn_cli.sources.files.text import decoded
-from attn_cli.sources.files.wording import counted, shown
 from attn_cli.sources.tables.table import Table
+from attn_cli.text import counted, shown
 
 _WANTED = "a table has `words` and `vectors` [words, d]"
 

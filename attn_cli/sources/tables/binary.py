@@ -6,8 +6,8 @@ from typing import BinaryIO
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files.wording import shown
 from attn_cli.sources.tables.records import Record
+from attn_cli.text import shown
 
 _LONGEST_WORD = 1000
 _CHUNK = 2**20

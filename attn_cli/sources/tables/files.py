@@ -10,12 +10,12 @@ from typing import IO, BinaryIO, cast
 from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.sources.files.raw import open_raw
-from attn_cli.sources.files.wording import shown
 from attn_cli.sources.tables.arrays import json_table, npz_table, safetensors_table
 from attn_cli.sources.tables.binary import BinaryFormat
 from attn_cli.sources.tables.records import RecordTable
 from attn_cli.sources.tables.table import WordTable
 from attn_cli.sources.tables.text import TextFormat
+from attn_cli.text import shown
 
 _KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
 _SAMPLE = 4096

@@ -6,7 +6,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files import read_array
-from attn_cli.sources.files.wording import shown
+from attn_cli.text import shown
 
 
 class Projections(NamedTuple):

@@ -6,8 +6,8 @@ from math import isfinite
 from typing import BinaryIO
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files.wording import counted, shown
 from attn_cli.sources.tables.records import Record
+from attn_cli.text import counted, shown
 
 LONGEST_LINE = 2**20
 _LINE = "expected a word and its numbers on every line, as GloVe and word2vec write them"

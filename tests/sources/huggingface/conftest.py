@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.sources.huggingface.load import Loaded, load
-from attn_cli.sources.huggingface.origin import ModelOptions, find
+from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
+from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 
 
 def folder_of(package: str) -> Path:

@@ -8,9 +8,9 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.call import Call, Selection
-from attn_cli.sources.huggingface.capture import capture
-from attn_cli.summaries.matrix import FullMatrix, Matrix
+from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
 TEXT = "He sat on the river bank, and the bank approved his loan."
 OTHER = "Short text."

@@ -1,0 +1,145 @@
+"""The options that say what attention is computed from, and by which rule."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit.dataclass_options import spread
+from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources.matrices.options import MatrixOptions
+
+_FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Matrices or words, projections, heads, positions, masks, and what happens to scores."""
+
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", show_default=False, help="Words instead of x; - reads stdin.")
+    ] = None
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="The table of the words: toy or toy:NAME.", metavar="TABLE")
+    ] = DEFAULT_MODEL
+    context_text: Annotated[
+        str | None, typer.Option("--context-text", help="Words for keys and values: cross-attention.", metavar="TEXT")
+    ] = None
+    q: Annotated[
+        str | None,
+        typer.Option("--q", help=f"Queries [n, d]; leading batch and head axes are fine. {_FILE}", metavar="FILE"),
+    ] = None
+    k: Annotated[str | None, typer.Option("--k", help="Keys [m, d]; q if missing.", metavar="FILE")] = None
+    v: Annotated[str | None, typer.Option("--v", help="Values [m, e]; k if missing.", metavar="FILE")] = None
+    x: Annotated[str | None, typer.Option("--x", help="Embeddings [n, width], to be projected.", metavar="FILE")] = None
+    context: Annotated[
+        str | None,
+        typer.Option("--context", help="Embeddings [m, width] for keys and values: cross-attention.", metavar="FILE"),
+    ] = None
+    wq: Annotated[
+        str | None, typer.Option("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
+    ] = None
+    wk: Annotated[str | None, typer.Option("--wk", help="W_K [width, kv-heads * d].", metavar="FILE")] = None
+    wv: Annotated[str | None, typer.Option("--wv", help="W_V [width, kv-heads * e].", metavar="FILE")] = None
+    wo: Annotated[
+        str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
+    ] = None
+    random_projections: Annotated[
+        int | None,
+        typer.Option("--random-projections", help="Draw the W that are not given.", min=0, metavar="SEED"),
+    ] = None
+    heads: Annotated[
+        int | None, typer.Option("--heads", help="Cut the last axis into N heads.", min=1, metavar="N")
+    ] = None
+    kv_heads: Annotated[
+        int | None, typer.Option("--kv-heads", help="Key heads, each shared by a group.", min=1, metavar="G")
+    ] = None
+    labels: Annotated[
+        str | None, typer.Option("--labels", help="Words for the keys (and n = m queries).", metavar="WORD,WORD,...")
+    ] = None
+    head_dim: Annotated[
+        int | None, typer.Option("--head-dim", help="Size of a head of drawn projections.", min=1, metavar="D")
+    ] = None
+    latent: Annotated[
+        int | None, typer.Option("--latent", help="Latent keys of rank R, drawn.", min=1, metavar="R")
+    ] = None
+    wdkv: Annotated[
+        str | None, typer.Option("--wdkv", help="Latent keys: down-projection [width, r].", metavar="FILE")
+    ] = None
+    wuk: Annotated[
+        str | None, typer.Option("--wuk", help="... up-projection of keys [r, heads * d].", metavar="FILE")
+    ] = None
+    wuv: Annotated[
+        str | None, typer.Option("--wuv", help="... up-projection of values [r, heads * e].", metavar="FILE")
+    ] = None
+    wkr: Annotated[
+        str | None, typer.Option("--wkr", help="... key part that all heads share [width, p].", metavar="FILE")
+    ] = None
+    latent_norm: Annotated[
+        str | None, typer.Option("--latent-norm", help="... weights [1, r] of the RMS norm of latents.", metavar="FILE")
+    ] = None
+    absorb: Annotated[bool, typer.Option("--absorb", help="Latent keys with the up-projections absorbed.")] = False
+    positions: Annotated[
+        str | None,
+        typer.Option("--positions", help="sinusoidal (on x), rotary or rotary-interleaved (on q, k).", metavar="HOW"),
+    ] = None
+    rope_base: Annotated[
+        float, typer.Option("--rope-base", help="Base of rotary positions.", min=1.0, metavar="NUMBER")
+    ] = 10000.0
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mask",
+            help="causal, causal-bottom-right, window:W, prefix:P, lengths:L,L, or a file (1 = may attend, or "
+            "additive; bool:FILE and additive:FILE say which). Several are combined.",
+            metavar="MASK",
+        ),
+    ] = None
+    scale: Annotated[
+        str | None, typer.Option("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")
+    ] = None
+    softcap: Annotated[
+        float | None, typer.Option("--softcap", help="Scores become C tanh(score / C).", metavar="C")
+    ] = None
+    bias: Annotated[str | None, typer.Option("--bias", help="Numbers [n, m] to add to the scores.", metavar="FILE")] = (
+        None
+    )
+    alibi: Annotated[
+        str | None,
+        typer.Option("--alibi", help="Minus slope times distance: paper, or a slope per head.", metavar="SLOPES"),
+    ] = None
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", help="A learned score per head that takes its share of every row.", metavar="SCORES"),
+    ] = None
+    fixed: Annotated[
+        str | None,
+        typer.Option("--fixed", help="Weights that look at no scores: uniform, or a file.", metavar="WEIGHTS"),
+    ] = None
+    no_softmax: Annotated[bool, typer.Option("--no-softmax", help="Scores are the weights, not normalised.")] = False
+    allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
+
+    def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
+        """What `open_matrices` reads.
+
+        causal   a causal mask even where none was named
+        precise  in float64, whatever the precision of the files
+        """
+        said = asdict(self)
+        names = [name for name in ("text", "context_text") if said[name] is not None]
+        said |= dict(zip(names, whole_texts([said[name] for name in names]), strict=True))
+        return MatrixOptions(
+            seed=said.pop("random_projections"),
+            masks=tuple(said.pop("mask") or ()),
+            softmax=not said.pop("no_softmax"),
+            causal=causal,
+            precise=precise,
+            **said,
+        )
+
+
+def takes_problem(command: Callable[..., int]) -> Callable[..., int]:
+    """`command(problem, ...)` with the fields of `Problem` as options of its own."""
+    return spread(command, "problem", Problem, before=len(Problem.__dataclass_fields__))

@@ -1,0 +1,47 @@
+"""Scaled dot-product attention as the paper writes it: the definition that every faster form is tested against."""
+
+from typing import NamedTuple
+
+from attn_cli.arrays import Array, namespace, raised
+from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+
+
+class Attention(NamedTuple):
+    """Everything there is to see: scores `[h, n, m]` (-inf where blocked), weights `[h, n, m]`, output `[h, n, e]`."""
+
+    scores: Array
+    weights: Array
+    output: Array
+
+
+def scores(q: Array, k: Array, rule: Rule) -> Array:
+    """Scaled, capped, biased and masked scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]`; -inf where blocked.
+
+    g divides h: key head j serves query heads j * h/g .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
+    """
+    xp = namespace(q)
+    k = expand_groups(k, q.shape[0])
+    result = rule.capped(raised(q) @ xp.matrix_transpose(raised(k)) * rule.scale)
+    bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
+    if bias is not None:
+        result = result + raised(bias)
+    allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
+    return xp.where(allowed, result, xp.full_like(result, -float("inf")))
+
+
+def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
+    """softmax(q kᵀ * scale + bias + mask) v, with every step kept (Vaswani et al. 2017, eq. 1).
+
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; float16 and bfloat16 are raised to float32 first.
+
+    >>> import numpy as np
+    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> np.round(attend(x, x, x, Rule(scale=1.0)).weights, 3).tolist()
+    [[[0.731, 0.269], [0.269, 0.731]]]
+    """
+    all_scores = scores(q, k, rule)
+    weights = softmax(all_scores, rule.sink) if rule.softmax else unnormalised(all_scores)
+    return Attention(all_scores, weights, weights @ expand_groups(raised(v), q.shape[0]))

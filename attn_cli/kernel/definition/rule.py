@@ -1,0 +1,57 @@
+"""What happens between q kᵀ and the weights, in a fixed order: scale, softcap, bias, mask, softmax (with a sink)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from attn_cli.arrays import Array, namespace
+from attn_cli.kernel.definition.bias import Bias
+from attn_cli.kernel.definition.masks import Mask, Open
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How scores become weights.
+
+    scale    factor on q kᵀ; usually 1 / sqrt(d) (Vaswani et al. 2017, eq. 1)
+    softcap  scores become softcap * tanh(score / softcap) (Gemma 2), None for none
+    bias     added to the scores: numbers broadcastable to `[h, n, m]`, or a function of the place (`Bias`) such as
+             ALiBi; None for none
+    mask     which query may attend to which key
+    sink     one learned score per head `[h]` that takes its share of every softmax row and has no value (gpt-oss);
+             None for none. Row sums of the weights are then less than 1 by the sink's share.
+    softmax  False: the scores are the weights as they are, not normalised, 0 where masked
+    """
+
+    scale: float
+    softcap: float | None = None
+    bias: Array | Bias | None = None
+    mask: Mask = field(default_factory=Open)
+    sink: Array | None = None
+    softmax: bool = True
+
+    def capped(self, scores: Array) -> Array:
+        """Scaled scores after the softcap; bias and mask depend on the place and come later."""
+        if self.softcap is None:
+            return scores
+        return namespace(scores).tanh(scores / self.softcap) * self.softcap
+
+    def bias_of(self, start: int, stop: int, first: int, last: int) -> Array | None:
+        """The bias on queries start:stop and keys first:last; an axis of length 1 stands for all of it."""
+        if self.bias is None:
+            return None
+        if isinstance(self.bias, Bias):
+            return self.bias.cells(start, stop, first, last)
+        rows = slice(start, stop) if self.bias.shape[-2] != 1 else slice(None)
+        keys = slice(first, last) if self.bias.shape[-1] != 1 else slice(None)
+        return self.bias[..., rows, keys]
+
+    def describe(self) -> dict[str, Any]:
+        """The rule in plain words and numbers, for headers and for machine output."""
+        return {
+            "scale": float(self.scale),
+            "softcap": None if self.softcap is None else float(self.softcap),
+            "bias": self.bias is not None,
+            "mask": str(self.mask),
+            "sink": self.sink is not None,
+            "softmax": self.softmax,
+        }

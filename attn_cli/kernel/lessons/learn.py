@@ -1,0 +1,106 @@
+"""Gradient descent on W_Q and W_K, so that one query attends to chosen keys; the gradient written out by hand."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.kernel.definition.heads import split_heads
+from attn_cli.kernel.definition.softmax import softmax
+
+_SMALLEST_RATE = 2.0**-60
+
+
+class Example(NamedTuple):
+    """A text's vectors `x [n, d]`, the row of the query, and the rows of the keys that it should attend to."""
+
+    x: np.ndarray
+    query: int
+    targets: tuple[int, ...]
+
+
+class Slope(NamedTuple):
+    """Where the descent stands: the loss, its gradients by W_Q and W_K `[d, d]`, each example's weights `[h, n]`."""
+
+    loss: float
+    by_wq: np.ndarray
+    by_wk: np.ndarray
+    weights: tuple[np.ndarray, ...]
+
+
+class Descent(NamedTuple):
+    """A whole descent: the losses after 0, 1, 2, ... steps, the weights after each, and the projections at its end."""
+
+    losses: np.ndarray
+    weights: tuple[tuple[np.ndarray, ...], ...]
+    wq: np.ndarray
+    wk: np.ndarray
+    rate: float
+
+
+def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int) -> Slope:
+    """The loss of projections W_Q and W_K `[d, h * e]`, and which way it falls.
+
+    The loss is the mean over examples and heads of -log p, p being the weight that the query row of
+    softmax(x W_Q (x W_K)ᵀ / sqrt(e)) puts on the targets. With w the weights of the row and t the softmax of its
+    target scores alone, the gradient by the scores is w - t, and the rest is the chain rule through two products:
+
+        dL/dq = (w - t) k / sqrt(e)      dL/dk_j = (w - t)_j q / sqrt(e)
+        dL/dW_Q = x_queryᵀ dL/dq         dL/dW_K = xᵀ dL/dk
+    """
+    by_wq, by_wk, loss = np.zeros_like(wq), np.zeros_like(wk), 0.0
+    scale = (wq.shape[1] // heads) ** -0.5
+    share = 1 / (len(examples) * heads)
+    rows = []
+    for x, query, targets in examples:
+        q = split_heads(x[query : query + 1] @ wq, heads)  # [h, 1, e]
+        k = split_heads(x @ wk, heads)  # [h, n, e]
+        scores = q @ k.transpose(0, 2, 1) * scale  # [h, 1, n]
+        wanted = np.full_like(scores, -np.inf)
+        wanted[..., list(targets)] = scores[..., list(targets)]
+        weights = softmax(scores)
+        loss += share * float((_log_sum(scores) - _log_sum(wanted)).sum())  # not log(p): p may round to 0
+        by_scores = share * scale * (weights - softmax(wanted))
+        by_q, by_k = by_scores @ k, by_scores.transpose(0, 2, 1) @ q
+        by_wq += np.outer(x[query], by_q[:, 0, :].ravel())
+        by_wk += x.T @ by_k.transpose(1, 0, 2).reshape(len(x), -1)
+        rows.append(weights[:, 0, :])
+    return Slope(loss, by_wq, by_wk, tuple(rows))
+
+
+def descend(
+    examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, *, steps: int, rate: float | None = None
+) -> Descent:
+    """`steps` steps of plain gradient descent from the given projections.
+
+    Without a `rate` the first one of 1, 1/2, 1/4, ... is taken for which the first step lowers the loss by half of
+    what its slope promises (Armijo 1966): tables differ in the length of their vectors, and with it what is too far.
+    """
+    here = slope(examples, wq, wk, heads)
+    rate = _first_rate(examples, wq, wk, heads, here) if rate is None else rate
+    losses, weights = [here.loss], [here.weights]
+    with np.errstate(over="ignore", invalid="ignore"):  # a rate that is too large ends in a loss of NaN
+        for _ in range(steps):
+            wq, wk = wq - rate * here.by_wq, wk - rate * here.by_wk
+            here = slope(examples, wq, wk, heads)
+            losses.append(here.loss)
+            weights.append(here.weights)
+    return Descent(np.array(losses), tuple(weights), wq, wk, rate)
+
+
+def _log_sum(scores: np.ndarray) -> np.ndarray:
+    """The log of the sum of exp(scores) over the last axis."""
+    top = scores.max(axis=-1, keepdims=True)
+    total: np.ndarray = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
+    return total
+
+
+def _first_rate(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, here: Slope) -> float:
+    promised = float((here.by_wq**2).sum() + (here.by_wk**2).sum())
+    rate = 1.0
+    while rate > _SMALLEST_RATE:
+        there = slope(examples, wq - rate * here.by_wq, wk - rate * here.by_wk, heads)
+        if there.loss <= here.loss - rate * promised / 2:
+            break
+        rate /= 2
+    return rate

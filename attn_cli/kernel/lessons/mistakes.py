@@ -1,0 +1,171 @@
+"""The usual mistakes in attention kernels, made on purpose: whose numbers look like yours?"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.kernel.definition.dense import attend, scores
+from attn_cli.kernel.definition.heads import expand_groups, join_heads
+from attn_cli.kernel.definition.masks import All, Causal, Given, Mask, Open, Prefix, Window, both
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+
+HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose exponential float32 holds
+
+
+class Slip(NamedTuple):
+    """A mistake in words, and the weights `[h, n, m]` and output `[h, n, e]` that come of it."""
+
+    words: str
+    weights: np.ndarray
+    output: np.ndarray
+
+
+def slips(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+    """Every mistake that is possible for this problem; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`."""
+    for words, wrong in _wrong_rules(rule, q.shape[-1], q.shape[-2], k.shape[-2]):
+        found = attend(q, k, v, wrong)
+        yield Slip(words, found.weights, found.output)
+    yield from _wrong_axes(q, k, v, rule)
+    yield from _wrong_heads(q, k, v, rule)
+
+
+def _wrong_rules(rule: Rule, d: int, n: int, m: int) -> Iterator[tuple[str, Rule]]:
+    """Another scale, another mask, both at once, or something left out."""
+    for (scale_words, scale), (mask_words, mask) in product(_scales(rule.scale, d), _masks(rule.mask, n, m)):
+        words = "; and ".join(part for part in (scale_words, mask_words) if part)
+        if words:
+            yield words, replace(rule, scale=scale, mask=mask)
+    if rule.softcap is not None:
+        yield "the softcap is missing", replace(rule, softcap=None)
+    if rule.bias is not None:
+        yield "the bias is missing", replace(rule, bias=None)
+    if rule.sink is not None:
+        yield "the sink is missing from the softmax", replace(rule, sink=None)
+    if rule.softmax:
+        yield "the softmax is missing", replace(rule, softmax=False, sink=None)
+
+
+def _scales(scale: float, d: int) -> Iterator[tuple[str, float]]:
+    yield "", scale
+    if scale != 1:
+        yield f"the scale is missing: q kᵀ was not multiplied by {scale:.4g}", 1.0
+        yield f"the scale was applied twice, or is 1/d instead of 1/sqrt(d): {scale * scale:.4g}", scale * scale
+        yield f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale
+    if abs(scale - d**-0.5) > 1e-9:
+        yield f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5
+
+
+def _masks(mask: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
+    yield "", mask
+    parts = mask.masks if isinstance(mask, All) else (mask,)
+    causal = [part for part in parts if isinstance(part, Causal)]
+    if not isinstance(mask, Open):
+        yield f"the mask is missing ({mask})", Open()
+    for part in causal:
+        rest = [other for other in parts if other is not part]
+        other = m - n if part.offset == 0 else 0
+        if n != m:
+            side = "last query with the last key" if part.offset == 0 else "first query with the first key"
+            yield f"the causal mask is aligned the other way: {side}", both(Causal(other), *rest)
+        yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", both(Causal(part.offset - 1), *rest)
+        yield "the causal mask lets every query see one key ahead", both(Causal(part.offset + 1), *rest)
+        if rest:
+            yield f"only the causal mask was applied, not {both(*rest)}", part
+            yield "the causal mask is missing", both(*rest)
+    for given in parts:
+        rest = [other for other in parts if other is not given]
+        if isinstance(given, Window):
+            yield "the window is one key too wide", both(Window(given.size + 1, given.offset, given.both_sides), *rest)
+            if given.size > 1:
+                narrower = Window(given.size - 1, given.offset, given.both_sides)
+                yield "the window is one key too narrow", both(narrower, *rest)
+        if isinstance(given, Given):
+            yield "the mask is inverted: 1 was taken as blocked", both(Given(~given.cells), *rest)
+    if not causal and not any(isinstance(part, Prefix) for part in parts):
+        yield "a causal mask was applied that nobody asked for", both(Causal(), mask)
+        if n != m:
+            yield "a causal mask (bottom-right) was applied that nobody asked for", both(Causal(m - n), mask)
+
+
+def _wrong_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+    """A softmax over another axis; a mask after the softmax; a key matrix that was reshaped."""
+    values = expand_groups(v, q.shape[0])
+
+    def mixed(words: str, weights: np.ndarray) -> Slip:
+        return Slip(words, weights, weights @ values)
+
+    if not rule.softmax:
+        return
+    all_scores = scores(q, k, rule)
+    yield mixed("the softmax runs over the queries instead of the keys", _softmax_over(all_scores, -2))
+    if len(q) > 1:
+        yield mixed("the softmax runs over the heads instead of the keys", _softmax_over(all_scores, 0))
+    if not isinstance(rule.mask, Open):
+        unmasked = softmax(scores(q, k, replace(rule, mask=Open())), rule.sink)
+        yield mixed("the mask was applied after the softmax: rows no longer add to 1",
+                    np.where(np.isneginf(all_scores), 0, unmasked))  # fmt: skip
+        zeroed = np.where(np.isneginf(all_scores), 0, unnormalised(all_scores))
+        yield mixed("blocked scores were set to 0 instead of -inf", softmax(zeroed, rule.sink))
+    if k.shape[-1] > 1 and k.shape[-2] > 1:
+        reshaped = k.reshape(len(k), k.shape[-1], k.shape[-2]).swapaxes(-1, -2)
+        wrong = attend(q, reshaped, v, rule)
+        yield Slip("k was reshaped where it must be transposed", wrong.weights, wrong.output)
+
+
+def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:
+    moved = np.moveaxis(all_scores, axis, -1)
+    shaped = softmax(moved.reshape(1, -1, moved.shape[-1])).reshape(moved.shape)
+    return np.moveaxis(shaped, -1, axis)
+
+
+def _wrong_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+    """Grouped heads paired wrongly; heads cut or joined without moving the axis."""
+    h, g = len(q), len(k)
+    if 1 < g < h:
+        wrong = attend(q, np.tile(k, (h // g, 1, 1)), np.tile(v, (h // g, 1, 1)), rule)
+        words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
+        yield Slip(words, wrong.weights, wrong.output)
+    if 1 < g <= h:
+        wrong = attend(q, k[:1], v[:1], rule)
+        yield Slip("every head read key head 0", wrong.weights, wrong.output)
+    if h > 1:
+        wrong = attend(_recut(q), _recut(k), _recut(v), rule)
+        yield Slip("heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
+                   wrong.weights, wrong.output)  # fmt: skip
+        right = attend(q, k, v, rule)
+        n, e = right.output.shape[-2:]
+        joined = right.output.reshape(n, h * e).reshape(n, h, e).swapaxes(0, 1)  # so that joining it gives that order
+        yield Slip("heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
+                   right.weights, joined)  # fmt: skip
+
+
+def _recut(x: np.ndarray) -> np.ndarray:
+    return np.asarray(join_heads(x).reshape(x.shape))
+
+
+def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
+    """The likely reason that exactly these rows hold NaN or Inf; "" if the numbers show none.
+
+    rows  booleans `[h, n]`, or `[1, n]` where heads were joined and one bad head spoils the row
+    """
+
+    def exactly(cells: np.ndarray) -> bool:
+        seen = cells if len(rows) == len(cells) else cells.any(axis=0, keepdims=True)
+        return bool(seen.any() and (rows == seen).all())
+
+    all_scores = scores(q, k, rule)
+    dead = np.isneginf(all_scores).all(axis=-1)
+    if exactly(np.asarray(dead)):
+        return "these rows may attend to nothing: the softmax of nothing but -inf is NaN, and they must be 0"
+    raw = np.abs(q @ np.swapaxes(expand_groups(k, len(q)), -1, -2)).max(axis=-1)
+    if exactly(np.asarray(raw > HALF)):
+        return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504; scale q first, or add in float32"
+    largest = np.where(np.isneginf(all_scores), -np.inf, all_scores).max(axis=-1)
+    for limit, name in ((SINGLE, "float32"), (11.09, "float16"), (709.78, "float64")):
+        if exactly(np.asarray(largest > limit)):
+            return f"e^score overflows {name} beyond {limit:.4g}: subtract the row's maximum before the exponential"
+    return ""

@@ -1,0 +1,64 @@
+"""Why 1 / sqrt(d): dot products of d numbers grow with sqrt(d), and the softmax of large scores is all on one key."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.kernel.definition.softmax import softmax
+
+_AT_ONCE = 2**20  # random numbers held at a time
+
+
+class Saturation(NamedTuple):
+    """Scores times a factor, their weights `[m]`, the entropy in bits, and the steepest slope w (1 - w) of a weight."""
+
+    factor: float
+    scores: np.ndarray
+    weights: np.ndarray
+    entropy_bits: float
+    slope: float
+
+
+class Spread(NamedTuple):
+    """What random products of size d come to: variance before and after the scale, mean of a row's largest weight."""
+
+    d: int
+    variance: float
+    scaled_variance: float
+    top_weight: float
+    scaled_top_weight: float
+
+
+def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Saturation]:
+    """The softmax of the same scores, larger and larger.
+
+    >>> [row.weights.round(4).tolist() for row in saturation([50.0, 45.0, 40.0], [1 / 8, 1])]
+    [[0.5489, 0.2938, 0.1573], [0.9933, 0.0067, 0.0]]
+    """
+    found = []
+    for factor in factors:
+        grown = np.array(scores) * factor
+        weights = softmax(grown[None, None])[0, 0]
+        seen = weights[weights > 0]
+        entropy = float(-(seen * np.log2(seen)).sum())
+        found.append(Saturation(factor, grown, weights, abs(entropy), float((weights * (1 - weights)).max())))
+    return found
+
+
+def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:
+    """`samples` random queries of d normal numbers, each against `keys` keys of its own, with and without 1 / sqrt(d).
+
+    The expectation is exact: variance d before the scale and 1 after it (Vaswani et al. 2017, footnote 4).
+    """
+    stream = np.random.default_rng([seed, d])
+    height = max(1, _AT_ONCE // (d * (keys + 1)))
+    products = []
+    for start in range(0, samples, height):
+        rows = min(height, samples - start)
+        q, k = stream.normal(size=(rows, 1, d)), stream.normal(size=(rows, keys, d))
+        products.append((q * k).sum(axis=-1))
+    raw = np.concatenate(products)
+    scaled = raw / np.sqrt(d)
+    tops = [float(softmax(x[None])[0].max(axis=-1).mean()) for x in (raw, scaled)]
+    return Spread(d, float(raw.var()), float(scaled.var()), *tops)

@@ -1,0 +1,141 @@
+"""Which modules may compute attention themselves, without asking transformers' registry: read off their code.
+
+A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
+code, or in the functions that this code calls, are watched. In a model that leaves all of it to the registry that is
+none, and nothing is slower than without.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from torch import nn
+from torch.autograd import Function
+from transformers import PreTrainedModel
+
+from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention, looks_like_something_else
+
+_SOFTMAX = frozenset(
+    {
+        "softmax",
+        "Softmax",
+        "scaled_dot_product_attention",
+        "multi_head_attention_forward",
+        "_transformer_encoder_layer_fwd",
+        "logsumexp",
+        "bigbird_block_sparse_attention",
+    }
+)
+_REGISTRY = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
+# The functions that models hand to the registry as their own default: in its place stands the capture.
+_DEFAULTS = "eager"
+
+
+def suspects(model: nn.Module) -> dict[nn.Module, bool]:
+    """The modules to watch, each with whether a softmax seen directly in it is attention.
+
+    Besides those that name a softmax there are the attention modules around them, since some models put a new module
+    into their place while they run. A router inside attention is there too, so that its softmax is known for what it
+    is.
+    """
+    modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
+    found: dict[nn.Module, bool] = {}
+    for path, module in modules.items():
+        if not names_a_softmax(module):
+            continue
+        around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
+        own = _verdict(path, module)
+        verdicts = [own, *(_verdict(outer, modules[outer]) for outer in around)]
+        decided = next((verdict for verdict in verdicts if verdict is not None), False)
+        if decided:
+            found[module] = True
+            for outer in around:
+                verdict = _verdict(outer, modules[outer])
+                if verdict:
+                    found.setdefault(modules[outer], True)
+                if verdict is False:
+                    break
+        elif any(looks_like_attention(outer, modules[outer]) for outer in around):
+            found[module] = False
+    return found if any(found.values()) else {}
+
+
+def attention_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that will attend if they run, told by their code: those that ask the registry, and the suspects."""
+    own = suspects(model)
+    return [
+        module
+        for module in model.modules()
+        if _code_names(_kind(module), _REGISTRY) or (own.get(module) and names_a_softmax(module))
+    ]
+
+
+def _verdict(path: str, module: nn.Module) -> bool | None:
+    """Attention, surely not attention, or to be told by what is around it."""
+    if looks_like_something_else(path, module):
+        return False
+    return True if looks_like_attention(path, module) else None
+
+
+def names_a_softmax(module: nn.Module) -> bool:
+    """Whether the code of a module's class, or a function that it calls, names a softmax.
+
+    >>> names_a_softmax(nn.Softmax()), names_a_softmax(nn.Linear(1, 1))
+    (True, False)
+    """
+    return _code_names(_kind(module), _SOFTMAX)
+
+
+def _kind(module: nn.Module) -> Any:  # a class is hashable, which its static type hides
+    return type(module)
+
+
+@cache
+def _code_names(kind: Any, telling: frozenset[str]) -> bool:
+    """Whether the methods of a module class, or functions that they call, name one of the `telling` names."""
+    classes = [cls for cls in kind.__mro__ if cls not in PreTrainedModel.__mro__]
+    return any(_function_names(function, telling, set()) for cls in classes for function in _methods(cls))
+
+
+def _methods(cls: type) -> list[FunctionType]:
+    """The functions that a class itself defines."""
+    values = [getattr(value, "__func__", value) for value in vars(cls).values()]
+    return [value for value in values if isinstance(value, FunctionType)]
+
+
+def _function_names(function: FunctionType, telling: frozenset[str], been: set[int]) -> bool:
+    """The same for a function, its inner functions, what it encloses, and what it calls by a global name."""
+    if id(function) in been:
+        return False
+    been.add(id(function))
+    names = set(_names(function.__code__))
+    if names & telling:
+        return True
+    enclosed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    called = [
+        function.__globals__.get(name) for name in names if name in function.__globals__ and not _is_default(name)
+    ]
+    inner = [x for x in (*enclosed, *called) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")]
+    # A softmax may be a differentiable function of the model's own, with its code in a class.
+    own = [x for x in called if isinstance(x, type) and issubclass(x, Function) and x is not Function]
+    inner += [method for cls in own for method in _methods(cls)]
+    return any(_function_names(x, telling, been) for x in inner)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _is_default(name: str) -> bool:
+    return name.startswith(_DEFAULTS)

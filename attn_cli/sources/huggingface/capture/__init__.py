@@ -1,0 +1,1 @@
+"""Seeing a model's attention in its own forward pass."""

@@ -1,0 +1,156 @@
+"""transformers' attention mask as a function that turns into numbers only when somebody computes with it.
+
+transformers' own mask functions build a float tensor [batch, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
+it but pass it on to the attention function. So attn registers a mask function that returns a `LazyMask`: a tensor in
+shape, type and device, but without storage. A model that only passes it on never pays for it; a model that computes
+with it (adds a bias, cuts a slice) gets the real mask at that moment, because every operation on a `LazyMask` first
+makes it real. So no list of models is needed to decide which of the two one gets.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    eager_mask,
+    prepare_padding_mask,
+    sdpa_mask,
+)
+
+from attn_cli.arrays import Array
+from attn_cli.kernel.definition.masks import Asked, Causal, Keys, Mask, Open, Window, both
+
+
+class LazyMask(torch.Tensor):
+    """A float mask `[batch, 1, n, m]` that is 0 where attending is allowed, lowest float elsewhere; real on demand."""
+
+    arguments: dict[str, Any]
+
+    @staticmethod
+    def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
+        """Make one from the arguments that transformers calls its mask functions with."""
+        shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
+        made.arguments = arguments
+        return made
+
+    def materialized(self) -> torch.Tensor:
+        """The mask as transformers' eager mask function would have built it."""
+        mask: torch.Tensor = eager_mask(**self.arguments, dtype=self.dtype)
+        return mask
+
+    def boolean(self) -> torch.Tensor | None:
+        """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
+        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
+        return mask
+
+    def padding(self) -> torch.Tensor | None:
+        """The real keys `[batch, m]` as booleans; None if nothing is padded."""
+        asked = self.arguments
+        row: torch.Tensor | None = prepare_padding_mask(
+            asked.get("attention_mask"), asked["kv_length"], asked.get("kv_offset", 0)
+        )
+        if row is None or bool(row.all()):
+            return None
+        offset = asked.get("kv_offset", 0)
+        return row[:, offset : offset + asked["kv_length"]].bool()
+
+    def rule_mask(self, batch: int, keys: slice) -> Mask:
+        """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
+        asked = self.arguments
+        shift = (int(asked.get("q_offset", 0)), int(asked.get("kv_offset", 0)))
+        mask = _translated(asked["mask_function"], batch, shift, asked["use_vmap"])
+        padding = self.padding()
+        return mask if padding is None or bool(padding[batch, keys].all()) else both(mask, Keys(padding[batch]))
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Make masks real that must be mapped over their cells, for below `vmap` doesn't run."""
+
+        def made_real(x: Any) -> Any:
+            return x.materialized() if isinstance(x, LazyMask) and x.arguments["use_vmap"] else x
+
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if func.__name__ != "__get__":  # what reads an attribute, such as its shape, computes nothing
+                args, kwargs = tree_map(made_real, args), tree_map(made_real, kwargs)
+            return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Make every lazy argument real, then do what was asked."""
+
+        def made_real(x: Any) -> Any:
+            return x.materialized() if isinstance(x, LazyMask) else x
+
+        if func is torch.ops.aten.detach.default:
+            return args[0]
+        return func(*tree_map(made_real, args), **tree_map(made_real, kwargs or {}))
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return f"LazyMask(shape={tuple(self.shape)}, dtype={self.dtype})"
+
+
+def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
+    """The mask function that attn registers: a `LazyMask`, or None where eager's own would be None."""
+    if arguments.get("allow_is_bidirectional_skip") and arguments.get("local_size") is None:
+        padding = arguments.get("attention_mask")
+        if padding is None or bool(padding.all()):
+            return None
+    return LazyMask(dtype, {"use_vmap": False, "device": "cpu", "q_offset": 0, "kv_offset": 0, **arguments})
+
+
+def _translated(function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool) -> Mask:
+    """A mask function of transformers as one of our masks, by what it is where we know it, else by asking it.
+
+    Its causal, window and combining functions are closures without public fields; what they enclose is read here, and
+    a shape we don't know is asked cell by cell, which is always right and only slower.
+    """
+    name = getattr(function, "__qualname__", "")
+    enclosed = _enclosed(function)
+    offset = shift[0] - shift[1]
+    if function is causal_mask_function:
+        return Causal(offset)
+    if function is bidirectional_mask_function:
+        return Open()
+    if name.startswith("and_masks.") and "mask_functions" in enclosed:
+        return both(*(_translated(part, batch, shift, vmap) for part in enclosed["mask_functions"]))
+    if name.startswith("sliding_window_overlay.") and isinstance(enclosed.get("sliding_window"), int):
+        return Window(enclosed["sliding_window"], offset)
+    if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(enclosed.get("sliding_window"), int):
+        return Window(enclosed["sliding_window"] + 1, offset, both_sides=True)  # theirs counts the distance, inclusive
+    return Asked(_elementwise(function, batch, shift, vmap), "mask function")
+
+
+def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
+    cells = getattr(function, "__closure__", None) or ()
+    names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
+    return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
+
+
+def _elementwise(
+    function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool
+) -> Callable[[Array, Array], Array]:
+    """(batch, head, query, key) -> bool as (i, j) -> bool, for index arrays `[b, 1]` and `[1, c]`."""
+
+    def asked(i: Array, j: Array) -> Array:
+        i, j = i + shift[0], j + shift[1]
+        if not vmap:
+            at = torch.full((1, 1), batch, device=i.device)
+            return function(at, torch.zeros_like(at), i, j)
+        # Functions given by a model or a user may index with scalars only; transformers maps over them the same way.
+        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+        at, head = torch.tensor(batch, device=i.device), torch.tensor(0, device=i.device)
+        over_keys = torch.vmap(function, in_dims=(None, None, None, 0))
+        with TransformGetItemToIndex():
+            return torch.vmap(over_keys, in_dims=(None, None, 0, None))(at, head, i[:, 0], j[0])
+
+    return asked

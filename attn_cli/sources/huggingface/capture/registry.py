@@ -1,0 +1,150 @@
+"""The registries of transformers, in which models look up their attention and their masks by name."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    sliding_window_causal_mask_function,
+)
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+
+Look = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
+# Backends whose masks can be read: booleans, numbers, or a row of real keys; flex attention's are compiled blocks.
+READABLE = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4")
+
+
+@contextmanager
+def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """While open, `registry` holds these functions under their names."""
+    entries = registry._global_mapping
+    missing = object()
+    before = {name: entries.get(name, missing) for name in functions}
+    entries.update(functions)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            if function is missing:
+                entries.pop(name, None)
+            else:
+                entries[name] = function
+
+
+@contextmanager
+def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
+    """While open, all parts of `model` look their attention up under `name`."""
+    with _names_kept(model) as configs:
+        for config in configs:
+            config._attn_implementation = name
+        yield
+
+
+@contextmanager
+def fused(model: PreTrainedModel) -> Iterator[None]:
+    """While open, those parts of `model` that can attend by torch's fused attention do."""
+    with _names_kept(model):
+        with suppress(ValueError):  # of a part that can't: it stays as it was
+            model.set_attn_implementation("sdpa")
+        yield
+
+
+@contextmanager
+def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
+    """The model's configurations, whose names of attention are put back at the end."""
+    configs = _configs(model)
+    before = [config._attn_implementation for config in configs]
+    try:
+        yield configs
+    finally:
+        for config, old in zip(configs, before, strict=True):
+            config._attn_implementation = old
+
+
+def watched_backends(model: PreTrainedModel, look: Look) -> dict[str, Callable[..., Any]]:
+    """For every backend that `model` uses a function that calls it and shows `look` what it was called with.
+
+    Raises InputError for a backend whose masks can't be read.
+    """
+    names = {config._attn_implementation for config in _configs(model)} - {None}
+    for name in names:
+        if name not in READABLE:
+            raise InputError(f"the masks of {name} can't be read", f"load the model with one of {', '.join(READABLE)}")
+    return {name: _watched(name, look) for name in names}
+
+
+def _watched(name: str, look: Look) -> Callable[..., Any]:
+    registered = AttentionInterface._global_mapping.get(name)
+
+    def attention(
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **named: Any,
+    ) -> Any:
+        # A model's own eager function is no entry of the registry: it stands beside the module's class.
+        function = registered or sys.modules[type(module).__module__].eager_attention_forward
+        with torch._C.DisableTorchFunction():  # its softmax is no softmax of the model's own: the watch must not see it
+            result = function(module, query, key, value, attention_mask, **named)
+        sink = sink_of(named.get("s_aux"), named.get("sinks"))
+        if sink is not None and sink.numel() != query.shape[1]:
+            raise LoadError(
+                f"{type(module).__name__} has a sink for every query, not one for a head", "leave out --backend"
+            )
+        scale = scale_of(module, query, named.get("scaling"))
+        mask = _as_told(name, module, query, key, attention_mask, named)
+        look(module, query, key, value, LayerRule(scale, named.get("softcap"), named.get("position_bias"), sink, mask))
+        return result
+
+    return attention
+
+
+def _as_told(
+    name: str, module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, named: Any
+) -> torch.Tensor | None:
+    """The mask of a call, with what backends are told beside it: that it is causal, and its window."""
+    n, m = query.shape[2], key.shape[2]
+    if name == "eager" or (mask is not None and mask.ndim > 2):
+        return mask
+    causal = named.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    if name == "sdpa" and (n == 1 or not causal):
+        return None
+    function: Callable[..., Any] | None = None
+    window = named.get("sliding_window") if name != "sdpa" else None
+    if causal:
+        function = sliding_window_causal_mask_function(window) if window else causal_mask_function
+    if function is None and mask is None:
+        return None
+    made: LazyMask = lazy_mask(
+        batch_size=query.shape[0],
+        q_length=n,
+        kv_length=m,
+        # torch's SDPA counts queries from the first key, flash attention up to the last.
+        q_offset=0 if name == "sdpa" else m - n,
+        mask_function=function or bidirectional_mask_function,
+        attention_mask=mask,
+        device=query.device,
+    )
+    return made
+
+
+def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:
+    """Every configuration object in the model, once."""
+    found = {id(model.config): model.config}
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if isinstance(config, PreTrainedConfig):
+            found.setdefault(id(config), config)
+    return list(found.values())

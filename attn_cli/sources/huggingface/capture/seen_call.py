@@ -1,0 +1,107 @@
+"""An attention call of which the weights were seen, not q, k and v: a softmax of the model's own code."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from attn_cli.call import Place, Token
+from attn_cli.errors import LoadError
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.plan import runs, tile_of
+
+TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownRule(Rule):
+    """The rule of a call whose weights were seen: the model's own code knows it."""
+
+    scale: float = 1.0
+
+    def describe(self) -> dict[str, Any]:
+        """That nothing is known."""
+        return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
+
+
+@dataclass(frozen=True, eq=False)
+class SeenCall:
+    """Weights `[h, n, m]` and, where seen, the scores that went into their softmax; there are no values (e = 0)."""
+
+    weights: torch.Tensor
+    scores: torch.Tensor | None
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Rule
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+        return int(self.weights.shape[1])
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return int(self.weights.shape[2])
+
+    @property
+    def e(self) -> int:
+        """No values, so no width."""
+        return 0
+
+    @property
+    def v(self) -> None:
+        """No values."""
+        return None
+
+    @property
+    def like(self) -> torch.Tensor:
+        """The weights."""
+        return self.weights
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The seen rows, a few at a time (only the asked ones), against all keys; the output is empty."""
+        if want_scores and self.scores is None:
+            raise LoadError(
+                f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
+                "ask for weights; this model computes its softmax where it can't be seen",
+            )
+        height = tile_of(self.h, self.h, self.m).height
+        for start, stop in runs(range(self.n) if rows is None else rows, height):
+            # Copies, because the model goes on with these tensors and a band may be changed by its reader.
+            weights = self.weights[:, start:stop].clone()
+            scores = self.scores[:, start:stop].clone() if want_scores and self.scores is not None else None
+            yield Band(start, stop, 0, self.m, weights, scores, weights.new_empty((self.h, stop - start, 0)))
+
+
+def blocked(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same with -inf where the model put about the lowest float, and weights 0 in rows where it did so everywhere.
+
+    >>> w, s = blocked(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[2.0, -3e38], [-3e38, -3e38]]))
+    >>> w.tolist(), s.tolist()
+    ([[1.0, 0.0], [0.0, 0.0]], [[2.0, -inf], [-inf, -inf]])
+    """
+    closed = scores <= torch.finfo(scores.dtype).min / 2
+    return weights.masked_fill(closed, 0.0), scores.masked_fill(closed, -torch.inf)
+
+
+def check(weights: torch.Tensor, place: Place) -> None:
+    """Refuse rows that can't be attention: cells outside [0, 1], sums over 1."""
+    low, high = float(weights.min()), float(weights.max())
+    most = float(weights.sum(-1).max())
+    if low < -TOLERANCE or high > 1 + TOLERANCE or most > 1 + TOLERANCE:
+        raise LoadError(
+            f"layer {place.layer} ({place.name}): what its {place.way} gave is no attention "
+            f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.3g})",
+            "please report the model's type",
+        )

@@ -1,0 +1,1 @@
+"""What a model writes after a text, read with the rest."""

@@ -1,0 +1,1 @@
+"""Finding, vetting and loading a model and its tokenizer."""

@@ -1,0 +1,201 @@
+"""Where a model comes from: found and vetted before anything is loaded, and before torch is imported.
+
+Nothing from a model's repository runs unless the user said `--trust-remote-code`; a configuration that names code of
+its own or a foreign attention kernel is refused before transformers reads it. All that can be known to be wrong is
+said here, at once and not after seconds of imports.
+"""
+
+import difflib
+import json
+import os
+import re
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.load.quantised import check_packages
+from attn_cli.sources.media import MEDIA_COMMANDS
+
+DTYPES = {
+    "auto": "auto",
+    "float32": "float32",
+    "fp32": "float32",
+    "float16": "float16",
+    "fp16": "float16",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+}
+# Whose attention runs: attn's own, what the model takes by itself, or a named one; but for the first attn looks on.
+BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
+                    "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
+# What turns pictures and sounds into the model's numbers.
+PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+_ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
+_SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How to load: the options that commands share; without `reads_text` a tokenizer may be missing."""
+
+    revision: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    offline: bool = False
+    reads_text: bool = True
+    backend: str = "attn"
+    device_map: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A folder, a .gguf file in a folder (`path` is then the folder, `gguf` the file's name), or an id on the hub."""
+
+    name: str
+    path: str
+    options: ModelOptions
+    gguf: str | None = None
+    local: bool = True
+
+    @property
+    def offline(self) -> bool:
+        """Whether the hub must not be asked."""
+        return self.local or self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+
+    @property
+    def hub(self) -> dict[str, Any]:
+        """What every `from_pretrained` is told; trust is always said, because left open transformers asks on stdin."""
+        told: dict[str, Any] = {
+            "trust_remote_code": self.options.trust_remote_code,
+            "local_files_only": self.offline,
+        }
+        if self.gguf:
+            told["gguf_file"] = self.gguf
+        if not self.local:
+            told["revision"] = self.options.revision
+        return told
+
+
+def find(name: str, options: ModelOptions) -> Origin:
+    """The origin behind a name, checked as far as its files tell without loading them.
+
+    Raises LoadError for what isn't there, lacks a part or was refused, InputError for an option that can't be.
+    """
+    if options.dtype not in DTYPES:
+        raise InputError(f"unknown dtype {options.dtype!r}", f"one of {', '.join(DTYPES)}")
+    if options.backend not in BACKENDS:
+        raise InputError(f"unknown backend {options.backend!r}", f"one of {', '.join(BACKENDS)}")
+    if options.device_map is not None:
+        if options.device != "auto":
+            raise InputError("--device and --device-map at once", "give one of them")
+        if options.device_map not in DEVICE_MAPS and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", options.device_map):
+            raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
+        if find_spec("accelerate") is None:
+            raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
+    origin = _found(name, options)
+    if origin.local and options.revision:
+        raise InputError("--revision is for models from the hub", f"{name} is a local path")
+    if origin.gguf:
+        _check_gguf(origin)
+    elif origin.local:
+        folder = Path(origin.path)
+        if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
+            raise LoadError(
+                f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
+            )
+        if not (folder / "config.json").is_file():
+            files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
+            hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
+            raise LoadError(f"{name} has no config.json", hint)
+        vet(origin, folder / "config.json")
+        if options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+            if any((folder / file).is_file() for file in PROCESSOR_FILES):
+                raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
+                                 f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
+            raise LoadError(
+                f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
+                "copy the tokenizer files of the original model into the folder",
+            )
+    return origin
+
+
+def vet(origin: Origin, path: Path) -> None:
+    """Refuse a config.json that names code of its own (unless trusted), a foreign attention kernel, or weights packed
+    by a library that isn't there."""
+    try:
+        raw = json.loads(path.read_text("utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise LoadError(f"{origin.name}: config.json can't be read: {error}", "is the download complete?") from error
+    if not isinstance(raw, dict):
+        raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
+    for where, part in _objects(raw, "config.json"):
+        if "auto_map" in part and not origin.options.trust_remote_code:
+            raise LoadError(
+                f"{origin.name} brings code of its own ({where}: auto_map) and was not run",
+                "if you trust it, add --trust-remote-code",
+            )
+        for key in _ATTENTION_KEYS:
+            asked = part.get(key)
+            if not (asked is None or (isinstance(asked, str) and asked in _SAFE_ATTENTION)):
+                raise LoadError(
+                    f"{origin.name} asks for the attention kernel {asked!r} ({where}: {key}) and was refused",
+                    "remove the key from config.json; attn brings its own attention",
+                )
+        if isinstance(packed := part.get("quantization_config"), dict):
+            check_packages(origin.name, packed)
+
+
+def _found(name: str, options: ModelOptions) -> Origin:
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError as error:  # no home folder for ~someone
+        raise LoadError(f"no model at {name}: {error}", "give the whole path") from error
+    if name and path.is_dir():
+        return Origin(name, str(path), options)
+    if path.is_file():
+        if path.suffix.lower() == ".gguf":
+            return Origin(name, str(path.parent), options, path.name)
+        raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")
+    looks_like_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1 or name.lower().endswith(".gguf")
+    if looks_like_path or not _HUB_ID.fullmatch(name):
+        near = _nearest(path, name)
+        raise LoadError(f"no model at {name}: no such file or folder", f"did you mean {near}?" if near else
+                        "a hub id has the form name or owner/name; a path starts with ./ or /")  # fmt: skip
+    return Origin(name, name, options, local=False)
+
+
+def _check_gguf(origin: Origin) -> None:
+    with (Path(origin.path) / (origin.gguf or "")).open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise LoadError(f"{origin.name} is not a GGUF file", "is the download complete?")
+    try:
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
+
+
+def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
+    """Every JSON object inside `value`, with its place."""
+    if isinstance(value, dict):
+        inner = [found for key, x in value.items() for found in _objects(x, f"{where}.{key}")]
+        return [(where, value), *inner]
+    if isinstance(value, list):
+        return [found for i, x in enumerate(value) for found in _objects(x, f"{where}[{i}]")]
+    return []
+
+
+def _nearest(path: Path, name: str) -> str:
+    """The sibling with the nearest name, if one is near, written as `name` is."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, 1)
+    return name.rstrip("/").removesuffix(path.name) + near[0] if near else ""

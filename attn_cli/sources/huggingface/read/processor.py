@@ -1,0 +1,186 @@
+"""A picture and a sound through the model's own processor, with the text that goes beside them."""
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import TemplateError
+from transformers import (
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoProcessor,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
+from attn_cli.sources.huggingface.anatomy.not_run import READS
+from attn_cli.sources.huggingface.load.checkpoint import Loaded, explained, positions
+from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.read.without_torchvision import without_videos
+from attn_cli.sources.media import MEDIA_COMMANDS, Media
+
+# What a model's forward calls a picture and a sound.
+_TAKES = {
+    "image": tuple(name for name in READS["vision"] if not name.endswith("videos")),
+    "audio": READS["audio"],
+}
+# Types that were trained on texts filled up to their whole length, and read the filling too.
+_FILLED = {"siglip", "siglip2"}
+
+
+class Rendered(NamedTuple):
+    """The text as the model is given it, before its picture is put in; whether special tokens are in it; notes."""
+
+    text: str
+    complete: bool
+    notes: tuple[str, ...] = ()
+
+
+class Processor:
+    """What turns media and a text into the arguments of one model.
+
+    Raises InputError for a model that reads no pictures (or sounds), LoadError where its processor is missing.
+    """
+
+    def __init__(self, loaded: Loaded, media: Media) -> None:
+        self.media, self.name = media, str(loaded.about["model"])
+        self.called = f"{self.name} ({loaded.about['type']})"
+        takes = signature(loaded.model.forward).parameters
+        for kind, names in _TAKES.items():
+            if kind in media.files and not any(name in takes for name in names):
+                known = [other for other in _TAKES if any(name in takes for name in _TAKES[other])]
+                reads = f"it reads --{known[0]}" if known else "it reads text alone"
+                raise InputError(f"{self.called} takes no --{kind}", reads)
+        self.reads_text = "input_ids" in takes
+        self.filled = positions(loaded.model) if loaded.model.config.model_type in _FILLED else None
+        self.processor = self._loaded(loaded.origin)
+        parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
+        self.extractor: Any = next((part for part in parts if part is not None), self.processor)
+
+    def rendered(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> Rendered:
+        """The text with a place for each medium: where the user put it, where the chat template does, or before it.
+
+        chat  messages before the text, which is then a user's message; None for a text that is none
+        """
+        if not self.reads_text:
+            if text or chat is not None:
+                raise InputError(f"{self.called} reads no text beside --{self._kinds[0]}", "leave out the text")
+            return Rendered("", complete=False)
+        marks = [mark for kind in self._kinds if (mark := self._mark(kind))]
+        missing = [mark for mark in marks if mark not in text]
+        for mark in marks:
+            if text.count(mark) > 1:
+                raise InputError(f"the text has {text.count(mark)} places for one file ({mark})", "leave one of them")
+        if not text and not marks:
+            raise InputError(f"{self.called} reads a text beside --{self._kinds[0]}", "give the text too")
+        if chat is None and not missing:
+            return Rendered(text, complete=False)
+        if getattr(self.processor, "chat_template", None):
+            shown = self._in_chat(text, chat or (), missing)
+            notes = () if chat is not None else ("the text is read as a message: the chat template adds the picture",)
+            return Rendered(shown, complete=True, notes=notes)
+        if chat is not None:
+            raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
+        return Rendered("".join(missing) + text, complete=False)
+
+    def arrays(self, rendered: Rendered) -> dict[str, Any]:
+        """What the model's forward takes, batched, one example."""
+        given: dict[str, Any] = {"return_tensors": "pt"}
+        sound = None if self.media.sound is None else self.media.sound.at(self._rate)
+        if not self.reads_text and sound is not None:
+            return self._processed(sound.samples, sampling_rate=sound.rate, **given)
+        if self.media.picture is not None:
+            given["images"] = self.media.picture
+        if not self.reads_text:
+            return self._processed(**given)
+        if sound is not None:
+            given |= {"audio": sound.samples, "sampling_rate": sound.rate}
+        if rendered.complete:
+            given["add_special_tokens"] = False
+        if self.filled is not None:
+            given |= {"padding": "max_length", "max_length": self.filled}
+        return self._processed(text=[rendered.text], **given)
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of a model that reads text, with what the processor added to it."""
+        tokenizer: PreTrainedTokenizerBase = self.processor.tokenizer
+        return tokenizer
+
+    @property
+    def _kinds(self) -> list[str]:
+        return list(self.media.files)
+
+    @property
+    def _rate(self) -> int:
+        rate = getattr(self.extractor, "sampling_rate", None)
+        if not isinstance(rate, int):
+            raise LoadError(
+                f"{self.name}: its processor doesn't say how many samples a second it wants", "use --inputs"
+            )
+        return rate
+
+    def _mark(self, kind: str) -> str | None:
+        """What stands in a text where a medium goes; None for models that take it beside the text."""
+        mark = getattr(self.processor, f"{kind}_token", None)
+        return None if mark is None else str(mark)
+
+    def _in_chat(self, text: str, before: Sequence[Mapping[str, str]], missing: Sequence[str]) -> str:
+        """The text and the media as one user's message after others, as the chat template renders them."""
+        media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
+        said = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
+        asked = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
+        try:
+            shown = self.processor.apply_chat_template([*said, asked], tokenize=False, add_generation_prompt=True)
+        except (TemplateError, ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"{self.name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
+                f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat",
+            ) from error
+        return str(shown)
+
+    def _processed(self, *args: Any, **given: Any) -> dict[str, Any]:
+        try:
+            found = dict(self.processor(*args, **given))
+        except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
+            line = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"{self.called}: its processor can't take this: {line}", "--debug shows the whole story"
+            ) from error
+        for kind in self._kinds:
+            if not any(name in found for name in _TAKES[kind]):  # a tokenizer alone takes what it doesn't know
+                raise LoadError(
+                    f"{self.called}: its processor takes no --{kind}", "are the processor's files complete?"
+                )
+        return found
+
+    def _loaded(self, origin: Origin) -> Any:
+        folder = Path(origin.path)
+        if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
+            raise LoadError(
+                f"{self.name} has no processor (neither {' nor '.join(PROCESSOR_FILES)})",
+                "copy that file of the original model into the folder, or give prepared arrays with --inputs",
+            )
+        kind = AutoImageProcessor if "image" in self.media.files else AutoFeatureExtractor
+        try:
+            with without_videos():
+                return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
+        except Exception as error:  # of any type, as when models are loaded
+            raise explained(error, origin) from error
+
+
+def file_option(name: str) -> str:
+    """A hint at what may be given instead of prepared arrays for the forward's argument of that name; "" for none."""
+    kind = next((kind for kind, names in _TAKES.items() if name in names), None)
+    return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
+
+
+def taken(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a processor's arrays that the model takes; the rest is for other uses of the same processor."""
+    if takes_any(model):
+        return dict(arrays)
+    takes = signature(model.forward).parameters
+    return {name: array for name, array in arrays.items() if name in takes}

@@ -1,0 +1,254 @@
+"""Is this output right? The user's numbers against the definition in float64, head by head, with the likely cause."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError
+from attn_cli.kernel.definition.heads import join_heads
+from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
+from attn_cli.kernel.lessons.mistakes import slips, why_nan
+from attn_cli.kernel.lessons.rotary_mistakes import rotary_slips
+from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.summaries.reduce import Summary
+
+_MOST_CELLS = 2**22  # mistakes are tried on so many cells of the matrix; in a larger one, on its first rows
+_ROUNDING = 1e-13  # two mistakes may give the same numbers but for this: the first, more usual one is named
+TOLERANCES = {8: 1e-10, 4: 2e-5, 2: 5e-3}  # by bytes of a number: a few hundred roundings
+
+
+@dataclass(frozen=True)
+class HeadCheck:
+    """One head's numbers (None: heads are joined) of "output" or "weights" against the definition.
+
+    worst_absolute, worst_relative  the largest errors; relative to the definition's number, where that is not 0
+    bad        how many numbers are off by more than the tolerance times max(1, |definition|), NaN included
+    first_bad  (row, column) of the first of them, None if there is none; with both numbers
+    nan_rows   how many rows hold NaN or Inf
+    """
+
+    what: str
+    head: int | None
+    worst_absolute: float
+    worst_relative: float
+    bad: int
+    first_bad: tuple[int, int] | None
+    found: float | None
+    expected: float | None
+    nan_rows: int
+    numbers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """The verdict on one batch entry: every head, and the likely cause of what is wrong ("" if unknown)."""
+
+    name: ClassVar[str] = "check"
+
+    heads: tuple[HeadCheck, ...]
+    tolerance: float
+    cause: str = ""
+    cause_error: float | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether every number is within the tolerance."""
+        return not any(head.bad for head in self.heads)
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per head and array."""
+        for head in self.heads:
+            first = head.first_bad
+            yield {
+                "what": head.what,
+                "head": head.head,
+                "right": head.bad == 0,
+                "worst_absolute_error": head.worst_absolute,
+                "worst_relative_error": head.worst_relative,
+                "bad": head.bad,
+                "numbers": head.numbers,
+                "first_bad_row": None if first is None else first[0],
+                "first_bad_column": None if first is None else first[1],
+                "found": head.found,
+                "expected": head.expected,
+                "nan_rows": head.nan_rows,
+            }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object per batch entry."""
+        yield {
+            "batch": summary.place.text,
+            "right": self.right,
+            "tolerance": self.tolerance,
+            "cause": self.cause or None,
+            "cause_error": self.cause_error,
+            "heads": list(self.records(summary)),
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The largest absolute errors, one per head and array."""
+        return {"worst_absolute_error": np.array([head.worst_absolute for head in self.heads])}
+
+
+class CheckOutput:
+    """Compares the user's output, and weights if given, with a call whose arrays are float64.
+
+    output    `[batch, h, n, e]`, or `[batch, n, width]` where heads are joined; None to check weights alone
+    weights   `[batch, h, n, m]` or None
+    """
+
+    needs_scores = False
+    whole_heads = True
+    rows: Sequence[int] | None = ()
+
+    def __init__(
+        self, output: np.ndarray | None, weights: np.ndarray | None, tolerance: float, *, joined: bool = False
+    ) -> None:
+        self.output, self.weights, self.tolerance, self.joined = output, weights, tolerance, joined
+
+    def start(self, call: Call) -> None:
+        """Keep the call, which must have q, k and v."""
+        if not isinstance(call, AttentionCall):
+            raise InputError("this attention has no q, k and v", "only attn compute can check")
+        self.call = call
+
+    def add(self, band: Band) -> None:
+        """No rows are asked for."""
+
+    def result(self) -> Check:
+        """The verdict."""
+        call = self.call
+        heads, entry = list(call.place.heads), call.place.text
+        self.given = _Given(
+            None if self.output is None else self.output[entry] if self.joined else self.output[entry][heads],
+            None if self.weights is None else self.weights[entry][heads],
+        )
+        weights, mixed = self._definition()
+        output = self._finished(mixed)
+        found: list[HeadCheck] = []
+        if self.given.output is not None:
+            if self.joined:
+                found.append(compared("output", None, self.given.output, output, self.tolerance))
+            else:
+                found += [compared("output", head, self.given.output[at], output[at], self.tolerance)
+                          for at, head in enumerate(heads)]  # fmt: skip
+        if self.given.weights is not None and weights is not None:
+            found += [compared("weights", head, self.given.weights[at], weights[at], self.tolerance)
+                      for at, head in enumerate(heads)]  # fmt: skip
+        if not any(head.bad for head in found):
+            return Check(tuple(found), self.tolerance)
+        cause, error = self._cause(output)
+        if not cause and not any(head.nan_rows for head in found):
+            cause = _rounding(max(self._distance(output, weights), 0.0))
+        return Check(tuple(found), self.tolerance, cause, error)
+
+    def _definition(self) -> tuple[np.ndarray | None, np.ndarray]:
+        """Weights, where they are to be checked, and output of every row; a band at a time."""
+        call = self.call
+        weights = None if self.weights is None else np.zeros((call.h, call.n, call.m))
+        output = np.zeros((call.h, call.n, call.e))
+        for band in bands(call.q, call.k, call.v, call.rule):
+            output[:, band.start : band.stop] = band.output
+            if weights is not None:
+                weights[:, band.start : band.stop, band.first : band.last] = band.weights
+        return weights, output
+
+    def _finished(self, output: np.ndarray) -> np.ndarray:
+        """`[h, n, e]` as the user's output is: raised from latents, joined, projected."""
+        made = self.call.ingredients
+        if made.value_up is not None:
+            output = output @ made.value_up
+        if not self.joined:
+            return output
+        together = join_heads(output)
+        return np.asarray(together if made.projection is None else together @ made.projection)
+
+    def _distance(self, output: np.ndarray, weights: np.ndarray | None) -> float:
+        """How far the user's numbers are from these, as the tolerance is meant."""
+        found, mixed = self.given
+        return max(
+            0.0 if found is None else _distance(found[..., : output.shape[-2], :], output),
+            0.0 if mixed is None or weights is None else _distance(mixed[:, : weights.shape[1]], weights),
+        )
+
+    def _cause(self, right: np.ndarray) -> tuple[str, float | None]:
+        """The mistake whose numbers are the user's, and how near they are; `right` is the output as it should be."""
+        call = self.call
+        rows = min(call.n, max(1, _MOST_CELLS // (call.h * call.m)))
+        q, rule = call.q[:, :rows], rule_of_rows(call.rule, 0, rows, call.m)
+        for values in self.given:
+            if values is not None and not np.isfinite(values).all():
+                bad = ~np.isfinite(values).all(axis=-1)
+                return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
+        best = self._misread(right)
+        made = call.ingredients
+        turns = () if made.latent is not None else rotary_slips(q, call.k, call.v, rule, made.rotation)
+        for slip in chain(slips(q, call.k, call.v, rule), turns):
+            error = self._distance(self._finished(slip.output), slip.weights)
+            if error < best[0] - _ROUNDING:
+                best = (error, slip.words)
+        return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
+
+    def _misread(self, right: np.ndarray) -> tuple[float, str]:
+        """How near the numbers come if their axes are read in another order, where that gives the same shape."""
+        found = self.given.output
+        best: tuple[float, str] = (np.inf, "")
+        if found is None:
+            return best
+        orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
+        orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if found.ndim == 3 else []
+        for (a, b), words in orders:
+            if found.shape[a] == found.shape[b] > 1:
+                best = min(best, (_distance(found.swapaxes(a, b), right), words), key=lambda pair: pair[0])
+        return best
+
+
+class _Given(NamedTuple):
+    """What the user gave for one batch entry and the chosen heads."""
+
+    output: np.ndarray | None
+    weights: np.ndarray | None
+
+
+def _rounding(distance: float) -> str:
+    """Whether errors are only those of a lower precision than the tolerance stands for."""
+    for size, name in ((4, "float32"), (2, "float16 or bfloat16")):
+        if distance <= TOLERANCES[size]:
+            return f"differences of this size are the rounding of {name}: --tol {TOLERANCES[size]:g} takes them"
+    return ""
+
+
+def compared(what: str, head: int | None, found: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
+    """One matrix `[rows, columns]` against what it should be."""
+    size = np.maximum(1.0, np.abs(expected))
+    with np.errstate(invalid="ignore"):
+        error = np.abs(found - expected)
+        bad = ~(error <= tolerance * size)  # not >, so that NaN is bad
+    finite = np.isfinite(error)
+    nonzero = finite & (expected != 0)
+    relative = error[nonzero] / np.abs(expected[nonzero])
+    first = np.argwhere(bad)[0] if bad.any() else None
+    at = None if first is None else (int(first[0]), int(first[1]))
+    return HeadCheck(
+        what,
+        head,
+        float(error[finite].max(initial=0.0)),
+        float(relative.max(initial=0.0)),
+        int(bad.sum()),
+        at,
+        None if at is None else float(found[at]),
+        None if at is None else float(expected[at]),
+        int((~np.isfinite(found)).any(axis=-1).sum()),
+        int(found.size),
+    )
+
+
+def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest error relative to max(1, |expected|), as the tolerance is meant; NaN anywhere is infinitely far."""
+    if found.shape != expected.shape or not np.isfinite(expected).all():
+        return float("inf")
+    return float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max(initial=0.0))

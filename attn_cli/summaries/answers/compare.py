@@ -1,0 +1,174 @@
+"""One word in two contexts: its vectors before and after attention, and what moved them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import Prompt, Step
+from attn_cli.errors import InputError
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.pull import Pulls
+
+
+@dataclass(frozen=True, eq=False)
+class Journey:
+    """The way of one word through all blocks in one context.
+
+    rows       the tokens that make up the word
+    steps      its vectors before and after each block, a row per token
+    summaries  the attention calls of its text, each with the `Pulls` of those rows
+    """
+
+    prompt: Prompt
+    rows: tuple[int, ...]
+    steps: list[Step] = field(default_factory=list)
+    summaries: list[Summary] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        """What the text says there."""
+        tokens = [self.prompt.tokens[row] for row in self.rows]
+        first, last = tokens[0].start, tokens[-1].end
+        return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
+
+    def pulls(self, step: Step) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights and pulls `[m]` of the call in this block, the mean over the word's tokens."""
+        for summary in self.summaries:
+            place, part = summary.place, summary.part(Pulls)
+            if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call) and part is not None:
+                return part.weights.mean(axis=0), None if part.pulls is None else part.pulls.mean(axis=0)
+        raise InputError(
+            f"layer {step.layer} shows no attention of the text itself", "choose other layers with --layer"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What one block did to the word in one context.
+
+    before, after  its vector `[d]`, the mean over the word's tokens; turned is the cosine between the two
+    weights, pulls `[m]` on every token of the text; pulls is None where values weren't seen
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    weights: np.ndarray
+    pulls: np.ndarray | None
+
+    @property
+    def turned(self) -> float:
+        """The cosine between before and after: 1 for a vector that kept its direction."""
+        return cosine(self.before, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One block in both contexts, with the cosine between their vectors before it and after it."""
+
+    layer: int
+    contexts: tuple[Context, Context]
+
+    @property
+    def cosine_before(self) -> float:
+        """Between the vectors that go into the block."""
+        return cosine(self.contexts[0].before, self.contexts[1].before)
+
+    @property
+    def cosine_after(self) -> float:
+        """Between the vectors that come out of it."""
+        return cosine(self.contexts[0].after, self.contexts[1].after)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The word's two ways, block by block."""
+
+    name: ClassVar[str] = "compare"
+
+    journeys: tuple[Journey, Journey]
+    stages: tuple[Stage, ...]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per (block, text, key)."""
+        for stage in self.stages:
+            for text, (journey, context) in enumerate(zip(self.journeys, stage.contexts, strict=True)):
+                for token, weight, pull in zip(journey.prompt.tokens, context.weights, _listed(context), strict=True):
+                    yield {
+                        "layer": stage.layer,
+                        "cosine_before": stage.cosine_before,
+                        "cosine_after": stage.cosine_after,
+                        "text": text,
+                        "cosine_turned": context.turned,
+                        "key": token.index,
+                        "key_token": token.text,
+                        "weight": float(weight),
+                        "pull": pull,
+                    }
+
+    def document(self) -> dict[str, Any]:
+        """The word's places, then every block with its cosines and pulls."""
+        words = [{"text": journey.word, "tokens": list(journey.rows)} for journey in self.journeys]
+        return {"words": words, "layers": [self._stage(stage) for stage in self.stages]}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`layers`, cosines `[layers]`, `before` and `after` `[layers, 2, d]`, `weights1` `[layers, m]` and so on."""
+        stages = self.stages
+        found = {
+            "layers": np.array([stage.layer for stage in stages]),
+            "cosine_before": np.array([stage.cosine_before for stage in stages]),
+            "cosine_after": np.array([stage.cosine_after for stage in stages]),
+            "before": np.array([[context.before for context in stage.contexts] for stage in stages]),
+            "after": np.array([[context.after for context in stage.contexts] for stage in stages]),
+        }
+        for at, journey in enumerate(self.journeys):
+            found[f"tokens{at + 1}"] = np.array([token.text for token in journey.prompt.tokens])
+            found[f"weights{at + 1}"] = np.array([stage.contexts[at].weights for stage in stages])
+            found[f"pulls{at + 1}"] = np.array([_listed(stage.contexts[at]) for stage in stages], dtype=np.float64)
+        return found
+
+    def _stage(self, stage: Stage) -> dict[str, Any]:
+        contexts = [
+            {
+                "cosine_turned": context.turned,
+                "keys": [
+                    {"key": token.index, "key_token": token.text, "weight": float(weight), "pull": pull}
+                    for token, weight, pull in zip(
+                        journey.prompt.tokens, context.weights, _listed(context), strict=True
+                    )
+                ],
+            }
+            for journey, context in zip(self.journeys, stage.contexts, strict=True)
+        ]
+        cosines = {"cosine_before": stage.cosine_before, "cosine_after": stage.cosine_after}
+        return {"layer": stage.layer} | cosines | {"contexts": contexts}
+
+
+def compared(first: Journey, second: Journey) -> Comparison:
+    """Both journeys side by side; they went through the same blocks of the same source."""
+    stages = []
+    for one, other in zip(first.steps, second.steps, strict=True):
+        contexts = _context(first, one), _context(second, other)
+        stages.append(Stage(one.layer, contexts))
+    return Comparison((first, second), tuple(stages))
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """The cosine of the angle between two vectors; 0 where one of them has no direction.
+
+    >>> cosine(np.array([1.0, 0.0]), np.array([2.0, 0.0]))
+    1.0
+    """
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    lengths = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / lengths if lengths > 0 else 0.0
+
+
+def _context(journey: Journey, step: Step) -> Context:
+    weights, pulls = journey.pulls(step)
+    return Context(step.before.mean(axis=0), step.after.mean(axis=0), weights, pulls)
+
+
+def _listed(context: Context) -> Sequence[float | None]:
+    return [None] * len(context.weights) if context.pulls is None else context.pulls.tolist()

@@ -1,0 +1,163 @@
+"""What attention over n tokens costs: operations and bytes, for the asked sizes and for other keys."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.walk.plan import tile_of
+
+_SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
+_WINDOW = 4096
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to keep keys, over all layers: bytes of the cache, operations of the whole text and of the next token.
+
+    An operation is a multiplication or an addition: two for every multiplication of a matrix product.
+    """
+
+    name: str
+    layer: Layer
+    asked: bool
+    cache_bytes: int
+    matrix_operations: int
+    next_token_operations: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """The cost of `layers` layers over n tokens.
+
+    operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing
+    matrix_bytes    what the weights of one layer take if they are held, in float32
+    band_bytes      what attn holds of them at a time: `band` = (heads, rows)
+    """
+
+    name: ClassVar[str] = "cost"
+
+    n: int
+    batch: int
+    layer: Layer
+    layers: int
+    windowed: int
+    causal: bool
+    itemsize: int
+    operations: dict[str, int]
+    matrix_bytes: int
+    band: tuple[int, int]
+    band_bytes: int
+    variants: tuple[Variant, ...]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per variant."""
+        for variant in self.variants:
+            yield {
+                "variant": variant.name,
+                "asked": variant.asked,
+                "kv_heads": None if variant.layer.rank else variant.layer.kv_heads,
+                "rank": variant.layer.rank or None,
+                "window": variant.layer.window,
+                "cache_bytes": variant.cache_bytes,
+                "matrix_operations": variant.matrix_operations,
+                "next_token_operations": variant.next_token_operations,
+            }
+
+    def document(self) -> dict[str, Any]:
+        """Sizes, operations, bytes, variants."""
+        layer = self.layer
+        return {
+            "tokens": self.n,
+            "batch": self.batch,
+            "layers": self.layers,
+            "windowed_layers": self.windowed,
+            "heads": layer.heads,
+            "kv_heads": layer.kv_heads,
+            "head_size": layer.d,
+            "value_size": layer.e,
+            "width": layer.width,
+            "rank": layer.rank or None,
+            "window": layer.window,
+            "causal": self.causal,
+            "bytes_a_number": self.itemsize,
+            "operations": dict(self.operations),
+            "matrix_bytes_a_layer": self.matrix_bytes,
+            "matrix_bytes": self.matrix_bytes * self.layers,
+            "band_bytes": self.band_bytes,
+            "band": list(self.band),
+            "variants": list(self.records()),
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The variants' names and numbers."""
+        return {
+            "variants": np.array([variant.name for variant in self.variants]),
+            "cache_bytes": np.array([variant.cache_bytes for variant in self.variants]),
+            "matrix_operations": np.array([variant.matrix_operations for variant in self.variants], dtype=np.float64),
+        }
+
+
+def cost_of(
+    layer: Layer, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2
+) -> Cost:
+    """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
+
+    itemsize  bytes of a kept number
+    """
+    shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
+    operations = dict.fromkeys(("projections", "scores", "softmax", "mixing"), 0)
+    for kind, count in shares:
+        cells = kind.cells(n, n, causal=causal)
+        operations["projections"] += 2 * batch * count * n * kind.projections
+        operations["scores"] += 2 * batch * count * kind.score_multiplications(cells)
+        operations["softmax"] += 3 * batch * count * kind.heads * cells
+        operations["mixing"] += 2 * batch * count * kind.mix_multiplications(cells)
+    tile = tile_of(layer.heads, layer.kv_heads, n)
+    rows = min(tile.height, n)
+    return Cost(
+        n, batch, layer, layers, windowed, causal, itemsize, operations,
+        matrix_bytes=batch * layer.heads * n * n * _SCORE_BYTES,
+        band=(tile.heads, rows),
+        band_bytes=tile.heads * rows * n * _SCORE_BYTES,
+        variants=tuple(_variants(layer, layers, windowed, n, batch, causal, itemsize)),
+    )  # fmt: skip
+
+
+def _variants(
+    layer: Layer, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
+) -> Iterator[Variant]:
+    """The asked layer among its like; latents are as in DeepSeek-V2 and windows as in Mistral, if none is asked."""
+    h, d = layer.heads, layer.d - layer.shared
+    plain = replace(layer, kv_heads=h, rank=0, shared=0, window=None)
+    middle = layer.kv_heads if 1 < layer.kv_heads < h and not layer.rank else max(1, h // 4)
+    rank, shared = (layer.rank, layer.shared) if layer.rank else (4 * d, d // 2)
+    latent = replace(plain, d=d + shared, rank=rank, shared=shared)
+    grouped = replace(plain, kv_heads=middle)
+    base = layer if layer.window is None else replace(layer, window=None)
+    narrow = replace(base, window=layer.window or _WINDOW)
+    names = {
+        "plain": plain,
+        f"grouped, {middle} key heads": grouped,
+        "multi-query": replace(plain, kv_heads=1),
+        f"latent, {rank} + {shared}": latent,
+        f"window of {narrow.window:,}": narrow,
+    }
+    if h <= middle or middle == 1:
+        names.pop(f"grouped, {middle} key heads")
+    if h == 1:
+        names.pop("multi-query")
+    for name, other in names.items():
+        seen = windowed if other.window is not None and layer.window is not None else layers
+        kinds = ((other, seen), (replace(other, window=None), layers - seen))
+        yield Variant(
+            name,
+            other,
+            other == layer,
+            sum(batch * count * kind.kept(n) * itemsize for kind, count in kinds),
+            sum(2 * batch * count * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
+                for kind, count in kinds for cells in (kind.cells(n, n, causal=causal),)),
+            sum(2 * batch * count * kind.step(n + 1) for kind, count in kinds),
+        )  # fmt: skip

@@ -1,0 +1,172 @@
+"""Decoding a call token by token from a cache: what each step adds, reads and costs, and that nothing is lost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError, LimitError
+from attn_cli.kernel.definition.latent import Latent, Operands
+from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.decode import decode
+from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.summaries.reduce import Summary
+
+_MOST_CELLS = 2**26
+
+
+@dataclass(frozen=True)
+class CachedStep:
+    """One token: its query row, tokens read from the cache, numbers kept after it, multiplications with and without.
+
+    "Without" is a pass over all tokens so far, as a program that keeps nothing must make.
+    """
+
+    query: int
+    reused: int
+    kept: int
+    multiplications: int
+    without_cache: int
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """All steps, weights `[h, n, m]` (0 for tokens to come) and output `[h, n, e]` as the steps gave them.
+
+    difference  the largest distance of the output to that of the whole causal matrix
+    layer       the sizes by which costs were counted; variants  the same with other keys, by name
+    itemsize    bytes of a number
+    """
+
+    name: ClassVar[str] = "decode"
+
+    steps: tuple[CachedStep, ...]
+    weights: np.ndarray
+    output: np.ndarray
+    difference: float
+    layer: Layer
+    variants: tuple[tuple[str, Layer], ...]
+    itemsize: int
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per step."""
+        for step in self.steps:
+            yield {
+                "query": step.query,
+                "query_token": summary.queries[step.query].text,
+                "new": 1,
+                "reused": step.reused,
+                "kept_numbers": step.kept,
+                "multiplications": step.multiplications,
+                "multiplications_without_cache": step.without_cache,
+            }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object per call: the steps, totals, caches of other variants, weights and output."""
+        tokens = len(summary.keys)
+        yield {
+            "batch": summary.place.text,
+            "difference": self.difference,
+            "cached_numbers_per_token": self.layer.cached,
+            "multiplications": sum(step.multiplications for step in self.steps),
+            "multiplications_without_cache": sum(step.without_cache for step in self.steps),
+            "steps": list(self.records(summary)),
+            "caches": [
+                {
+                    "variant": name,
+                    "kv_heads": None if layer.rank else layer.kv_heads,
+                    "kept_numbers": layer.kept(tokens),
+                    "kept_bytes": layer.kept(tokens) * self.itemsize,
+                    "last_step_multiplications": layer.step(tokens),
+                }
+                for name, layer in self.variants
+            ],
+        } | self.arrays()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`weights` and `output`."""
+        return {"weights": self.weights, "output": self.output}
+
+
+class WalkDecoding:
+    """Decodes a call from a cache; it reads q, k and v and no bands."""
+
+    needs_scores = False
+    whole_heads = True
+    rows: Sequence[int] | None = ()
+
+    def start(self, call: Call) -> None:
+        """Keep the call, which must have q, k and v and no fewer keys than queries."""
+        if not isinstance(call, AttentionCall):
+            raise InputError("this attention has no q, k and v", "only attn compute can decode")
+        if call.n > call.m:
+            raise InputError(
+                f"{call.n} queries but {call.m} keys: every decoded token has a key", "k has at least as many rows as q"
+            )
+        if call.h * call.n * call.m > _MOST_CELLS:
+            raise LimitError(
+                f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"
+            )
+        self.call = call
+
+    def add(self, band: Band) -> None:
+        """No rows are asked for."""
+
+    def result(self) -> Decoding:
+        """Every step, and the comparison with the causal matrix."""
+        call, layer = self.call, self._layer()
+        whole = np.zeros((call.h, call.n, call.e))
+        for band in bands(call.q, call.k, call.v, call.rule):
+            whole[:, band.start : band.stop] = band.output
+        weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
+        steps = []
+        tokens, read = self._cache()
+        for found, cache in decode(call.q, tokens, read, call.rule):
+            row, length = found.row, cache.length
+            weights[:, row, :length], output[:, row] = found.weights[:, 0], found.output[:, 0]
+            steps.append(CachedStep(row, found.reused, cache.numbers, layer.step(length), layer.whole(length)))
+        difference = float(np.abs(output - whole).max(initial=0.0))
+        return Decoding(tuple(steps), weights, output, difference, layer, _variants(layer), int(call.k.dtype.itemsize))
+
+    def _cache(self) -> tuple[tuple[np.ndarray, ...], Any]:
+        """What is kept, and how q, k and v are made of it."""
+        call, made = self.call, self.call.ingredients
+        latent = made.latent
+        if latent is None:
+            return (call.k, call.v), Operands
+        if made.value_up is not None:
+            rank = latent.c.shape[-1]
+            return (call.k,), lambda q, k: Operands(q, k, k[..., :rank])
+        kept = (latent.c,) if latent.shared is None else (latent.c, latent.shared)
+
+        def read(q: np.ndarray, c: np.ndarray, shared: np.ndarray | None = None) -> Operands:
+            return Latent(c, latent.up_k, latent.up_v, shared).expanded(q)
+
+        return kept, read
+
+    def _layer(self) -> Layer:
+        call, made = self.call, self.call.ingredients
+        width = int(made.x.shape[-1]) if made.x is not None and made.projected else 0
+        if made.latent is None:
+            return Layer(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
+        _, rank, d = made.latent.up_k.shape
+        shared = made.latent.cached - rank
+        return Layer(call.h, call.h, d + shared, int(made.latent.up_v.shape[-1]), width, rank, shared)
+
+
+def _variants(layer: Layer) -> tuple[tuple[str, Layer], ...]:
+    """The same heads with other keys, the largest cache first."""
+    h = layer.heads
+    plain = replace(layer, kv_heads=h, rank=0, shared=0)
+    found = [("plain", plain)]
+    if layer.rank == 0 and 1 < layer.kv_heads < h:
+        found.append(("grouped", layer))
+    elif h % 2 == 0 and h > 2:
+        found.append(("grouped", replace(plain, kv_heads=h // 2)))
+    if h > 1:
+        found.append(("multi-query", replace(plain, kv_heads=1)))
+    if layer.rank:
+        found.append(("latent", layer))
+    return tuple(found)

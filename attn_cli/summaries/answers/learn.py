@@ -1,0 +1,106 @@
+"""What gradient descent on W_Q and W_K did: the loss, and the weights of the query before, during and after."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import Prompt
+from attn_cli.kernel.lessons.learn import Descent, Example
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """A descent with its labels.
+
+    word, targets  as they were asked for; prompts and examples are the texts, one for one
+    start, seed    "identity" or "random", and what the random start was drawn from
+    """
+
+    name: ClassVar[str] = "learn"
+
+    word: str
+    targets: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
+    examples: tuple[Example, ...]
+    descent: Descent
+    heads: int
+    start: str
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return len(self.descent.losses) - 1
+
+    @property
+    def during(self) -> int:
+        """The first step after which the loss is at most half of what it was; the last one if there is none."""
+        losses = self.descent.losses
+        halved = np.flatnonzero(losses <= losses[0] / 2)
+        return int(halved[0]) if len(halved) else self.steps
+
+    @property
+    def shown(self) -> list[int]:
+        """The steps worth a line: 0, 1, 2, 5, 10, 20, 50 ... and the last one."""
+        series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]
+        return sorted({step for step in series if step <= self.steps} | {self.during, self.steps})
+
+    def weights(self, text: int, step: int) -> np.ndarray:
+        """The weights `[n]` of the query in a text after some steps, the mean over heads."""
+        mean: np.ndarray = self.descent.weights[step][text].mean(axis=0)
+        return mean
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per (step worth a line, text, key)."""
+        for step in self.shown:
+            for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
+                weights = self.weights(text, step).tolist()
+                for token, weight in zip(prompt.tokens, weights, strict=True):
+                    yield {
+                        "step": step,
+                        "loss": float(self.descent.losses[step]),
+                        "text": text,
+                        "query": example.query,
+                        "key": token.index,
+                        "key_token": token.text,
+                        "target": token.index in example.targets,
+                        "weight": weight,
+                    }
+
+    def document(self) -> dict[str, Any]:
+        """Every loss, and the weights at the steps worth a line; the projections themselves are in the arrays."""
+        return {
+            "word": self.word,
+            "targets": list(self.targets),
+            "heads": self.heads,
+            "start": self.start,
+            "seed": self.seed,
+            "rate": self.descent.rate,
+            "steps": self.steps,
+            "losses": self.descent.losses,
+            "stages": [self._stage(step) for step in self.shown],
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`wq` and `wk` `[d, d]`, for --projections; `losses` `[steps + 1]`; `weights1` `[steps + 1, n]` and so on."""
+        found = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
+        for text, prompt in enumerate(self.prompts):
+            found[f"weights{text + 1}"] = np.array([self.weights(text, step) for step in range(self.steps + 1)])
+            found[f"tokens{text + 1}"] = np.array([token.text for token in prompt.tokens])
+        return found
+
+    def _stage(self, step: int) -> dict[str, Any]:
+        texts = []
+        for text, example in enumerate(self.examples):
+            weights = self.weights(text, step)
+            wanted = float(weights[list(example.targets)].sum())
+            places = {"query": example.query, "targets": list(example.targets)}
+            texts.append(places | {"target_weight": wanted, "weights": weights})
+        return {"step": step, "loss": float(self.descent.losses[step]), "texts": texts}
+
+
+def rose(losses: Sequence[float]) -> bool:
+    """Whether the loss is no smaller at the end than at the start."""
+    return losses[-1] >= losses[0]

@@ -1,0 +1,190 @@
+"""The walk through a call: every array from the embeddings to the output, for the asked rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, to_numpy
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError, LimitError
+from attn_cli.kernel.definition.heads import join_heads
+from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
+from attn_cli.kernel.lessons.steps import steps
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reduce import Summary
+
+_MOST_CELLS = 2**24  # some ten arrays of so many float64 numbers are 1.3 GB
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One array of the walk: its name, how it came about, and what its axes are, such as heads, queries, keys."""
+
+    name: str
+    formula: str
+    axes: tuple[str, ...]
+    values: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """All stages in order, for the queries `rows`; key heads and query heads both count as "heads" of their array.
+
+    `has_sink` says that a learned sink takes its share of every row.
+    """
+
+    name: ClassVar[str] = "steps"
+
+    rows: tuple[int, ...]
+    stages: tuple[Stage, ...]
+    has_sink: bool = False
+
+    def stage(self, name: str) -> Stage | None:
+        """The stage of that name, None if this walk has none."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per number; the head is empty where heads are joined or not yet there."""
+        for number, stage in enumerate(self.stages, 1):
+            by_head = stage.axes[0] == "heads"
+            for head, values in enumerate(stage.values if by_head else stage.values[None]):
+                for row, numbers in enumerate(values.tolist()):
+                    index = self.rows[row] if stage.axes[-2] == "queries" else row
+                    for column, value in enumerate(numbers):
+                        yield {
+                            "step": number,
+                            "stage": stage.name,
+                            "head": self._true_head(stage, head, summary) if by_head else None,
+                            "row": index,
+                            "column": column,
+                            "value": value,
+                        }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with all stages, and every weighted sum written out."""
+        yield {
+            "layer": summary.place.layer,
+            "batch": summary.place.text,
+            "queries": list(self.rows),
+            "stages": [
+                {
+                    "step": number,
+                    "name": stage.name,
+                    "formula": stage.formula,
+                    "axes": list(stage.axes),
+                    "shape": list(stage.values.shape),
+                    "values": stage.values,
+                }
+                for number, stage in enumerate(self.stages, 1)
+            ],
+            "sums": [
+                {
+                    "head": head,
+                    "query": query,
+                    "written": self.written_sum(summary, at, row),
+                }
+                for at, head in enumerate(summary.place.heads)
+                for row, query in enumerate(self.rows)
+            ],
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every stage by its name."""
+        return {stage.name: stage.values for stage in self.stages}
+
+    def written_sum(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
+        """`0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys, the `most` heaviest."""
+        stage = self.stage("weights")
+        assert stage is not None
+        weights = stage.values[head, row]
+        heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
+        named = [key for key in heavy.tolist() if weights[key] != 0]
+        written = " + ".join(f"{weights[key]:.2f} · v[{summary.keys[key].text}]" for key in named)
+        hidden = int((weights != 0).sum()) - len(named)
+        return (written + (f" + {hidden} smaller ones" if hidden else "")) or "0"
+
+    @staticmethod
+    def _true_head(stage: Stage, at: int, summary: Summary) -> int:
+        heads = summary.place.heads
+        return heads[at] if len(stage.values) == len(heads) else sorted(set(summary.place.groups))[at]
+
+
+class WalkSteps:
+    """Takes a call apart for the asked rows (None for all); it reads q, k and v and no bands."""
+
+    needs_scores = False
+    whole_heads = True
+    rows: Sequence[int] | None = ()
+
+    def __init__(self, rows: Sequence[int] | None = None) -> None:
+        self.asked = rows
+
+    def start(self, call: Call) -> None:
+        """Keep the call, which must have q, k and v."""
+        if not isinstance(call, AttentionCall):
+            raise InputError(
+                f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
+            )
+        rows = call.n if self.asked is None else len(self.asked)
+        if call.h * rows * call.m > _MOST_CELLS:
+            shape = f"{call.h} heads of {rows:,} x {call.m:,}"
+            raise LimitError(f"a walk through {shape} keeps every step of it", "pick a row: --token 0")
+        self.call = call
+
+    def add(self, band: Band) -> None:
+        """No rows are asked for."""
+
+    def result(self) -> Steps:
+        """Every stage, in NumPy."""
+        rows = tuple(range(self.call.n)) if self.asked is None else tuple(self.asked)
+        stages = [
+            Stage(name, formula, axes, to_numpy(values))
+            for name, formula, axes, values in (*self._inputs(rows), *self._walk(rows))
+        ]
+        return Steps(rows, tuple(stages), self.call.rule.sink is not None)
+
+    def _inputs(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
+        call, made = self.call, self.call.ingredients
+        if made.x is not None:
+            yield "x", "embeddings", ("queries", "width"), made.x[list(rows)]
+        if made.context is not None:
+            yield "context", "embeddings", ("keys", "width"), made.context
+        source = "x" if made.context is None else "context"
+        origins = ("x W_Q", f"{source} W_K", f"{source} W_V") if made.projected else ("queries", "keys", "values")
+        if made.latent is not None:
+            absorbed = made.value_up is not None
+            origins = ("x W_Q U_Kᵀ", "latents", "latents") if absorbed else ("x W_Q", "latents U_K", "latents U_V")
+        yield "q", origins[0], ("heads", "queries", "d"), call.q[:, list(rows)]
+        yield "k", origins[1], ("heads", "keys", "d"), call.k
+        yield "v", origins[2], ("heads", "keys", "e"), call.v
+
+    def _walk(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
+        call = self.call
+        if rows == tuple(range(call.n)):
+            pieces = [steps(call.q, call.k, call.v, call.rule)]
+        else:
+            pieces = [
+                steps(call.q[:, row : row + 1], call.k, call.v, rule_of_rows(call.rule, row, row + 1, call.m))
+                for row in rows
+            ]
+        for same in zip(*pieces, strict=True):
+            values = np.concatenate([to_numpy(step.values) for step in same], axis=1)
+            axes = ("heads", "queries", "e" if same[0].name == "output" else "keys")
+            yield same[0].name, same[0].formula, axes, values
+        yield from self._after(values)
+
+    def _after(self, output: np.ndarray) -> Iterator[tuple[str, str, tuple[str, ...], np.ndarray]]:
+        """What comes after the heads: U_V for mixed latents, joining, W_O."""
+        made = self.call.ingredients
+        if made.value_up is not None:
+            output = output @ to_numpy(made.value_up)
+            yield "raised", "output U_V", ("heads", "queries", "e"), output
+        if made.projection is None and (made.x is None or len(output) == 1):
+            return
+        joined = join_heads(output)
+        if len(output) > 1:
+            yield "joined", "heads side by side", ("queries", "h e"), joined
+        if made.projection is not None:
+            yield "projected", "joined W_O", ("queries", "width"), joined @ to_numpy(made.projection)

@@ -1,0 +1,123 @@
+"""The whole matrix: the one reducer whose memory grows with n times m, for those who ask to see it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import itemsize, namespace, to_numpy
+from attn_cli.call import Call
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.picked_rows import RowPlaces
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where blocked.
+
+    rows     the query behind every matrix row; None means all
+    averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
+    block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
+    pooling  how cells of a block were put together: "max" or "mean"
+    """
+
+    name: ClassVar[str] = "matrices"
+
+    weights: np.ndarray | None
+    scores: np.ndarray | None
+    rows: tuple[int, ...] | None = None
+    averaged: int = 0
+    block: tuple[int, int] = (1, 1)
+    pooling: str = "max"
+
+    def row_numbers(self, summary: Summary) -> Sequence[int]:
+        """The query index of every row of the matrix."""
+        return range(len(summary.queries)) if self.rows is None else self.rows
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per cell: layer, head, query, key, their tokens, score and weight."""
+        place = summary.place
+        for at, head in enumerate(summary.head_names(self.averaged)):
+            for row, query in enumerate(self.row_numbers(summary)):
+                for key, token in enumerate(summary.keys):
+                    yield {
+                        "layer": place.layer,
+                        "head": head,
+                        "query": query,
+                        "query_token": summary.queries[query].text,
+                        "key": key,
+                        "key_token": token.text,
+                        "score": None if self.scores is None else float(self.scores[at, row, key]),
+                        "weight": None if self.weights is None else float(self.weights[at, row, key]),
+                    }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with the maps of all heads nested as [head][query][key]; blocked scores are null and counted."""
+        shown = {
+            "layer": summary.place.layer,
+            "stream": summary.place.stream,
+            "call": summary.place.call,
+            "heads": summary.head_names(self.averaged),
+            "queries": list(self.row_numbers(summary)),
+            "block": list(self.block),
+            "pooling": None if self.block == (1, 1) else self.pooling,
+        }
+        if self.scores is not None:
+            shown["masked_cells"] = int(np.isneginf(self.scores).sum())
+        values = self.arrays()
+        shown["nonfinite_cells"] = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in values.values())
+        yield shown | values
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`weights` and `scores`, those that were asked for."""
+        named = {"weights": self.weights, "scores": self.scores}
+        return {name: values for name, values in named.items() if values is not None}
+
+
+class FullMatrix:
+    """Keeps weights and/or scores of the chosen rows whole; `mean_heads` averages over heads as bands pass.
+
+    A mean of scores is taken over the heads too; a cell that is blocked is blocked in all heads of a layer.
+    """
+
+    def __init__(
+        self,
+        *,
+        weights: bool = True,
+        scores: bool = False,
+        rows: Sequence[int] | None = None,
+        mean_heads: bool = False,
+    ) -> None:
+        self.weights, self.needs_scores = weights, scores
+        self.rows = rows
+        self.mean_heads = self.whole_heads = mean_heads
+
+    def start(self, call: Call) -> None:
+        """Allocate `[h, rows, m]` once or twice."""
+        heads = 1 if self.mean_heads else call.h
+        self.places = RowPlaces(self.rows, call.n)
+        self.heads = call.h
+        shape = (heads, len(self.places), call.m)
+        dtype = np.float64 if itemsize(call.like) == 8 else np.float32
+        self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
+        self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
+
+    def add(self, band: Band) -> None:
+        """Copy the asked rows."""
+        fit = self.places.of(band)
+        if fit is None:
+            return
+        for kept, values in ((self.kept_weights, band.weights), (self.kept_scores, band.scores)):
+            if kept is not None:
+                part = values[:, fit.inside, :]  # type: ignore[index]
+                if self.mean_heads:
+                    part = namespace(part).mean(part, axis=0, keepdims=True)
+                heads = slice(None) if self.mean_heads else band.heads
+                kept[heads, fit.kept, band.first : band.last] = to_numpy(part)
+
+    def result(self) -> Matrix:
+        """The kept rows."""
+        rows = None if self.rows is None else tuple(self.rows)
+        return Matrix(self.kept_weights, self.kept_scores, rows, averaged=self.heads if self.mean_heads else 0)

@@ -1,0 +1,100 @@
+"""The attention output: weights times values, per head or joined and projected."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, to_numpy, zeros
+from attn_cli.call import Call
+from attn_cli.kernel.definition.heads import join_heads
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reduce import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Output rows `[h, n, e]`, or `[1, n, e]` once heads were joined; `names` say which is which."""
+
+    name: ClassVar[str] = "outputs"
+
+    values: np.ndarray
+    names: tuple[str, ...]
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per number: map, query, dimension, value."""
+        for at, name in enumerate(self.names):
+            for query, row in enumerate(self.values[at].tolist()):
+                for dimension, value in enumerate(row):
+                    yield {"map": name, "query": query, "dimension": dimension, "value": value}
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with all rows nested as [map][query][dimension]."""
+        yield {"layer": summary.place.layer, "batch": summary.place.text, "names": list(self.names)} | self.arrays()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`output`."""
+        return {"output": self.values}
+
+
+class KeepOutput:
+    """Collects the output of every query; with `joined`, heads are put side by side and multiplied by `projection`.
+
+    projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
+    value_up    U_V `[h, r, e]`, which turns mixed latents into values, None where values were mixed
+    """
+
+    needs_scores = False
+    whole_heads = False
+    rows: Sequence[int] | None = None
+
+    def __init__(self, *, joined: bool = False, projection: Array | None = None, value_up: Array | None = None) -> None:
+        self.joined, self.projection, self.value_up = joined, projection, value_up
+
+    def start(self, call: Call) -> None:
+        """Allocate `[h, n, e]`."""
+        self.heads = call.place.heads
+        self.kept = zeros((call.h, call.n, call.e), call.like)
+
+    def add(self, band: Band) -> None:
+        """Take over the band's rows."""
+        self.kept[band.heads, band.start : band.stop, :] = band.output
+
+    def result(self) -> Outputs:
+        """The output, joined and projected if asked."""
+        if self.value_up is not None:
+            self.kept = self.kept @ self.value_up[list(self.heads)]
+        if not self.joined:
+            many = len(self.heads) > 1
+            return Outputs(to_numpy(self.kept), tuple(f"output · head {x}" if many else "output" for x in self.heads))
+        together = join_heads(self.kept)
+        if self.projection is not None:
+            together = together @ self.projection
+        return Outputs(to_numpy(together)[None], ("output",))
+
+
+class PassOutput:
+    """Hands the output on while the bands pass and keeps nothing of it: `Outputs` without a number.
+
+    write  takes the index of a head, the number of a row, and the rows `[b, e]` from there on; every row comes once
+    """
+
+    needs_scores = False
+    whole_heads = False
+    rows: Sequence[int] | None = None
+
+    def __init__(self, write: Callable[[int, int, np.ndarray], None]) -> None:
+        self.write = write
+
+    def start(self, call: Call) -> None:
+        """Nothing to allocate."""
+
+    def add(self, band: Band) -> None:
+        """Hand over the band's rows, head by head."""
+        for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
+            self.write(head, band.start, rows)
+
+    def result(self) -> Outputs:
+        """Nothing was kept."""
+        return Outputs(np.empty((0, 0, 0)), ())

@@ -1,0 +1,80 @@
+"""The keys that many queries together attend to most."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import Call
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.received import ReceivedShares
+
+
+@dataclass(frozen=True, eq=False)
+class Overall:
+    """The k keys that receive most of what r queries give, most first: keys and shares `[h, k]`.
+
+    A share is the mean weight over those queries; equal shares rank by key number. Early keys of a causal layer, which
+    more queries see, receive more. A key that receives nothing is not named: its place holds -1.
+    """
+
+    name: ClassVar[str] = "overall"
+
+    rows: tuple[int, ...]
+    keys: np.ndarray
+    shares: np.ndarray
+    averaged: int = 0
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, rank)."""
+        for at, head in enumerate(summary.head_names(self.averaged)):
+            for rank, key in enumerate(self.keys[at].tolist()):
+                if key >= 0:
+                    yield {
+                        "layer": summary.place.layer,
+                        "head": head,
+                        "rank": rank,
+                        "key": key,
+                        "key_token": summary.keys[key].text,
+                        "received_share": float(self.shares[at, rank]),
+                    }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`keys`, `received_share` `[h, k]`."""
+        return {"keys": self.keys, "received_share": self.shares}
+
+
+class OverallKeys:
+    """The `count` keys that all queries, or the asked `rows`, attend to most; for the mean over heads if asked."""
+
+    needs_scores = False
+    whole_heads = False
+
+    def __init__(self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False) -> None:
+        self.count, self.rows, self.mean_heads = count, rows, mean_heads
+        self.received = ReceivedShares(rows)
+
+    def start(self, call: Call) -> None:
+        """One number per head and key."""
+        self.heads, self.numbers = call.h, tuple(range(call.n) if self.rows is None else self.rows)
+        self.received.start(call)
+
+    def add(self, band: Band) -> None:
+        """Add the band's column sums."""
+        self.received.add(band)
+
+    def result(self) -> Overall:
+        """The keys with the largest sums."""
+        shares = self.received.result().shares
+        if self.mean_heads:
+            shares = shares.mean(axis=0, keepdims=True)
+        keys = np.argsort(-shares, axis=-1, kind="stable")[:, : self.count]
+        shares = np.take_along_axis(shares, keys, axis=-1)
+        keys[shares == 0] = -1
+        return Overall(self.numbers, keys, shares, averaged=self.heads if self.mean_heads else 0)

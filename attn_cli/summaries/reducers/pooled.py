@@ -1,0 +1,89 @@
+"""A matrix made small enough for a screen while the bands pass: memory is the screen's, not n times m."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attn_cli.arrays import Array, to_numpy
+from attn_cli.call import Call
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reducers.matrix import Matrix
+
+
+class PooledMatrix:
+    """Weights or scores pooled to at most `rows_at_most` x `keys_at_most` blocks; block (1, 1) if they fit as they are.
+
+    The default is the maximum of a block: attention is sparse, and a mean would erase single spikes. With
+    `mean_heads` the mean over heads is taken first, cell by cell.
+    """
+
+    whole_heads = True
+
+    def __init__(
+        self,
+        rows_at_most: int,
+        keys_at_most: int,
+        *,
+        rows: Sequence[int] | None = None,
+        scores: bool = False,
+        mean_heads: bool = False,
+        pooling: str = "max",
+    ) -> None:
+        self.rows = rows
+        self.limits = (rows_at_most, keys_at_most)
+        self.needs_scores = scores
+        self.mean_heads = mean_heads
+        self.pooling = pooling
+
+    def start(self, call: Call) -> None:
+        """Allocate one number per block."""
+        self.heads, self.m = call.h, call.m
+        self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
+        self.n = len(self.numbers)
+        self.seen = 0
+        self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
+        shape = (1 if self.mean_heads else self.heads, -(-self.n // self.block[0]), -(-self.m // self.block[1]))
+        self.empty = -np.inf if self.needs_scores else 0.0
+        self.kept = np.full(shape, self.empty if self.pooling == "max" else 0.0, dtype=np.float64)
+
+    def add(self, band: Band) -> None:
+        """Fold the band's cells into their blocks: keys first, then rows."""
+        values: Array = band.scores if self.needs_scores else band.weights
+        if self.mean_heads:
+            values = values.mean(0)[None]
+        cells = to_numpy(values)
+        by_key = self._fold(cells, band.first, self.block[1])
+        first_key = band.first // self.block[1]
+        for row in range(band.start, band.stop):
+            if self.seen == self.n or row != self.numbers[self.seen]:
+                continue
+            target = self.kept[:, self.seen // self.block[0], first_key : first_key + by_key.shape[2]]
+            fold = np.maximum if self.pooling == "max" else np.add
+            fold(target, by_key[:, row - band.start], out=target)
+            self.seen += 1
+
+    def result(self) -> Matrix:
+        """The pooled matrix; means are divided by the true size of edge blocks."""
+        kept = self.kept
+        if self.pooling == "mean":
+            height, width = (_block_sizes(size, step) for size, step in zip((self.n, self.m), self.block, strict=True))
+            kept = kept / (height[:, None] * width[None, :])
+        averaged = self.heads if self.mean_heads else 0
+        weights, scores = (None, kept) if self.needs_scores else (kept, None)
+        rows = None if self.rows is None else tuple(self.rows)
+        return Matrix(weights, scores, rows, averaged=averaged, block=self.block, pooling=self.pooling)
+
+    def _fold(self, cells: np.ndarray, first: int, width: int) -> np.ndarray:
+        """`[h, b, c]` folded over the keys' blocks; the first and last block may be partly outside the band."""
+        if width == 1 or cells.shape[2] == 0:  # reduceat takes no empty axis: rows that see no key
+            return cells
+        edges = np.arange(first // width * width, first + cells.shape[2], width) - first
+        edges[0] = max(edges[0], 0)
+        fold = np.maximum if self.pooling == "max" else np.add
+        return fold.reduceat(cells, edges, axis=2)
+
+
+def _block_sizes(size: int, step: int) -> np.ndarray:
+    """How many rows (or keys) each block holds: `step`, and what is left in the last."""
+    starts = np.arange(0, size, step)
+    return np.minimum(starts + step, size) - starts

@@ -1,0 +1,95 @@
+"""Which tokens pulled: how much of the attention's output for a query comes from each key."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, namespace, raised, to_numpy, zeros
+from attn_cli.call import Call
+from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.picked_rows import RowPlaces
+
+
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    """For r queries their weights and pulls on all keys, over all heads at once: `[r, m]` each.
+
+    weights  mean over the heads
+    pulls    each key's share of the output (see `PullOfKeys`); a row adds to 1. None where values weren't seen.
+    """
+
+    name: ClassVar[str] = "pulls"
+
+    rows: tuple[int, ...]
+    weights: np.ndarray
+    pulls: np.ndarray | None
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (query, key)."""
+        for at, query in enumerate(self.rows):
+            for key, token in enumerate(summary.keys):
+                yield {
+                    "layer": summary.place.layer,
+                    "query": query,
+                    "query_token": summary.queries[query].text,
+                    "key": key,
+                    "key_token": token.text,
+                    "weight": float(self.weights[at, key]),
+                    "pull": None if self.pulls is None else float(self.pulls[at, key]),
+                }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`weights` and, where known, `pulls`, with an axis of one head in front."""
+        found = {"weights": self.weights[None]}
+        return found if self.pulls is None else found | {"pulls": self.pulls[None]}
+
+
+class PullOfKeys:
+    """The pull of key j on query i: the part of the output z that comes from j, measured along z, over |z|.
+
+    z = sum over j of c_j with c_j = weight_ij v_j, heads side by side; pull_j = c_j · z / |z|². The pulls of a query
+    add to 1; a key whose value points away from the output has a negative one. This is before W_O, which mixes the
+    heads: the same for every context, and not always at hand.
+    """
+
+    needs_scores = False
+    whole_heads = True
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self.rows: Sequence[int] | None = sorted(rows)
+
+    def start(self, call: Call) -> None:
+        """Allocate `[r, m]` twice, where the weights are."""
+        self.places = RowPlaces(self.rows, call.n)
+        self.weights = zeros((len(self.places), call.m), call.like)
+        self.pulls = zeros((len(self.places), call.m), call.like)
+        self.values: Array = None if call.v is None else expand_groups(raised(call.v), call.h)
+
+    def add(self, band: Band) -> None:
+        """Take in the asked rows of the band."""
+        fit = self.places.of(band)
+        if fit is None:
+            return
+        xp = namespace(band.weights)
+        weights = band.weights[:, fit.inside, :]
+        self.weights[fit.kept, band.first : band.last] = weights.mean(0)
+        if self.values is None:
+            return
+        output = band.output[:, fit.inside, :]
+        along = output @ xp.matrix_transpose(self.values[:, band.first : band.last, :])
+        squared = (output * output).sum(-1).sum(0)[:, None]
+        shares = (weights * along).sum(0) / xp.where(squared > 0, squared, xp.ones_like(squared))
+        self.pulls[fit.kept, band.first : band.last] = shares
+
+    def result(self) -> Pulls:
+        """Weights and pulls."""
+        pulls = None if self.values is None else to_numpy(self.pulls)
+        return Pulls(tuple(self.places.numbers), to_numpy(self.weights), pulls)

@@ -1,0 +1,109 @@
+"""The keys that each query attends to most."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import integers, picked_from, to_numpy, zeros
+from attn_cli.call import Call
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.masked_cells import with_infinities
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.topk import heaviest
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """For r queries their k heaviest keys, heaviest first: keys, weights and scores `[h, r, k]`.
+
+    A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0. `scores` is None where
+    there are none to tell; then a key of weight 0 is not named.
+    """
+
+    name: ClassVar[str] = "top"
+
+    rows: tuple[int, ...]
+    keys: np.ndarray
+    weights: np.ndarray
+    scores: np.ndarray | None
+    averaged: int = 0
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, query, rank)."""
+        for at, head in enumerate(summary.head_names(self.averaged)):
+            for row, query in enumerate(self.rows):
+                for rank, key in enumerate(self.keys[at, row].tolist()):
+                    if key < 0:
+                        continue
+                    yield {
+                        "layer": summary.place.layer,
+                        "head": head,
+                        "query": query,
+                        "query_token": summary.queries[query].text,
+                        "rank": rank,
+                        "key": key,
+                        "key_token": summary.keys[key].text,
+                        "score": None if self.scores is None else float(self.scores[at, row, rank]),
+                        "weight": float(self.weights[at, row, rank]),
+                    }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same rows."""
+        return self.records(summary)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`keys`, `weights`, `scores` `[h, r, k]`."""
+        found = {"keys": self.keys, "weights": self.weights}
+        return found if self.scores is None else found | {"scores": self.scores}
+
+
+class TopKeys:
+    """The `count` heaviest keys of every query, or of the asked `rows`; equal weights rank by key number."""
+
+    def __init__(
+        self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, scores: bool = True
+    ) -> None:
+        self.count, self.rows, self.mean_heads, self.needs_scores = count, rows, mean_heads, scores
+        self.whole_heads = mean_heads
+
+    def start(self, call: Call) -> None:
+        """Allocate `[h, r, k]` three times, where the weights are."""
+        self.heads = call.h
+        self.places = RowPlaces(self.rows, call.n)
+        shape = (1 if self.mean_heads else call.h, len(self.places), min(self.count, call.m))
+        self.weights = zeros(shape, call.like)
+        self.scores = zeros(shape, call.like) if self.needs_scores else None
+        if self.scores is not None:
+            self.scores[...] = -float("inf")
+        self.keys = integers(shape, -1, call.like)
+
+    def add(self, band: Band) -> None:
+        """Rank the asked rows of the band."""
+        fit = self.places.of(band)
+        if fit is None or band.first == band.last:
+            return
+        weights = band.weights[:, fit.inside, :]
+        if self.mean_heads:
+            weights = weights.mean(0)[None]
+        values, picked = heaviest(weights, min(self.count, band.last - band.first))
+        k = picked.shape[-1]
+        heads = slice(None) if self.mean_heads else band.heads
+        self.weights[heads, fit.kept, :k] = values
+        self.keys[heads, fit.kept, :k] = picked + band.first
+        if self.scores is not None:
+            scores = band.raw_scores[:, fit.inside, :]  # type: ignore[index]
+            if self.mean_heads:
+                scores = with_infinities(scores).mean(0)[None]
+            self.scores[heads, fit.kept, :k] = picked_from(scores, picked)
+
+    def result(self) -> Top:
+        """The ranked keys."""
+        rows = tuple(self.places.numbers)
+        keys, weights = to_numpy(self.keys), to_numpy(self.weights)
+        scores = None if self.scores is None else to_numpy(with_infinities(self.scores))
+        # A mean over heads has a weight where one of them is not blocked, though its mean score is -inf.
+        keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
+        return Top(rows, keys, weights, scores, averaged=self.heads if self.mean_heads else 0)

@@ -1,0 +1,1 @@
+"""How each answer is drawn for a person, in a file with the answer's name."""

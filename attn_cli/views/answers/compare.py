@@ -1,0 +1,108 @@
+"""One word in two contexts: a table of the blocks, and for a single block what pulled, as bars."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Stage
+from attn_cli.views.drawing.palette import Ramp, background
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.tables import labelled
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+
+
+def comparison_lines(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
+    """Cosines first, then what moved the word in each context."""
+    yield ""
+    if len(found.stages) == 1:
+        yield from _single(found, found.stages[0], screen)
+    else:
+        yield from _many(found, screen)
+    known = all(context.pulls is not None for stage in found.stages for context in stage.contexts)
+    yield from (Text(line, _DIM) for line in packed(_PULL if known else _NO_PULL, screen.width, " "))
+
+
+_PULL = ("pull: share of what attention", "put out for the word; adds to 1")
+_NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
+
+
+def _single(found: Comparison, stage: Stage, screen: Screen) -> Iterator[RenderableType]:
+    one, other = (visible(journey.word) for journey in found.journeys)
+    both = f"{one} in 1 and {one} in 2" if one == other else f"{one} in 1 and {other} in 2"
+    yield from (Text(line, _BOLD) for line in packed([f"cosine between {both}", f"layer {stage.layer}"], screen.width))
+    yield _bar("before", stage.cosine_before, screen)
+    yield _bar("after", stage.cosine_after, screen)
+    for number, (journey, context) in enumerate(zip(found.journeys, stage.contexts, strict=True), 1):
+        yield ""
+        heading = [f"{number} · {_where(journey)}", f"cosine of before and after {context.turned:.3f}", "pulled by"]
+        yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
+        for token, pull in zip(journey.prompt.tokens, _strengths(context).tolist(), strict=True):
+            yield _bar(labelled(token), pull, screen)
+    yield ""
+
+
+def _many(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
+    """A line per block: both cosines, and for each context the strongest pulls of other tokens."""
+    yield from (
+        Text(line, _BOLD)
+        for line in packed(["cosine between the word in 1 and in 2", "then the strongest pulls"], screen.width)
+    )
+    lead = "layer  before   after"
+    room = screen.width - len(lead)
+    beside = room >= 2 * _NARROWEST
+    width = room // 2 - 2 if beside else screen.width - 4
+    heads = [f"{number} · {_where(journey)}" for number, journey in enumerate(found.journeys, 1)]
+    yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), _BOLD)
+    for stage in found.stages:
+        numbers = f"{stage.layer:>5}  {stage.cosine_before:>6.3f}  {stage.cosine_after:>6.3f}"
+        told = [
+            _strongest(journey, context, width, screen.depth)
+            for journey, context in zip(found.journeys, stage.contexts, strict=True)
+        ]
+        if beside:
+            line = Text(numbers)
+            for text in told:
+                line.append("  ").append_text(text)
+            line.rstrip()
+            yield line
+        else:
+            yield Text(numbers)
+            yield from (Text(f"  {number} ").append_text(text) for number, text in enumerate(told, 1))
+
+
+_NARROWEST = 24
+
+
+def _strongest(journey: Journey, context: Context, width: int, depth: str) -> Text:
+    """`river 0.31  [CLS] 0.20`, as many as fit, padded to the width."""
+    strengths = _strengths(context)
+    text = Text()
+    for key in np.argsort(-strengths, kind="stable").tolist():
+        piece = f"{fit(journey.prompt.tokens[key].text, 12).rstrip()} {strengths[key]:.2f}"
+        if text.cell_len + cell_len(piece) > width:
+            break
+        text.append(piece, background(min(max(float(strengths[key]), 0.0), 1.0), Ramp(0.0, 1.0), depth)).append("  ")
+    text.truncate(width)
+    text.pad_right(width - text.cell_len)
+    return text
+
+
+def _strengths(context: Context) -> np.ndarray:
+    return context.weights if context.pulls is None else context.pulls
+
+
+def _where(journey: Journey) -> str:
+    """Which tokens the word is: "6 bank"."""
+    return " ".join(labelled(journey.prompt.tokens[row]) for row in journey.rows)
+
+
+def _bar(label: str, value: float, screen: Screen) -> Text:
+    width = max(10, screen.width // 5)
+    room = max(4, min(40, screen.width - width - 12))
+    return Text("  ").append(fit(label, width)).append(f" {value:6.3f}  ").append("█" * round(room * max(value, 0.0)))

@@ -1,0 +1,60 @@
+"""Decoding as a table: what each token adds to the cache, what it reads, what that saves."""
+
+import textwrap
+from collections.abc import Iterator
+
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.decode import Decoding
+from attn_cli.summaries.reduce import Summary
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import Screen, packed
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+_MOST_STEPS = 20
+_ROUNDING = 1e-12  # of float64, where sums run in another order
+
+
+def decode_lines(summary: Summary, decoding: Decoding, where: str, screen: Screen) -> Iterator[Text]:
+    """Everything to print for one call."""
+    title = [f"{where}decoding {len(decoding.steps)} tokens one at a time",
+             f"{decoding.layer.cached} numbers kept a token"]  # fmt: skip
+    yield Text("\n".join(packed(title, screen.width)), _BOLD)
+    room = max(6, min(14, screen.width - 30))
+    wide = screen.width >= room + 58
+    headings = f"  {'new':<{room}}{'reused':>7}{'cache':>8}{'multiplied':>12}"
+    yield Text(headings + (f"{'without a cache':>17}  reads" if wide else ""), _DIM)
+    steps = decoding.steps
+    shown = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
+    for at, step in enumerate(shown):
+        if len(steps) > _MOST_STEPS and at == _MOST_STEPS - 2:
+            yield Text(f"  … {len(steps) - _MOST_STEPS} more steps", _DIM)
+        token = fit(summary.queries[step.query].text, room)
+        line = f"  {token}{step.reused:>7}{step.kept:>8,}{step.multiplications:>12,}"
+        if wide:
+            past = " ".join(visible(token.text) for token in summary.keys[: step.reused])
+            line += f"{step.without_cache:>17,}  {fit(past, screen.width - len(line) - 19).rstrip()}"
+        yield Text(line.rstrip())
+    spent, without = sum(s.multiplications for s in steps), sum(s.without_cache for s in steps)
+    times = f"{without / max(spent, 1):.1f} times as many"
+    yield Text("\n".join(packed([f"{spent:,} multiplications", f"without a cache {without:,}", times], screen.width)))
+    near = "" if decoding.difference < _ROUNDING else f" to {decoding.difference:.1e}"
+    same = f"every step's output equals that of the whole causal matrix{near}"
+    yield Text("\n".join(textwrap.wrap(same, screen.width)))
+    yield from _caches(summary, decoding, screen)
+
+
+def _caches(summary: Summary, decoding: Decoding, screen: Screen) -> Iterator[Text]:
+    """What other keys would keep."""
+    tokens = len(summary.keys)
+    yield Text("")
+    yield Text("\n".join(packed([f"cache after {tokens} tokens", "and multiplications of the next one"], screen.width)),
+               _BOLD)  # fmt: skip
+    for name, layer in decoding.variants:
+        keys = f"rank {layer.rank} + {layer.shared}" if layer.rank else f"{layer.kv_heads} of {layer.heads} key heads"
+        mark = "<" if layer == decoding.layer else ""
+        numbers = f"{layer.kept(tokens):>9,} numbers" if screen.width >= 60 else f"{layer.kept(tokens):>7,}"
+        label = f"  {name:<12}{fit(keys, 20) if screen.width >= 60 else ''}"
+        yield Text(f"{label}{numbers}{layer.step(tokens + 1):>12,} {mark}".rstrip())

@@ -1,0 +1,97 @@
+"""The map of a model as a table: a line per block, what all have in common said once."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from attn_cli.call import ranges
+from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
+from attn_cli.views.drawing.sanitise import visible
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
+             "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
+_GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")  # the first of these go where a line has no room
+
+
+def layer_lines(found: Layers, screen: Screen) -> Iterator[Text | Table | str]:
+    """The table; blocks next to each other that differ in their number alone share a line."""
+    groups = list(_grouped(found.rows))
+    cells = [_cells(group) for group in groups]
+    columns = [name for name in _HEADINGS if any(row[name] for row in cells)]
+    if {row["stream"] for row in cells} == {"self"}:
+        columns.remove("stream")
+    for name in _GIVEN_UP:
+        if name in columns and _width(cells, columns) > screen.width:
+            columns.remove(name)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
+    for name in columns:
+        numeric = name in ("heads", "kv", "scale")
+        table.add_column(_HEADINGS[name], justify="right" if numeric else "left", no_wrap=True)
+    for row, group in zip(cells, groups, strict=True):
+        style = _DIM if group[0].note or group[0].mixes != SOFTMAX else Style.null()
+        table.add_row(*(Text(row[name], style) for name in columns))
+    yield ""
+    yield table
+    for line in _notes(found.rows):
+        yield Text("\n".join(wrap(line, screen.width)), _DIM)
+    hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
+    if hidden:
+        line = f"no room for: {', '.join(hidden)} · --json has all"
+        yield Text("\n".join(wrap(line, screen.width)), _DIM)
+
+
+def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
+    """Rows that say the same but for their block, in the order of their first block."""
+    groups: dict[tuple[object, ...], list[Layer]] = {}
+    for row in rows:
+        said = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
+                row.bias, row.sink, row.note, _within(row))  # fmt: skip
+        groups.setdefault(said, []).append(row)
+    yield from groups.values()
+
+
+def _within(row: Layer) -> str:
+    """The module's path with the block's number left open."""
+    return ".".join("*" if part.isdigit() else part for part in row.name.split("."))
+
+
+def _notes(rows: tuple[Layer, ...]) -> Iterator[str]:
+    """Why blocks did not run, where more is known than that; one line for all with the same reason."""
+    whose: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note and (reason := row.note.removeprefix("did not run").lstrip(": ")):
+            whose.setdefault(reason, []).append(row.stream)
+    for reason, streams in whose.items():
+        yield visible(f"did not run: {', '.join(dict.fromkeys(streams))}, which {reason}")
+
+
+def _cells(group: list[Layer]) -> dict[str, str]:
+    row = group[0]
+    more = [f"softcap {row.softcap:g}"] if row.softcap is not None else []
+    more += [word for word, there in (("bias", row.bias), ("sink", row.sink)) if there]
+    more += [f"{row.calls} calls"] if row.calls > 1 else []
+    return {
+        "stream": visible(row.stream),
+        "layer": ranges(sorted({member.layer for member in group})),
+        "mixes": "did not run"
+        if row.note
+        else row.mixes
+        if row.mixes.startswith("no ")
+        else row.mixes.removesuffix(" attention"),
+        "heads": str(row.heads or ""),
+        "kv": str(row.kv_heads) if row.kv_heads not in (0, row.heads) else "",
+        "mask": visible(row.mask or ""),
+        "scale": "" if row.scale is None else f"{row.scale:.4g}",
+        "more": ", ".join(more),
+        "way": row.way or "",
+        "name": visible(row.name if len(group) == 1 else _within(row)),
+    }
+
+
+def _width(cells: list[dict[str, str]], columns: list[str]) -> int:
+    return sum(max(len(_HEADINGS[name]), *(len(row[name]) for row in cells)) + 2 for name in columns)

@@ -1,0 +1,64 @@
+"""Learning as a falling loss with bars, and the weights of the query before, during and after it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.cells import cell_len
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from attn_cli.summaries.answers.learn import Learning
+from attn_cli.views.drawing.palette import Ramp, background
+from attn_cli.views.drawing.sanitise import visible
+from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.tables import labelled
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_MOST = 24  # of more tokens than these, only the heaviest are shown
+
+
+def learning_lines(found: Learning, screen: Screen) -> Iterator[Text | Table | str]:
+    """The loss at some steps, then for each text the weights."""
+    targets = " or ".join(map(visible, found.targets))
+    yield ""
+    heading = ["loss", f"-log of the weight of {visible(found.word)} on {targets}"]
+    yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
+    how = [f"{found.steps} steps", f"rate {found.descent.rate:.4g}", f"from the {found.start} W_Q and W_K"]
+    yield from (Text(line, _DIM) for line in packed(how, screen.width))
+    losses = found.descent.losses
+    room = max(4, min(40, screen.width - 20))
+    for step in found.shown:
+        bar = "█" * round(room * min(float(losses[step] / max(losses.max(), 1e-12)), 1.0))
+        yield Text(f"  {step:>6} {losses[step]:7.3f}  {bar}".rstrip())
+    for text in range(len(found.prompts)):
+        yield ""
+        yield from _weights(found, text, screen)
+
+
+def _weights(found: Learning, text: int, screen: Screen) -> Iterator[Text | Table]:
+    """The query's weights on every token: a row per token, a column per moment."""
+    prompt, example = found.prompts[text], found.examples[text]
+    number = f"{text + 1} · " if len(found.prompts) > 1 else ""
+    heads = f"mean of {found.heads} heads" if found.heads > 1 else "weights"
+    title = [f"{number}{labelled(prompt.tokens[example.query])} attends to", heads, "← wanted"]
+    yield from (Text(line, _BOLD) for line in packed(title, screen.width))
+    moments = list(dict.fromkeys([0, found.during, found.steps]))
+    names = {0: "before", found.steps: "after"}
+    weights = np.array([found.weights(text, step) for step in moments])
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
+    longest = max(cell_len(labelled(token)) for token in prompt.tokens)
+    table.add_column("  ", no_wrap=True, min_width=min(max(longest + 2, 10), screen.width // 3))
+    for step in moments:
+        table.add_column(names.get(step, f"step {step}"), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    heaviest = np.argsort(-weights.max(axis=0), kind="stable")[:_MOST]
+    kept = sorted({*heaviest.tolist(), *example.targets})
+    for at in kept:
+        cells = [Text(f"{weight:.3f}", background(weight, Ramp(0.0, 1.0), screen.depth)) for weight in weights[:, at]]
+        wanted = Text("←" if at in example.targets else "", _DIM)
+        table.add_row(Text("  " + labelled(prompt.tokens[at]), overflow="ellipsis"), *cells, wanted)
+    yield table
+    left_out = len(prompt.tokens) - len(kept)
+    if left_out:
+        yield Text(f"  {left_out} tokens with less weight are left out", _DIM)

@@ -1,0 +1,22 @@
+"""The nearest words as lines with bars."""
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.nearest import Neighbours
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import Screen
+
+
+def neighbour_lines(found: Neighbours, screen: Screen) -> Iterator[Text | str]:
+    """A line per word: the word, its cosine, and a bar as long as it (none below 0)."""
+    yield ""
+    yield Text("nearest by cosine", Style(bold=True))
+    label = max(10, min(max((cell_len(visible(word)) for word in found.words), default=0) + 1, screen.width // 3))
+    width = max(4, min(40, screen.width - label - 12))
+    for word, cosine in zip(found.words, found.cosines.tolist(), strict=True):
+        bar = "█" * round(width * max(cosine, 0.0))
+        yield Text("  ").append(fit(word, label)).append(f" {cosine:6.3f}  ").append(bar)

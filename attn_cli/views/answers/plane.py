@@ -1,0 +1,197 @@
+"""Points in the plane as characters: two panels, before and after, with the same axes and the same scale."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.plane import Plane
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import Screen, packed
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
+_BESIDE = 100  # from so many columns on, the panels stand side by side
+_LONGEST_LABEL = 16
+_NAMED = 8  # of the words for which there was no room
+
+
+def plane_lines(found: Plane, screen: Screen) -> Iterator[Text | str]:
+    """Both panels, then what the axes are."""
+    yield ""
+    several = len(set(found.texts)) > 1
+    gap = 2
+    width = (screen.width - gap) // 2 if screen.width >= _BESIDE else screen.width
+    grid = _Grid(np.concatenate([found.before, found.after]), width - 2)
+    styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else Style.null() for text in found.texts]
+    marks = [str(text + 1) if several else "•" for text in found.texts]
+    words = _names(found)
+    panels = []
+    for title, points, was in (
+        ("before attention", found.before, None),
+        ("after attention", found.after, found.before),
+    ):
+        panel = _Panel(grid, screen.ascii_only)
+        if was is not None:
+            panel.trace(was)
+        missing = panel.draw(points, marks, words, styles)
+        panels.append([Text(fit(title, width), _BOLD), *panel.lines(), *_unlabelled(missing, width)])
+    if screen.width >= _BESIDE:
+        height = max(map(len, panels))
+        left, right = ([*lines, *[Text(" " * width)] * (height - len(lines))] for lines in panels)
+        for one, other in zip(left, right, strict=True):
+            one = one.copy()
+            one.pad_right(max(0, width - one.cell_len))
+            yield one.append(" " * gap).append_text(other)
+    else:
+        yield from (line for lines in panels for line in lines)
+    yield from (Text(line, _DIM) for line in packed(_legend(found, several), screen.width))
+
+
+def _legend(found: Plane, several: bool) -> list[str]:
+    first, last = found.layers
+    where = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
+    where += ", vectors made 1 long" if found.unit else ""
+    shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(found.shares.tolist())]
+    parts = [where, "axes: most of the variance", ", ".join(shares), "both panels to one scale", "∙ where a word was"]
+    parts += ["1, 2: which text, *: several"] if several else []
+    return parts + (["--unit compares directions alone"] if found.outgrown and not found.unit else [])
+
+
+def _names(found: Plane) -> list[str]:
+    """The words as labels; the second "the" of a text is the#2."""
+    seen: dict[tuple[int, str], int] = {}
+    names = []
+    for text, token in zip(found.texts, found.tokens, strict=True):
+        times = seen[text, token.text] = seen.get((text, token.text), 0) + 1
+        names.append(visible(token.text) if times == 1 else f"{visible(token.text)}#{times}")
+    return names
+
+
+def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
+    named = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
+    more = [f"and {len(missing) - _NAMED} more"] if len(missing) > _NAMED else []
+    lines = packed(["no room for", *named, *more], width, " ") if missing else []
+    return [Text(line, _DIM) for line in lines]
+
+
+class _Grid:
+    """From places to cells: as many rows as keep the scale of both axes equal (a cell is twice as high as wide)."""
+
+    def __init__(self, points: np.ndarray, columns: int) -> None:
+        low, high = points.min(axis=0), points.max(axis=0)
+        spread = np.maximum(high - low, 1e-12)
+        self.low, self.columns = low, columns
+        room = max(columns - 1 - min(_LONGEST_LABEL, columns // 4), 1)  # labels stand right of their points
+        tallest = max(8, columns // 4)
+        self.unit = max(spread[0] / room, spread[1] / (2 * (tallest - 1)))
+        self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
+
+    def cell(self, point: np.ndarray) -> tuple[int, int]:
+        """(row, column) of a place, the highest row first."""
+        column = round(float((point[0] - self.low[0]) / self.unit))
+        row = self.rows - 1 - round(float((point[1] - self.low[1]) / (2 * self.unit)))
+        return min(max(row, 0), self.rows - 1), min(max(column, 0), self.columns - 1)
+
+
+@dataclass
+class _Spot:
+    """All points of one cell: their marks, and their words, those that differ only in their number once."""
+
+    marks: dict[str, None]
+    words: dict[str, str]
+    style: Style
+
+    @property
+    def mark(self) -> str:
+        """One character, so that marks in neighbouring cells stay apart."""
+        return next(iter(self.marks)) if len(self.marks) == 1 else "*"
+
+
+class _Panel:
+    """A frame of characters with styles."""
+
+    def __init__(self, grid: _Grid, ascii_only: bool) -> None:
+        self.grid, self.ascii_only = grid, ascii_only
+        self.cells = [[(" ", Style.null())] * grid.columns for _ in range(grid.rows)]
+        self.taken = np.zeros((grid.rows, grid.columns), dtype=bool)
+
+    def trace(self, points: np.ndarray) -> None:
+        """Dots where points were; anything may be written over them."""
+        for point in points:
+            row, column = self.grid.cell(point)
+            self.cells[row][column] = ("∙", _DIM)
+
+    def draw(
+        self, points: np.ndarray, marks: Sequence[str], words: Sequence[str], styles: Sequence[Style]
+    ) -> list[str]:
+        """All points, each with its words where there is room; the words for which there was none."""
+        spots: dict[tuple[int, int], _Spot] = {}
+        for point, mark, word, style in zip(points, marks, words, styles, strict=True):
+            spot = spots.setdefault(self.grid.cell(point), _Spot({}, {}, style))
+            spot.marks[mark] = None
+            base = word.partition("#")[0] or word
+            spot.words[base] = base if base in spot.words else word
+            if style != spot.style:
+                spot.style = Style.null()
+        for (row, column), spot in spots.items():
+            self._write(row, column, spot.mark, spot.style)
+        return [word for place, spot in spots.items() for word in self._label(place, spot)]
+
+    def _label(self, place: tuple[int, int], spot: _Spot) -> list[str]:
+        """Write the words of a spot right of it, left of it, above or below; those that had to be left out."""
+        row, column = place
+        words = list(spot.words.values())
+        for count in range(len(words), 0, -1):
+            more = f" +{len(words) - count}" if count < len(words) else ""
+            label = " ".join(fit(word, _LONGEST_LABEL).rstrip() for word in words[:count]) + more
+            width = cell_len(label)
+            for line, start in (
+                (row, column + 2),
+                (row, column - width - 1),
+                (row - 1, column + 1),
+                (row + 1, column + 1),
+                (row - 1, column - width),
+                (row + 1, column - width),
+            ):
+                if self._free(line, start, width):
+                    self._write(line, start, label, spot.style)
+                    return words[count:]
+        return words
+
+    def _free(self, row: int, start: int, width: int) -> bool:
+        if not 0 <= row < self.grid.rows or start < 0 or start + width > self.grid.columns:
+            return False
+        return not self.taken[row, max(start - 1, 0) : start + width + 1].any()  # a blank on both sides
+
+    def _write(self, row: int, column: int, text: str, style: Style) -> None:
+        at = column
+        for letter in text:
+            width = cell_len(letter)
+            if at >= self.grid.columns:
+                return
+            if width == 0:  # an accent belongs to the letter before it
+                shown, look = self.cells[row][at - 1]
+                self.cells[row][at - 1] = (shown + letter, look)
+                continue
+            self.cells[row][at] = (letter, style)
+            self.taken[row, at : at + width] = True
+            for hidden in range(at + 1, min(at + width, self.grid.columns)):
+                self.cells[row][hidden] = ("", style)
+            at += width
+
+    def lines(self) -> list[Text]:
+        """The panel in its frame."""
+        flat, upright = ("-", "|") if self.ascii_only else ("─", "│")
+        above, below = ("++", "++") if self.ascii_only else ("┌┐", "└┘")
+        body = []
+        for cells in self.cells:
+            line = Text(upright, _DIM)
+            for letter, style in cells:
+                line.append(letter, style)
+            body.append(line.append(upright, _DIM))
+        top, bottom = (Text(ends[0] + flat * self.grid.columns + ends[1], _DIM) for ends in (above, below))
+        return [top, *body, bottom]

@@ -1,0 +1,65 @@
+"""The two demonstrations of the scale as tables with bars."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.scale import Scaling
+from attn_cli.views.drawing.sanitise import fit
+from attn_cli.views.drawing.screen import Screen, packed
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+
+
+def scaling_lines(found: Scaling, screen: Screen) -> Iterator[Text | str]:
+    """Softmax of growing scores, then products of growing vectors."""
+    yield ""
+    yield _title(["the softmax of growing scores", "all weight goes to one key"], screen)
+    wide = screen.width >= 64
+    room = max((len(_numbers(row.scores, "g")) for row in found.saturation), default=0)
+    room = min(max(room, 8), max(12, screen.width - 42)) if wide else 0
+    weights = max((len(_numbers(row.weights, ".3f")) for row in found.saturation), default=0)
+    weights = min(max(weights, 7), max(8, screen.width - room - (34 if wide else 18)))
+    heading = f"  {'factor':>7}" + (f"  {'scores':<{room}}" if wide else "") + f"  {'weights':<{weights}}{'bits':>6}"
+    yield Text(heading + (f"{'slope':>7}" if wide else ""), _DIM)
+    for row in found.saturation:
+        scores = f"  {fit(_numbers(row.scores, 'g'), room)}" if wide else ""
+        line = f"  {row.factor:>7g}{scores}  {fit(_numbers(row.weights, '.3f'), weights)}"
+        line += f"{row.entropy_bits:>6.2f}" + (f"{row.slope:>7.3f}" if wide else "")
+        yield Text(line + _bar(float(row.weights.max()), screen, screen.width - len(line) - 2))
+    notes = ["bits: entropy of the weights"]
+    notes += ["slope: the largest w (1 - w), through which gradients pass", "bar: the largest weight"] if wide else []
+    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+    yield ""
+    yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
+    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top of {found.keys} weights", _DIM)
+    for each in found.spread:
+        start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
+        room = screen.width - len(start) - 9
+        yield Text(f"{start}  {each.top_weight:.3f}{_bar(each.top_weight, screen, room)}")
+        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_bar(each.scaled_top_weight, screen, room)}", _DIM)
+    notes = [
+        "entries of q and k are normal",
+        "with variance 1",
+        f"{found.samples:,} queries a line",
+        f"seed {found.seed}",
+        "second line: with 1 / sqrt(d)",
+    ]
+    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+
+
+def _title(parts: list[str], screen: Screen) -> Text:
+    return Text("\n".join(packed(parts, screen.width, ": ")), _BOLD)
+
+
+def _numbers(values: np.ndarray, format: str) -> str:
+    return " ".join(f"{value:{format}}" for value in values.tolist())
+
+
+def _bar(share: float, screen: Screen, room: int) -> str:
+    if room < 4:
+        return ""
+    return "  " + ("#" if screen.ascii_only else "█") * round(min(room - 1, 30) * share)

@@ -1,0 +1,247 @@
+"""The walk through attention: for one query as sums that can be followed with a pencil, else a map for every stage."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.steps import Stage, Steps
+from attn_cli.summaries.reduce import Summary
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.palette import Ramp, background
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import Screen, label_room, packed, room_on
+from attn_cli.views.drawing.tables import marked
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+_STAGE = 9  # the width of a stage's column, and of a number in it
+_MOST_KEYS = 16  # a walk through more is no longer followed with a pencil: the heaviest are shown
+_FEW_KEYS = 8  # of so many, a sum can be read
+_BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
+_MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
+
+
+def step_lines(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
+    """Everything to print for one call."""
+    if len(steps.rows) == 1:
+        yield from _one_query(summary, steps, screen)
+    else:
+        yield from _whole(summary, steps, screen)
+
+
+def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
+    """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
+    most = room_on(screen)[1]
+    queries = [marked(summary.queries[row]) for row in steps.rows]
+    keys = [marked(token) for token in summary.keys]
+    for number, stage in enumerate(steps.stages, 1):
+        of_keys = stage.axes[-2] == "keys"
+        columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
+        cut = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
+        for head, values in _heads(summary, stage):
+            yield ""
+            yield HeatMap(
+                values[:, :most],
+                "weights" if stage.name in ("exp", "weights") else stage.name,
+                f"{number} {stage.name} ({stage.formula}){head}{cut}",
+                keys if of_keys else queries,
+                columns[:most],
+                screen,
+                row_numbers=None if of_keys else list(steps.rows),
+                column_word="keys" if stage.axes[-1] == "keys" else "dimensions",
+                row_word="keys" if of_keys else "queries",
+            )
+            if stage.name == "output" and len(keys) <= _FEW_KEYS:
+                yield from _sums(summary, steps, screen)
+
+
+def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
+    """Every row of the output as a weighted sum, for one head: of several, the sums are in machine output."""
+    if len(summary.place.heads) > 1:
+        return
+    for row, query in enumerate(steps.rows):
+        label = visible(summary.queries[query].text)
+        yield from _wrapped(f"{label} = {steps.written_sum(summary, 0, row)}", screen)
+
+
+def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
+    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum."""
+    query = summary.queries[steps.rows[0]]
+    numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
+    name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
+    for stage in steps.stages:
+        if stage.axes[0] != "heads" and stage.name in ("x", "context"):
+            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
+    for at, head in enumerate(summary.place.heads):
+        said = f" · head {head}" if len(summary.place.heads) > 1 else ""
+        group = sorted(set(summary.place.groups)).index(summary.place.groups[at])
+        for stage in steps.stages:
+            if stage.name in ("q", "k", "v"):
+                values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
+                yield from _vectors(summary, stage, numbers[stage.name], name, values, said, screen)
+        yield from _softening(summary, steps, numbers, at, said, screen)
+        yield from _mixing(summary, steps, numbers, at, said, screen)
+    for stage in steps.stages:
+        if stage.name in ("joined", "projected"):
+            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
+
+
+def _vectors(
+    summary: Summary, stage: Stage, number: int, query: str, values: np.ndarray, head: str, screen: Screen
+) -> Iterator[Text]:
+    """A heading, then a line of numbers for every row."""
+    of_keys = stage.axes[-2] == "keys"
+    shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
+    meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else query)
+    if stage.name in ("q", "k", "v") and " " in stage.formula:  # made here, and not given
+        meaning += f" = {stage.formula}"
+    yield Text("")
+    yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
+    labels = [visible(marked(token)) for token in summary.keys] if of_keys else [query]
+    shown = range(min(len(labels), _MOST_KEYS))
+    yield from (_line(labels[row], values[row], screen) for row in shown)
+    if len(labels) > _MOST_KEYS:
+        yield Text(f"  … {len(labels) - _MOST_KEYS} more", _DIM)
+
+
+def _softening(
+    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen
+) -> Iterator[Text]:
+    """From the scores to the weights, a column for every stage and a line for every key."""
+    stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
+    weights = stages[-1].values[at, 0]
+    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:_MOST_KEYS])
+    first, last = numbers[stages[0].name], numbers["weights"]
+    yield Text("")
+    yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", _BOLD)
+    room, cell = _label_room(screen), _STAGE
+    per_line = max(1, (screen.width - room - 2) // cell)
+    for start in range(0, len(stages), per_line):
+        block = stages[start : start + per_line]
+        yield Text(" " * (room + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
+        formulas = [_formula(stage, steps, at) for stage in block]
+        yield Text(" " * (room + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), _DIM)
+        for key in keys:
+            line = Text("  " + fit(summary.keys[key].text, room))
+            for stage in block:
+                value = float(stage.values[at, 0, key])
+                style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else Style.null()
+                line.append(" ").append(_number(value, cell)[1:], style)
+            yield line
+        if any(stage.name in ("exp", "weights") for stage in block):
+            yield from _totals(steps, block, at, screen)
+    if len(keys) < len(weights):
+        rest = weights.sum() - weights[keys].sum()
+        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest:.3f}", _DIM)
+
+
+def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
+    """What exp and weights add up to, after the share of a learned sink if there is one."""
+    powers, weights = steps.stage("exp"), steps.stage("weights")
+    if powers is None or weights is None or not weights.values[at, 0].any():
+        return
+    found = {"exp": float(powers.values[at, 0].sum()), "weights": float(weights.values[at, 0].sum())}
+    total = found["exp"] / found["weights"]
+    lines, cell = {"sum": found}, _STAGE
+    if steps.has_sink:
+        lines = {"sink": {"exp": total - found["exp"], "weights": 1 - found["weights"]}}
+        lines["sum"] = {"exp": total, "weights": 1.0}
+    for label, numbers in lines.items():
+        cells = (_number(numbers[stage.name], cell) if stage.name in numbers else " " * cell for stage in block)
+        yield Text("  " + fit(label, _label_room(screen)) + "".join(cells), _DIM)
+
+
+def _formula(stage: Stage, steps: Steps, at: int) -> str:
+    """What was done to get there, with this row's own numbers."""
+    if stage.name == "shifted":
+        before = steps.stages[steps.stages.index(stage) - 1].values[at, 0]
+        seen = np.isfinite(before)
+        difference = before[seen] - stage.values[at, 0][seen]
+        return f"− {difference[0]:.3f}" if difference.size else stage.formula
+    powers = steps.stage("exp")
+    if stage.name == "weights" and powers is not None:
+        weighed = stage.values[at, 0] > 0
+        if weighed.any():
+            heaviest = int(np.argmax(stage.values[at, 0]))
+            return f"/ {powers.values[at, 0, heaviest] / stage.values[at, 0, heaviest]:.3f}"
+    return stage.formula
+
+
+def _mixing(
+    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen
+) -> Iterator[Text]:
+    """The output as the weighted sum of values, written out and then added up."""
+    weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
+    assert weights is not None and v is not None and output is not None
+    row = weights.values[at, 0]
+    groups = summary.place.groups
+    values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
+    yield Text("")
+    yield _title([f"{numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen)
+    yield from _wrapped(f"  {steps.written_sum(summary, at, 0)}", screen)
+    heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:_MOST_KEYS])
+    for key in (key for key in heavy if row[key] != 0):
+        label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
+        yield _line(label, row[key] * values[key], screen, style=_DIM)
+    yield _line("sum", output.values[at, 0], screen)
+    raised = steps.stage("raised")
+    if raised is not None:
+        yield _line("times U_V", raised.values[at, 0], screen)
+
+
+def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
+    """`a + b + c` in lines that break before a +."""
+    line = ""
+    for part in visible(text).replace(" + ", "\n+ ").split("\n"):
+        if line and len(line) + 1 + len(part) > screen.width:
+            yield Text(line)
+            line = "    " + part
+        else:
+            line = f"{line} {part}" if line else "  " + part.strip()
+    yield Text(line)
+
+
+def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:
+    """A label and as many numbers as fit; what is left out is said."""
+    room, cell = _label_room(screen), _cell(screen)
+    count = (screen.width - room - 2) // cell
+    if len(values) > count:
+        count = max(1, (screen.width - room - 2 - len(" … 999 more")) // cell)
+    numbers = "".join(_number(value, cell) for value in values[:count].tolist())
+    more = f" … {len(values) - count} more" if len(values) > count else ""
+    return Text("  " + fit(label, room) + numbers + more, style or Style.null())
+
+
+def _label_room(screen: Screen) -> int:
+    return min(label_room(screen), 12)
+
+
+def _cell(screen: Screen) -> int:
+    """The width of a number with its space."""
+    return 9 if screen.width >= 60 else 7
+
+
+def _number(value: float, width: int) -> str:
+    """Three digits after the point where they fit, else as many as do."""
+    shown = f"{value:z.3f}"
+    return (shown if len(shown) < width else f"{value:.{max(1, width - 7)}g}").rjust(width)
+
+
+def _title(parts: Sequence[str], screen: Screen) -> Text:
+    return Text("\n".join(packed(parts, screen.width)), _BOLD)
+
+
+def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
+    """The maps of a stage, each with the words that say of which head it is."""
+    if stage.axes[0] != "heads":
+        return [("", stage.values)]
+    if len(stage.values) == 1:
+        return [("", stage.values[0])]
+    heads = summary.place.heads
+    if len(stage.values) == len(heads):
+        return [(f" · head {head}", values) for head, values in zip(heads, stage.values, strict=True)]
+    groups = sorted(set(summary.place.groups))
+    return [(f" · key head {group}", values) for group, values in zip(groups, stage.values, strict=True)]

@@ -1,0 +1,36 @@
+"""Screens that know ASCII alone: labels are escaped before layout, the few marks of our own replaced after it."""
+
+from dataclasses import replace
+
+from attn_cli.call import Token
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.sanitise import ascii_visible
+
+_MARKS = str.maketrans(
+    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T"}
+)  # one for one, so that nothing moves
+
+
+def in_ascii(report: Report) -> Report:
+    """`report` with every text from outside in ASCII, other characters as their escapes."""
+    files = {kind: ascii_visible(file) for kind, file in report.prompt.files.items()}
+    text, tokens = ascii_visible(report.prompt.text), _tokens(report.prompt.tokens)
+    written = report.prompt.written
+    if written is not None:  # its text is looked for nowhere but in itself
+        text = ascii_visible(report.prompt.text[: written.start])
+        written = replace(written, text=ascii_visible(written.text), start=None)
+    prompt = replace(report.prompt, text=text, tokens=tokens, files=files, written=written)
+    summaries = tuple(
+        replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
+    )
+    source = {**report.source, "model": ascii_visible(str(report.source["model"]))}
+    return replace(report, source=source, prompt=prompt, summaries=summaries)
+
+
+def marks_in_ascii(text: str) -> str:
+    """`text` with the separators, ellipses and bars of a rendering replaced; whatever is left is escaped."""
+    return text.translate(_MARKS).encode("ascii", "backslashreplace").decode()
+
+
+def _tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    return tuple(replace(token, text=ascii_visible(token.text)) for token in tokens)

@@ -1,0 +1,269 @@
+"""A matrix as cells on a screen: numbers where they fit, then colour alone, then two rows to a line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from rich.cells import cell_len
+from rich.color import Color
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+
+from attn_cli.views.drawing.palette import (
+    ASCII_SHADES,
+    NEGATIVE_SHADES,
+    SHADES,
+    Ramp,
+    background,
+    color_at,
+    foreground,
+    ramp_for,
+    shade,
+)
+from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.screen import TALLEST, Screen, label_room, packed
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+_FEW_KEYS = 4  # among so few, one that holds half is no sink
+_FEW_PATCHES = 8  # across an image whose cells may be as wide as numbers are
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """A rendering of `values [n, m]` in which rows are queries and columns are keys.
+
+    kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0)
+    title    what the map shows, without size and range, which are added
+    rows     labels, right of the map because wide characters can't push columns about there
+    columns  labels over the cells where they fit, else numbers
+    row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
+    block    (rows, keys) that a cell stands for, with the `pooling` that made it
+    column_word   what a column is, row_word what a row is
+    scale_option  the option that changes `scale`, for the hint under a map that a sink outshines
+    image    the cells are an image's: but for a few they have no numbers, so that it keeps its shape
+    """
+
+    values: np.ndarray
+    kind: str
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    screen: Screen
+    scale: str = "linear"
+    block: tuple[int, int] = (1, 1)
+    pooling: str = "max"
+    row_numbers: Sequence[int] | None = None
+    column_word: str = "keys"
+    row_word: str = "queries"
+    scale_option: str = "--scale"
+    image: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The title, column labels, cells and legend, line by line."""
+        for line in self.lines():
+            yield from Segment.simplify(line)
+            yield Segment.line()
+
+    def lines(self) -> list[list[Segment]]:
+        """Everything as lines of segments."""
+        body = self._halved() if self._halves else self._cells()
+        return [*self._heading(), [self._header()], *body, *self._legend(), *self._hint()]
+
+    @cached_property
+    def _ramp(self) -> Ramp:
+        return ramp_for(self.values, self.kind, self.scale)
+
+    @cached_property
+    def _levels(self) -> np.ndarray:
+        return self._ramp.levels(self.values)
+
+    @cached_property
+    def _finite(self) -> np.ndarray:
+        finite: np.ndarray = self.values[np.isfinite(self.values)]
+        return finite
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        """A label for every row: its number and its token; of pooled rows, the numbers that a line stands for."""
+        numbers = self.row_numbers or range(len(self.rows))
+        height = self.block[0] * (2 if self._halves and self.block[0] > 1 else 1)
+        if height == 1:
+            pairs = zip(numbers, self.rows, strict=True)
+            return [f"{index} {label}" if label != str(index) else label for index, label in pairs]
+        ends = [(numbers[at], numbers[min(at + height, len(numbers)) - 1]) for at in range(0, len(numbers), height)]
+        spans = [f"{first}-{last}" for first, last in ends]
+        if max(map(len, spans)) <= label_room(self.screen):
+            return spans
+        return [str(first) for first, _ in ends]
+
+    @cached_property
+    def _label_width(self) -> int:
+        return min(max((cell_len(visible(label)) for label in self._labels), default=0), label_room(self.screen))
+
+    @cached_property
+    def _cell(self) -> tuple[int, str]:
+        """The width of a cell and the number format in it, the most telling that fits; "" is no number."""
+        if self._halves:
+            return 1, ""
+        room = self.screen.width - self._label_width - 1
+        m = self.values.shape[1]
+        if self.image and m > _FEW_PATCHES:
+            return (2 if m * 2 <= room else 1), ""
+        ends = (self._finite.min(), self._finite.max()) if self._finite.size else (0.0,)
+        for number in ("z.3f", "z.2f") if self.kind == "weights" else ("z.3f", "z.2f", "z.1f"):  # z: no -0.000
+            width = max(4, *(len(f"{end:{number}}") for end in ends)) + 1
+            if m * width <= room:
+                return (width + 1 if number == "z.3f" and width < 8 and m * (width + 1) <= room else width), number
+        if self.kind == "weights" and m * 3 <= room:  # in two columns, 12 17 16 would read as one number
+            return 3, "hundredths"
+        return (2 if m * 2 <= room else 1), ""
+
+    @property
+    def _halves(self) -> bool:
+        """Whether two rows share a line: many rows, and not even room for cells two columns wide."""
+        room = self.screen.width - label_room(self.screen) - 1
+        tall = self.image or self.values.shape[0] > TALLEST
+        return self.screen.halves and tall and self.values.shape[1] * 2 > room
+
+    @property
+    def _has_ramp(self) -> bool:
+        """Whether colour or shade shows the level of a cell."""
+        return self.screen.depth != "none" or not self._cell[1]
+
+    def _heading(self) -> list[list[Segment]]:
+        parts = [*self.title.split(" · "), f"{len(self.rows)} x {len(self.columns)}"]
+        pooled = self.block != (1, 1)
+        if self._finite.size:
+            low, high = f"{self._finite.min():.3g}", f"{self._finite.max():.3g}"
+            parts.append(f"cells {low} to {high}" if pooled else f"min {low} max {high}")
+        if pooled:
+            parts.append(f"{self.pooling} over {self.block[0]} x {self.block[1]}")
+        axes = f"rows = {self.row_word}, columns = {self.column_word}"
+        parts.append("rows and columns of patches" if self.image else axes)
+        return [[Segment(line, _BOLD)] for line in packed(parts, self.screen.width)]
+
+    def _header(self) -> Segment:
+        """Column labels: words over wide cells, numbers over narrow ones, a number every tenth over the narrowest."""
+        width, step, m = self._cell[0], self.block[1], self.values.shape[1]
+        if step == 1 and (width >= 5 or len(str(m - 1)) < width):
+            labels = self.columns if width >= 5 else [str(index) for index in range(m)]
+            return Segment("".join(_right(label, width) for label in labels), _DIM)
+        every = 5 if width > 1 else 10
+        marks = [f"{at * step:<{every * width}}" for at in range(0, m, every)]
+        return Segment("".join(marks).rstrip(), _DIM)
+
+    def _cells(self) -> list[list[Segment]]:
+        numbers, depth = self._cell[1], self.screen.depth
+        style = background if numbers or depth in ("truecolor", "256") else foreground
+        lines = []
+        for row, label in enumerate(self._labels):
+            levels = self._levels[row].tolist()
+            line = [
+                Segment(self._text(value, level), style(level, self._ramp, depth))
+                for value, level in zip(self.values[row].tolist(), levels, strict=True)
+            ]
+            lines.append([*line, self._label(label)])
+        return lines
+
+    def _text(self, value: float, level: float) -> str:
+        width, number = self._cell
+        if value == float("-inf") or (number and value == 0 and self.kind == "weights"):
+            return self._mark.rjust(width)
+        if value != value or value == float("inf"):
+            return ("?" if width < 4 else f"{value}").rjust(width)
+        if number == "hundredths":
+            return ("1." if round(value * 100) >= 100 else str(round(value * 100))).rjust(width)
+        if number:
+            return f"{value:{number}}".rjust(width)
+        if self.screen.depth in ("16", "none"):
+            return shade(level, self._ramp, ascii_only=self.screen.ascii_only) * width
+        return " " * width
+
+    @property
+    def _mark(self) -> str:
+        """What stands in a cell without a number worth reading: blocked, or a weight of exactly 0."""
+        if self.screen.ascii_only:
+            return "." if self._cell[1] else "x"  # a dot is a shade there
+        return "·"
+
+    def _halved(self) -> list[list[Segment]]:
+        """Two matrix rows to a line: the upper half block's foreground and background are one cell each."""
+        lines = []
+        labels = self._labels[::2] if self.block[0] == 1 else self._labels
+        for top, label in zip(range(0, self.values.shape[0], 2), labels, strict=True):
+            below = self._levels[top + 1] if top + 1 < len(self._levels) else np.full(self.values.shape[1], np.nan)
+            pairs = zip(self._levels[top].tolist(), below.tolist(), strict=True)
+            lines.append([*(self._half(upper, lower) for upper, lower in pairs), self._label(label)])
+        return lines
+
+    def _half(self, upper: float, lower: float) -> Segment:
+        if upper != upper:
+            return Segment("▄", Style(color=self._color(lower))) if lower == lower else Segment(" ")
+        return Segment("▀", Style(color=self._color(upper), bgcolor=self._color(lower)))
+
+    def _color(self, level: float) -> Color | None:
+        return None if level != level else color_at(round(level * 255), self._ramp.diverging, self.screen.depth)
+
+    def _label(self, label: str) -> Segment:
+        return Segment(" " + fit(label, self._label_width).rstrip())
+
+    def _legend(self) -> list[list[Segment]]:
+        """From low to high in colour or in shades, with numbers at the ends; what is special about the cells."""
+        ramp, depth = self._ramp, self.screen.depth
+        notes = []
+        if self._has_ramp:
+            row = self.scale == "row" and not ramp.diverging
+            ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:.3g} ", f" {ramp.high:.3g}")
+            notes.append(f"{'linear' if ramp.diverging else self.scale} scale")
+            bar = [Segment(ends[0], _DIM), *self._bar(depth), Segment(ends[1], _DIM)]
+        else:
+            bar = []
+        if self._cell[1] == "hundredths":
+            notes.append("cells in hundredths")
+        if np.isneginf(self.values).any():
+            notes.append(f"{'blank' if self._halves else self._mark} = masked")
+        if self.kind == "weights" and self._cell[1] and (self.values == 0).any():
+            notes.append(f"{self._mark} = 0")
+        used = sum(cell_len(part.text) for part in bar)
+        first = [*bar]
+        while notes and bar and used + 2 + len(notes[0]) <= self.screen.width:
+            used += 2 + len(notes[0])
+            first.append(Segment("  " + notes.pop(0), _DIM))
+        rest = [[Segment(line, _DIM)] for line in packed(notes, self.screen.width, "  ")]
+        return ([first] if first else []) + rest
+
+    def _bar(self, depth: str) -> list[Segment]:
+        if depth in ("truecolor", "256"):
+            return [Segment(" ", background(at / 15, self._ramp, depth)) for at in range(16)]
+        middles = [(at + 0.5) / 5 for at in range(5)]
+        if self._cell[1]:
+            return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
+        if not self._ramp.diverging:
+            shades = ASCII_SHADES if self.screen.ascii_only else SHADES
+            return [Segment(mark, foreground(level, self._ramp, depth))
+                    for mark, level in zip(shades, middles, strict=True)]  # fmt: skip
+        marks = NEGATIVE_SHADES[:0:-1] + (ASCII_SHADES if self.screen.ascii_only else SHADES)
+        return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
+
+    def _hint(self) -> list[list[Segment]]:
+        """What to try where one key takes most of the colours for itself: an attention sink."""
+        m = self.values.shape[1]
+        if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp or self.image:
+            return []
+        received = self.values.sum(axis=0)
+        key = int(np.argmax(received))
+        if received[key] * 2 <= received.sum():
+            return []
+        name = f"key {key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
+        parts = [f"{fit(name, 24).rstrip()} holds more than half of the weight:",
+                 f"{self.scale_option} row or sqrt shows the rest"]  # fmt: skip
+        return [[Segment(line, _DIM)] for line in packed(parts, self.screen.width, " ")]
+
+
+def _right(label: str, width: int) -> str:
+    """`label` in `width` cells at the right, with at least one to spare."""
+    shown = fit(label, width - 1).rstrip()
+    return " " * (width - cell_len(shown)) + shown

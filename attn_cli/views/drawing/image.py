@@ -1,0 +1,109 @@
+"""Attention over an image, drawn as the image is: a cell for each patch."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.call import Token
+from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.received import Received
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.sanitise import fit
+from attn_cli.views.drawing.screen import Screen, packed, room_on
+from attn_cli.views.drawing.tables import labelled, which_heads
+
+_DIM = Style(dim=True)
+_OTHERS = 3  # keys beside the image that are named
+
+
+def query_maps(
+    summary: Summary, matrix: Matrix, grid: np.ndarray, where: str, screen: Screen, scale: str
+) -> Iterator[RenderableType]:
+    """For every head and picked query a map of the image, and where the rest of the weight is.
+
+    grid   the places of the patches among the keys `[rows, columns]`
+    where  what the titles begin with: the layer
+    """
+    first = summary.keys[grid[0, 0]]
+    corner = first.row or 0, first.column or 0
+    for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
+        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
+            which = which_heads(matrix.averaged, head)
+            for row, query in enumerate(matrix.row_numbers(summary)):
+                name = fit(labelled(summary.queries[query]), 24).rstrip()
+                cells: np.ndarray = values[at, row]  # type: ignore[index]
+                yield ""
+                title = f"{where}{which} · {kind} of {name}"
+                yield image_map(cells[grid], kind, title, screen, scale, corner=corner)
+                if kind == "weights":
+                    yield _rest(cells, grid, summary.keys, screen)
+
+
+def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> Iterator[RenderableType]:
+    """For every stream that has an image a map of what its patches receive, the mean over its layers and heads.
+
+    Layers that see tiles or windows of it alone are left out.
+    """
+    streams: dict[str, list[np.ndarray]] = {}
+    for summary in summaries:
+        part, grid = summary.part(Received), patch_grid(summary.keys)
+        if part is not None and grid is not None and not _in_one_piece([summary.keys[at] for at in grid.ravel()]):
+            streams.setdefault(summary.place.stream, []).append(part.shares.mean(axis=0)[grid])
+    for stream, found in streams.items():
+        name = "" if stream == "self" else f" · {stream}"
+        yield ""
+        title = f"share of attention received · by patch{name}"
+        yield image_map(np.mean(found, axis=0), "weights", title, screen, scale)
+
+
+def image_map(
+    values: np.ndarray,
+    kind: str,
+    title: str,
+    screen: Screen,
+    scale: str = "linear",
+    *,
+    corner: tuple[int, int] = (0, 0),
+) -> HeatMap:
+    """A number `[rows, columns]` for each patch as cells of the image, pooled where it is larger than the screen.
+
+    corner  row and column of the first patch, which are not 0 in a window of an image
+    """
+    rows, columns = values.shape
+    room = room_on(screen)
+    step = max(-(-rows // room[0]), -(-columns // room[1]))
+    if step > 1:
+        values = np.maximum.reduceat(values, np.arange(0, rows, step), axis=0)
+        values = np.maximum.reduceat(values, np.arange(0, columns, step), axis=1)
+    return HeatMap(
+        values,
+        kind,
+        title,
+        [str(corner[0] + row) for row in range(rows)],
+        [str(corner[1] + column) for column in range(columns)],
+        screen,
+        scale=scale,
+        block=(step, step),
+        image=True,
+    )
+
+
+def _in_one_piece(patches: Sequence[Token]) -> bool:
+    """Whether patches are those of one tile or window of several."""
+    pieces = {patch.piece for patch in patches}
+    return len(pieces) == 1 and None not in pieces
+
+
+def _rest(weights: np.ndarray, grid: np.ndarray, keys: Sequence[Token], screen: Screen) -> Text:
+    """How much of the row is on the image, and the heaviest keys beside it."""
+    beside = np.ones(len(keys), bool)
+    beside[grid.ravel()] = False
+    parts = [f"on the image {weights[grid].sum():.3f}"]
+    order = np.argsort(-np.where(beside, weights, -1.0), kind="stable")[: min(_OTHERS, int(beside.sum()))]
+    parts += [f"{fit(labelled(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
+    return Text("\n".join(packed(parts, screen.width)), _DIM)

@@ -1,0 +1,94 @@
+"""What the output can show: width, colour depth, characters."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.cells import cell_len
+
+from attn_cli.views.drawing.sanitise import fit
+
+DEPTHS = ("truecolor", "256", "16", "none")
+TALLEST = 40  # more rows than this go two to a line, or are pooled
+
+
+@dataclass(frozen=True)
+class Screen:
+    """The place a rendering is for: columns, colour depth (one of `DEPTHS`), and whether only ASCII can be shown."""
+
+    width: int = 80
+    depth: str = "none"
+    ascii_only: bool = False
+
+    @property
+    def halves(self) -> bool:
+        """Whether one line can show two rows of cells: half blocks need two colours that are surely different."""
+        return self.depth in ("truecolor", "256") and not self.ascii_only
+
+
+def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
+    """The screen behind `stream` (None for a file), from the terminal, the environment and `--color auto|always|never`.
+
+    Order: --color, then NO_COLOR, then FORCE_COLOR or CLICOLOR_FORCE, then whether the stream is a terminal and TERM
+    is not "dumb". Depth comes from COLORTERM and TERM.
+    """
+    terminal = stream is not None and stream.isatty()
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and stream is not None else 0
+    if not width:
+        width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+    ascii_only = not encoding.startswith(("utf", "cp65001"))
+    return Screen(max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only)
+
+
+def room_on(screen: Screen) -> tuple[int, int]:
+    """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
+
+    With colours two rows share a line and 2 x 1 cells look square; without, more than 40 rows would only run away.
+    """
+    keys = max(8, screen.width - label_room(screen) - 1)
+    return (keys if screen.halves else max(TALLEST, keys // 2)), keys
+
+
+def label_room(screen: Screen) -> int:
+    """The most columns that row labels get."""
+    return max(8, screen.width // 5)
+
+
+def _wants_color(color: str, terminal: bool) -> bool:
+    if color != "auto":
+        return color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0") or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return terminal and os.environ.get("TERM") != "dumb"
+
+
+def _depth(terminal: bool) -> str:
+    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    term = os.environ.get("TERM", "")
+    if "256" in term or not (terminal or term):  # colour forced into a pipe that says nothing: nearly all have 256
+        return "256"
+    return "truecolor" if term.endswith("-direct") else "16"
+
+
+def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
+    """Parts joined by `between` into as few lines of at most `width` cells as it takes.
+
+    A line never breaks inside a part; a part that is longer than a line is cut.
+
+    >>> packed(["one", "two", "three"], 10)
+    ['one · two', 'three']
+    """
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1]) + cell_len(between) + cell_len(part) <= width:
+            lines[-1] += between + part
+        else:
+            lines.append(part if cell_len(part) <= width else fit(part, width))
+    return lines

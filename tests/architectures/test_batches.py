@@ -1,0 +1,90 @@
+"""Text types: padding changes nothing on either side, and neither does a cache of keys and values."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from attn_cli.sources.huggingface.read.batching import ALONE
+from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, padded, reads_text, seen
+from tests.architectures.check import built
+from tests.architectures.inputs import TOKENS
+from tests.architectures.overrides import VARIANTS
+from tests.architectures.test_coverage import WIDELY_USED
+from tests.architectures.tiny import tiny_model, tiny_source
+
+NO_TEXT = {"whisper", "clip", "vit", "wav2vec2", "llava", "qwen2_vl", "gemma3"}
+TEXT = [name for name in WIDELY_USED if name not in NO_TEXT]
+NAMES = """gpt2 gpt_neo gptj gpt_neox opt bloom falcon falcon@alibi mpt llama mistral mixtral qwen2 qwen3 qwen3_moe
+    qwen3_next gemma2 gemma3_text phi3 olmo2 deepseek_v3 gpt_oss smollm3 lfm2 t5 bart marian"""
+DECODERS = NAMES.split()
+# They count the positions of an encoder's tokens from the left, and nobody can tell them others.
+COUNT_FROM_THE_LEFT = {"bart", "marian"}
+# float32 in matrices of other sizes, on scores of size 10
+TOLERANCE = 1e-5
+
+
+def small(answer: str) -> bool:
+    return answer[:1].isdigit() and float(answer) <= TOLERANCE
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("name", TEXT)
+def test_a_padded_text_is_seen_as_alone(name: str, side: str) -> None:
+    model, inputs = built(name)
+    answer = padded(model, reads_text(model, inputs) or {}, side)
+    if side == "left" and name in COUNT_FROM_THE_LEFT:
+        assert answer.startswith("model's own")
+    else:
+        assert small(answer), answer
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_with_a_cache_the_next_token_attends_as_without(name: str) -> None:
+    model, inputs = built(name)
+    answer = cached(model, reads_text(model, inputs) or {})
+    assert small(answer), answer
+
+
+@pytest.mark.parametrize("name", DECODERS[:3])
+def test_with_a_cache_several_tokens_attend_as_without(name: str) -> None:
+    model = tiny_model(name, "tiny")
+    whole, _ = seen(model, {"input_ids": TOKENS})
+    _, output = seen(model, {"input_ids": TOKENS[:, :SHORT], "use_cache": True})
+    then, _ = seen(model, {"input_ids": TOKENS[:, SHORT:], "past_key_values": output.past_key_values})
+    for place, expected in whole.items():
+        np.testing.assert_allclose(then[place], expected[:, SHORT:], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(("name", "texts"), [("bert", 8), ("mobilebert", 1), ("fnet", 1)])
+def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -> None:
+    assert tiny_source(name).batch_size == texts
+
+
+@pytest.mark.every_type
+@pytest.mark.parametrize("kind", sorted(ALONE))
+def test_padding_misleads_what_reads_alone(kind: str) -> None:
+    """Nobody reads alone for nothing: the type or a variant of it gives other weights in a padded batch."""
+    moved = []
+    for name in [kind, *(variant for variant, (base, _) in VARIANTS.items() if base == kind)]:
+        model, inputs = built(name)
+        text = reads_text(model, inputs)
+        assert text is not None
+        try:
+            moved.append(not small(padded(model, text, "right")))
+        except RuntimeError:  # a text of another length is too much for it
+            moved.append(True)
+    assert any(moved)
+
+
+def test_a_model_without_a_mask_would_be_found_out() -> None:
+    """Padding that is not masked moves weights, and the comparison says so."""
+    model, inputs = built("bert")
+    text = reads_text(model, inputs) or {}
+    batch = text | {"input_ids": TOKENS.repeat(2, 1)}
+    batch["input_ids"][1, SHORT:] = 0
+    batch["attention_mask"] = text["attention_mask"].repeat(2, 1)
+    moved = moved_by_padding(deepcopy(model), text, batch, "right")
+    assert str(moved).startswith("differs")
+    assert str(Moved(0.5, 0.5, 0.0, None)) == "model's own 5e-01"
+    assert str(Moved(0.5, 0.5, 0.1, None)) == str(Moved(0.5, 0.5, 0.0, 0.1)) == "differs 5e-01"

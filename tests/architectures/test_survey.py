@@ -1,0 +1,147 @@
+"""Every architecture: widely used types in each run, all of them with `pytest -m every_type`."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.call import Call
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.architectures.apart import check_apart
+from tests.architectures.check import CLOSE, EXACT, Result, built, check
+from tests.architectures.known import BATCHES, KNOWN, NOT_BUILT
+from tests.architectures.running import furthest, run
+from tests.architectures.tiny import every_type, tiny_source
+
+_NAMES = """
+bert roberta distilbert albert electra deberta-v2 modernbert xlnet longformer big_bird gpt2 gpt_neo gptj gpt_neox opt
+bloom falcon falcon@alibi mpt llama mistral mixtral qwen2 qwen3 qwen3_moe qwen3_next gemma2 gemma3_text gemma3 phi3
+olmo2 deepseek_v3 deepseek_v32 gpt_oss smollm3 lfm2 t5 bart marian whisper clip vit wav2vec2 llava qwen2_vl
+"""
+WIDELY_USED = _NAMES.split()
+
+
+@pytest.mark.parametrize("name", WIDELY_USED)
+def test_a_widely_used_type(name: str) -> None:
+    result = check(name, batches=False)
+    assert result.verdict == "equal", result
+    assert result.difference is not None and result.difference <= EXACT
+    assert result.output is not None and result.output <= CLOSE
+    assert (result.scores is not None and result.scores <= EXACT) or name == "longformer", result
+
+
+@pytest.fixture(scope="session")
+def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Result]]]:
+    """The result of every chosen type, to wait for; two are made at once."""
+    torch.set_num_threads(1)
+    chosen = [
+        x.callspec.params["name"] for x in request.session.items if getattr(x, "originalname", "") == "test_any_type"
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(check_apart, name) for name in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.every_type
+@pytest.mark.parametrize("name", every_type())
+def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
+    result = results[name].result()
+    if result.verdict == "not built":
+        assert name in NOT_BUILT or "ImportError" in result.note, result
+        pytest.skip(NOT_BUILT.get(name, result.note))
+    if name in KNOWN:
+        return
+    assert result.verdict in ("equal", "close", "unreferenced", "no attention"), result
+    assert result.output is not None and result.output <= CLOSE, result
+    assert result.scores is None or result.scores <= CLOSE, result
+    assert result.alone or not result.right or small(result.right), result
+    assert result.alone or name in BATCHES or not result.left.startswith("differs"), result
+    assert not result.cache.startswith(("differs", "refused")), result
+
+
+def small(answer: str) -> bool:
+    return answer[:1].isdigit() and float(answer) <= CLOSE
+
+
+@pytest.mark.parametrize("name", ["mamba", "fnet", "rwkv"])
+def test_a_type_without_softmax_attention(name: str) -> None:
+    assert check(name) == Result(name, "no attention", output=0.0)
+
+
+def test_a_model_that_reads_no_text_and_attends_to_nothing_says_the_latter() -> None:
+    with pytest.raises(LoadError, match=r"tiny-mobilenet_v1 \(mobilenet_v1\) has no softmax attention"):
+        tiny_source("mobilenet_v1").read(["a text"])
+
+
+def seen_and_returned(name: str) -> tuple[dict[str, np.ndarray], object]:
+    """The weights of every module, and what the model returns on request."""
+    model, inputs = built(name)
+    seen: dict[str, np.ndarray] = {}
+
+    def visit(call: Call) -> None:
+        matrix = reduce(call, FullMatrix()).part(Matrix)
+        assert matrix is not None and matrix.weights is not None
+        seen[call.place.name] = matrix.weights
+
+    with torch.no_grad():
+        returned = model(**inputs, output_attentions=True)
+        with capture(model, visit):
+            model(**inputs)
+    return seen, returned
+
+
+@pytest.mark.parametrize("name", ["granite_swa", "granitemoe_swa"])
+def test_granites_weights_are_its_softmax_less_what_the_sink_takes(name: str) -> None:
+    seen, returned = seen_and_returned(name)
+    for weights, theirs in zip(seen.values(), returned.attentions, strict=True):  # type: ignore[attr-defined]
+        assert weights.sum(-1).min() < 0.9  # the sink takes enough to show
+        scaled = weights / weights.sum(-1, keepdims=True)
+        np.testing.assert_allclose(scaled, theirs[0].numpy(), atol=EXACT)
+
+
+def test_wavlm_returns_the_mean_over_heads() -> None:
+    seen, returned = seen_and_returned("wavlm")
+    for weights, theirs in zip(seen.values(), returned.attentions, strict=True):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(weights.mean(axis=0), theirs[0, 0].numpy(), atol=EXACT)
+
+
+@pytest.mark.every_type
+@pytest.mark.parametrize("name", ["grounding-dino", "mm-grounding-dino"])
+def test_grounding_dinos_outputs_are_those_under_sdpa(name: str) -> None:
+    model, inputs = built(name)
+    eager = run(deepcopy(model), inputs)
+    model.set_attn_implementation("sdpa")
+    plain = run(deepcopy(model), inputs)
+    with capture(model, lambda call: None):
+        ours = run(model, inputs)
+    assert furthest(plain, ours) <= CLOSE < furthest(plain, eager)
+
+
+def test_t5gemma2_attends_to_both_halves_at_once() -> None:
+    seen, returned = seen_and_returned("t5gemma2")
+    decoder = [weights for name, weights in seen.items() if name.startswith(("decoder", "model.decoder"))]
+    both = zip(returned.decoder_attentions, returned.cross_attentions, strict=True)  # type: ignore[attr-defined]
+    for weights, halves in zip(decoder, both, strict=True):
+        np.testing.assert_allclose(weights, torch.cat(halves, dim=-1)[0].numpy(), atol=EXACT)
+
+
+def test_a_missing_mask_would_show() -> None:
+    """Weights are large enough: without its mask a type is far from what it was."""
+    model, inputs = built("gemma3_text")
+    for layer in model.model.layers:
+        layer.self_attn.register_forward_pre_hook(
+            lambda _, args, kwargs: (args, kwargs | {"attention_mask": None}), with_kwargs=True
+        )
+    found = []
+    with torch.no_grad(), capture(model, lambda call: found.append(reduce(call, FullMatrix()).part(Matrix))):
+        model(**inputs)
+    seen, _ = seen_and_returned("gemma3_text")
+    for open_, masked in zip(found, seen.values(), strict=True):
+        assert open_ is not None and open_.weights is not None
+        assert np.abs(open_.weights - masked).max() > 0.1

@@ -1,0 +1,124 @@
+"""What a run takes: refused before it starts where that is too much, told with -v, shown while it runs."""
+
+import io
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from attn_cli.call import Selection
+from attn_cli.cli.kit import memory as room
+from attn_cli.cli.kit import progress
+from attn_cli.cli.kit.progress import Progress
+from attn_cli.cli.kit.run import answer
+from attn_cli.errors import InputError
+from tests.program import attn, refused
+
+LIMIT = 4
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "free_memory", lambda: 1000)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_whole_matrices_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "he sat on the river bank"
+    words = ["4 matrices of 6 x 6", "free", "--token"]  # 4 heads x 6 x 6 x weights and scores x 4 bytes = 1,152
+    refused(attn("matrix", text, "-o", "a.npz"), LIMIT, *words)
+    np.save("q.npy", np.ones((30, 2), np.float32))
+    refused(attn("compute", "--q", "q.npy", "-o", "a.json"), LIMIT, "2 matrices of 30 x 30", "-f npy")
+    assert [file.name for file in tmp_path.iterdir()] == ["q.npy"]
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    "less", [("-H", "0"), ("--mean",), ("--token", "bank"), ("-f", "terminal"), ("--weights",)], ids=" ".join
+)
+def test_what_is_suggested_then_fits(less: tuple[str, ...]) -> None:
+    assert attn("matrix", "he sat on the river bank", "-f", "json", *less).code == 0
+
+
+def test_verbose_says_length_memory_and_time() -> None:
+    run = attn("matrix", "he sat on the river bank", "-v", "-f", "json")
+    assert run.code == 0
+    length, time = run.errors.splitlines()
+    assert length.startswith("attn: 6 tokens · 4 matrices of 6 x 6 take 0.0 MB")
+    assert time.startswith("attn: ran in 0.0")
+    assert attn("matrix", "he sat on the river bank", "-v", "-q", "-f", "json").errors == ""
+
+
+def test_bytes_in_words_follow_the_machine() -> None:
+    free = room.free_memory()
+    assert free is None or 10**8 < free < 10**14
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setenv("COLUMNS", "40")
+    return clock
+
+
+def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Progress(layers=30, texts=1, done=0, quiet=False, verbose=False) as running:
+        for _ in range(3):
+            clock.now += 2.0
+            running.step()
+    shown = [line.rstrip() for line in terminal.getvalue().split("\r")]
+    assert shown == ["", "layer 1 of 30 · 58 s left", "layer 2 of 30 · 56 s left", "layer 3 of 30 · 54 s left", "", ""]
+    assert max(map(len, terminal.getvalue().split("\r"))) < 40
+
+
+def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, seconds, quiet in ((Terminal(), 0.01, False), (io.StringIO(), 2.0, False), (Terminal(), 2.0, True)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with Progress(layers=30, texts=1, done=0, quiet=quiet, verbose=False) as running:
+            for _ in range(30):
+                clock.now += seconds
+                running.step()
+        assert stream.getvalue() == ""
+
+
+def test_many_texts_are_counted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Progress(layers=2, texts=8, done=16, quiet=False, verbose=False) as running:
+        for _ in range(16):
+            clock.now += 1.0
+            running.step()
+    assert "text 17 · layer 1 of 2 · " in terminal.getvalue()
+    assert "layer 2 of 2" in terminal.getvalue()
+
+
+def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stderr", terminal)
+    source, view = mock.Mock(batch_size=1), mock.Mock()
+    source.read.side_effect = InputError("it can't", "")
+    for quiet in (False, True):
+        with pytest.raises(InputError):
+            answer("top", source, iter(["a"]), view, mock.Mock(), selection=Selection(), generate=8, quiet=quiet)
+    lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
+    assert lines == ["", "writing up to 8 tokens ...", "", ""]

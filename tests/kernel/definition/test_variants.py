@@ -1,0 +1,128 @@
+"""Laws of the variants over generated inputs: grouped, latent, masked, shifted, positioned."""
+
+import numpy as np
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from attn_cli.kernel.definition.bias import Alibi
+from attn_cli.kernel.definition.dense import attend
+from attn_cli.kernel.definition.heads import join_heads, split_heads
+from attn_cli.kernel.definition.latent import Latent, Operands, rms_norm
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.positions import rotary, sinusoidal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.lessons.decode import decode
+from attn_cli.kernel.lessons.steps import steps
+from tests.strategies import Problem, problems
+
+# Sums of a few dozen float64 numbers of size 1 in another order.
+CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+sizes = st.integers(1, 6)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(problems(raw=True))
+def test_grouped_keys_are_repeated_keys(problem: Problem) -> None:
+    times = problem.q.shape[0] // problem.k.shape[0]
+    grouped = attend(problem.q, problem.k, problem.v, problem.rule)
+    repeated = attend(problem.q, np.repeat(problem.k, times, 0), np.repeat(problem.v, times, 0), problem.rule)
+    np.testing.assert_allclose(grouped.output, repeated.output, **CLOSE)
+    np.testing.assert_allclose(grouped.weights, repeated.weights, **CLOSE)
+
+
+@given(sizes, sizes, sizes, sizes, sizes, sizes, st.integers(0, 4), seeds)
+def test_the_absorbed_form_is_the_plain_one(h: int, n: int, m: int, r: int, d: int, e: int, p: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=(m, p)) if p else None
+    latent = Latent(rng.normal(size=(m, r)), rng.normal(size=(h, r, d)), rng.normal(size=(h, r, e)), shared)
+    q = rng.normal(size=(h, n, d + p))
+    plain = attend(*latent.expanded(q), Rule(0.5))
+    absorbed = attend(*latent.absorbed(q), Rule(0.5))
+    np.testing.assert_allclose(absorbed.scores, plain.scores, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        absorbed.weights, plain.weights, rtol=1e-8, atol=1e-9
+    )  # scores of size 50 lose two digits
+    np.testing.assert_allclose(latent.raise_output(absorbed.output), plain.output, rtol=1e-8, atol=1e-8)
+    assert latent.cached == r + p
+
+
+@given(problems(), st.floats(-50, 50), seeds)
+def test_a_constant_added_to_a_row_of_scores_changes_nothing(problem: Problem, constant: float, seed: int) -> None:
+    rule = problem.rule
+    assume(rule.sink is None)
+    n, m = problem.q.shape[1], problem.k.shape[1]
+    shift = np.zeros((1, n, 1))
+    shift[0, seed % n] = constant
+    bias = rule.bias_of(0, n, 0, m)
+    plain = attend(problem.q, problem.k, problem.v, rule)
+    total = np.zeros((1, n, m)) + shift if bias is None else bias + shift
+    shifted = attend(problem.q, problem.k, problem.v, Rule(rule.scale, rule.softcap, total, rule.mask))
+    np.testing.assert_allclose(shifted.weights, plain.weights, rtol=1e-9, atol=1e-13)  # 50 more costs two digits
+
+
+@given(problems(raw=True))
+def test_masked_cells_weigh_exactly_nothing(problem: Problem) -> None:
+    found = attend(problem.q, problem.k, problem.v, problem.rule)
+    allowed = dense_mask(problem.rule.mask, problem.q.shape[1], problem.k.shape[1], like=problem.q)
+    blocked = np.broadcast_to(~allowed, found.weights.shape)
+    assert (found.weights[blocked] == 0).all()
+    dead = blocked.all(axis=-1)
+    assert (found.output[dead] == 0).all()
+    assert np.isfinite(found.output).all()
+
+
+@given(sizes, sizes, sizes, seeds)
+def test_joined_heads_are_the_uncut_matrix(h: int, n: int, d: int, seed: int) -> None:
+    x = np.random.default_rng(seed).normal(size=(n, h * d))
+    np.testing.assert_array_equal(join_heads(split_heads(x, h)), x)
+
+
+@given(st.integers(1, 4), st.integers(0, 40), st.integers(0, 40), st.integers(0, 60), st.booleans(), seeds)
+def test_rotated_products_know_the_distance_alone(half: int, i: int, j: int, by: int, interleaved: bool, seed) -> None:
+    q, k = np.random.default_rng(seed).normal(size=(2, 1, 2 * half))
+
+    def product(at: int, key_at: int) -> float:
+        turned = [rotary(x, np.array([float(p)]), interleaved=interleaved) for x, p in ((q, at), (k, key_at))]
+        return float((turned[0] * turned[1]).sum())
+
+    np.testing.assert_allclose(product(i + by, j + by), product(i, j), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(product(0, 0), float((q * k).sum()), **CLOSE)
+
+
+@given(st.integers(1, 9), st.integers(0, 99))
+def test_sines_are_those_of_the_paper(width: int, position: int) -> None:
+    found = sinusoidal(np.array([float(position)]), width)[0]
+    for column in range(width):
+        angle = position / 10000 ** (2 * (column // 2) / (width + width % 2))
+        np.testing.assert_allclose(found[column], np.cos(angle) if column % 2 else np.sin(angle), atol=1e-12)
+
+
+def test_variants_speak_torch_too() -> None:
+    rng = np.random.default_rng(0)
+    to = torch.from_numpy
+
+    x, positions = rng.normal(size=(2, 5, 4)), np.arange(5.0)
+    latent = Latent(
+        rng.normal(size=(5, 3)), rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 2)), rng.normal(size=(5, 2))
+    )
+    same = Latent(to(latent.c), to(latent.up_k), to(latent.up_v), to(latent.shared))
+    q = rng.normal(size=(2, 5, 6))
+    rule = Rule(0.5, 2.0, Alibi(rng.random(2)), Causal(), rng.normal(size=2))
+    there = Rule(0.5, 2.0, Alibi(to(rule.bias.slopes)), Causal(), to(rule.sink))
+    pairs = [
+        (rotary(x, positions), rotary(to(x), to(positions))),
+        (rotary(x, positions, interleaved=True), rotary(to(x), to(positions), interleaved=True)),
+        (sinusoidal(positions, 6), sinusoidal(to(positions), 6)),
+        (rms_norm(x, np.ones(4)), rms_norm(to(x), to(np.ones(4)))),
+    ]
+    for ours, theirs in ((latent.expanded(q), same.expanded(to(q))), (latent.absorbed(q), same.absorbed(to(q)))):
+        pairs += zip(ours, theirs, strict=True)
+    pairs += [
+        (a.values, b.values) for a, b in zip(steps(x, x, x, rule), steps(to(x), to(x), to(x), there), strict=True)
+    ]
+    decoded = (decode(x, (x, x), Operands, rule), decode(to(x), (to(x), to(x)), Operands, there))
+    pairs += [(a.output, b.output) for (a, _), (b, _) in zip(*decoded, strict=True)]
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(np.asarray(theirs), ours, rtol=1e-12, atol=1e-13)

@@ -1,0 +1,226 @@
+"""Bands are the definition, a few rows at a time."""
+
+import gc
+import threading
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attn_cli.kernel.walk.bands as kernel_bands
+from attn_cli.arrays import to_numpy
+from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.masks import All, Causal, Given, Keys, Mask, Open, Window
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.bands import bands, largest_score
+from attn_cli.kernel.walk.plan import CACHE_BYTES, runs, tile_of
+from attn_cli.kernel.walk.threads import in_order
+from tests.strategies import Problem, as_tensors, problems
+
+# Both sum the same float64 numbers, at most 24 of them, in another order.
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+
+
+def assembled(
+    problem: Problem, height: int, *, heads: int | None = None, tensors: bool = False, want_scores: bool = True
+):
+    """All bands put together again as whole scores, weights and output."""
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    if tensors:
+        q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), as_tensors(rule)
+    h, n, m = q.shape[0], q.shape[1], k.shape[1]
+    scores, weights = np.full((h, n, m), -np.inf), np.zeros((h, n, m))
+    output = np.zeros((h, n, v.shape[2]))
+    for band in bands(q, k, v, rule, height=height, heads=heads, want_scores=want_scores):
+        at = np.s_[band.heads, band.start : band.stop, band.first : band.last]
+        weights[at] = to_numpy(band.weights)
+        output[band.heads, band.start : band.stop] = to_numpy(band.output)
+        if band.scores is not None:
+            scores[at] = to_numpy(band.scores)
+    return scores, weights, output
+
+
+@given(problems(raw=True), st.integers(1, 30), st.booleans(), st.booleans())
+def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool, want_scores: bool) -> None:
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    scores, weights, output = assembled(problem, height, tensors=tensors, want_scores=want_scores)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    if want_scores:
+        np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@pytest.mark.parametrize("reach", [59.0, 61.0, 1e6])
+@pytest.mark.parametrize("mask", [Open(), Causal(), Causal(-3), Window(4, 0)])
+def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: float, mask: Mask) -> None:
+    random = np.random.default_rng(5)
+    q, k = (random.choice([-1.0, 1.0], size=(2, 40, 1)).astype(np.float32) for _ in "qk")
+    v = random.normal(size=(2, 40, 3)).astype(np.float32)
+    rule = Rule(reach, mask=mask)
+    assert largest_score(q, k, rule) == reach
+    expected = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
+    for band in bands(q, k, v, rule, height=16):
+        part = np.s_[:, band.start : band.stop]
+        np.testing.assert_allclose(band.output, expected.output[part], rtol=2e-6, atol=1e-6)
+        weights = expected.weights[part][:, :, band.first : band.last]
+        np.testing.assert_allclose(band.weights, weights, rtol=2e-6, atol=1e-37)
+
+
+def test_numbers_whose_squares_are_no_floats_make_no_noise(recwarn: pytest.WarningsRecorder) -> None:
+    q = np.full((1, 2, 2), 1e30, np.float32)
+    assert largest_score(q, q, Rule(1.0)) == np.inf
+    assert np.isnan(largest_score(q * np.nan, q, Rule(1.0)))
+    assert (
+        largest_score(q[:, :0], q, Rule(1.0)) == largest_score(torch.tensor(q), torch.tensor(q[:, :0]), Rule(1.0)) == 0
+    )
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e38, -1e38])
+@pytest.mark.parametrize("tensors", [True, False])
+@pytest.mark.parametrize("softcap", [None, 5.0])
+def test_blocked_keys_may_hold_anything(number: float, tensors: bool, softcap: float | None) -> None:
+    """Padding does: what a model makes of a row that sees nothing."""
+    random = np.random.default_rng(3)
+    q, k, v = random.normal(size=(3, 2, 12, 4)).astype(np.float32)
+    rule = Rule(1.0, mask=All((Causal(), Keys(np.arange(12) > 2))), softcap=softcap)
+    clean = Problem(q, k.copy(), v, rule)
+    k[:, :3] = number
+    with np.errstate(all="ignore"):
+        found = assembled(Problem(q, k, v, rule), 5, tensors=tensors)
+    for x, y in zip(found, assembled(clean, 5, tensors=tensors), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
+
+
+@given(problems(raw=True), st.integers(1, 30), st.booleans())
+def test_the_array_api_is_all_that_is_asked_of_a_library(problem: Problem, height: int, want_scores: bool) -> None:
+    """With arrays that know the standard and nothing else."""
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    q, k, v = (strict.asarray(x) for x in (problem.q, problem.k, problem.v))
+    problem.rule = as_tensors(problem.rule, strict.asarray)
+    for found, wanted in zip(dense.attend(q, k, v, problem.rule), expected, strict=True):
+        np.testing.assert_allclose(to_numpy(found), wanted, **CLOSE)
+    problem.q, problem.k, problem.v = q, k, v
+    scores, weights, output = assembled(problem, height, want_scores=want_scores)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    if want_scores:
+        np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems(raw=True), st.integers(1, 9), st.booleans())
+def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, tensors: bool) -> None:
+    share = problem.q.shape[0] // problem.k.shape[0]
+    if heads % share and share % heads:
+        heads = share
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    scores, weights, output = assembled(problem, 5, heads=heads, tensors=tensors)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems(raw=True), st.integers(1, 5))
+def test_bands_made_ahead_by_threads_equal_the_definition(problem: Problem, height: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_bands, "_LONG", 0)
+        patch.setattr(kernel_bands, "cores", lambda: 3)
+        scores, weights, output = assembled(problem, height)
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
+    jobs = [lambda room: 1, lambda room: 2, lambda room: 1 // 0, lambda room: 4]
+    before = threading.active_count()
+    for made in in_order(iter(jobs), [None, None]):
+        assert made == 1
+        break
+    found = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(in_order(iter(jobs), [None, None, None]))
+    gc.collect()
+    assert threading.active_count() == before
+
+
+@given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 100_000))
+def test_a_tile_fits_the_groups(g: int, share: int, m: int) -> None:
+    tile = tile_of(g * share, g, m)
+    assert tile.heads % share == 0 or share % tile.heads == 0
+    assert 1 <= tile.heads <= g * share
+    assert 32 <= tile.height <= 128
+    assert 4 * tile.heads * tile.height * m <= max(CACHE_BYTES, 4 * 192 * m)
+
+
+@given(problems())
+def test_rows_sum_to_one_or_are_all_zero(problem: Problem) -> None:
+    if problem.rule.sink is not None:
+        return
+    _, weights, _ = assembled(problem, 7)
+    sums = weights.sum(-1)
+    assert np.all((sums == 0) | (abs(sums - 1) < 1e-12))
+
+
+@given(problems(), st.integers(0, 2**31))
+def test_permuting_keys_permutes_columns(problem: Problem, seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(problem.k.shape[1])
+    open_rule = Rule(scale=problem.rule.scale, softcap=problem.rule.softcap, sink=problem.rule.sink)
+    plain = dense.attend(problem.q, problem.k, problem.v, open_rule)
+    moved = dense.attend(problem.q, problem.k[:, order], problem.v[:, order], open_rule)
+    np.testing.assert_allclose(moved.weights, plain.weights[..., order], **CLOSE)
+    np.testing.assert_allclose(moved.output, plain.output, **CLOSE)
+
+
+@given(problems())
+def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
+    rule = Rule(scale=1.0, mask=Causal())
+    before = dense.attend(problem.q, problem.k, problem.v, rule).output
+    k, v = problem.k.copy(), problem.v.copy()
+    k[:, 1:], v[:, 1:] = 9.0, -9.0
+    after = dense.attend(problem.q, k, v, rule).output
+    np.testing.assert_array_equal(before[:, 0], after[:, 0])
+
+
+def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
+    x = np.zeros((1, 12, 2))
+    window = All((Causal(), Window(4)))
+    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), height=4)]
+    # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
+    assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]
+
+
+def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
+    x = np.ones((1, 2, 2))
+    rule = Rule(1.0, mask=Given(np.array([[False, False], [True, True]])))
+    for band in bands(x, x, x, rule):
+        assert band.weights.tolist() == [[[0.0, 0.0], [0.5, 0.5]]]
+        assert band.output.tolist() == [[[0.0, 0.0], [1.0, 1.0]]]
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 2, 3, 7], [5, 6, 7, 8, 9]])
+def test_only_the_asked_rows_are_walked(rows: list[int]) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 10, 3))
+    whole = dense.attend(x, x, x, Rule(0.5, mask=Causal())).weights
+    seen: list[int] = []
+    for band in bands(x, x, x, Rule(0.5, mask=Causal()), rows=rows, height=2):
+        seen += range(band.start, band.stop)
+        np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)
+    assert seen == rows
+
+
+def test_runs_of_a_range_have_no_gap() -> None:
+    assert list(runs(range(0, 5), 2)) == [(0, 2), (2, 4), (4, 5)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised_before_the_softmax(dtype: torch.dtype) -> None:
+    # 60 * 60 * 64 = 230,400 is beyond float16's 65,504: without raising, scores would be inf and weights NaN.
+    x = torch.full((1, 3, 64), 60.0, dtype=dtype)
+    for band in bands(x, x, x, Rule(0.125)):
+        assert band.weights.dtype == torch.float32
+        torch.testing.assert_close(band.weights, torch.full((1, 3, 3), 1 / 3))

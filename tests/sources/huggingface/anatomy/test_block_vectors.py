@@ -1,0 +1,39 @@
+"""What enters and leaves a block is what transformers calls its hidden states."""
+
+import pytest
+import torch
+
+from attn_cli.call import Selection, Step
+from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.anatomy.streams import Seats
+from tests.sources.huggingface.models import KINDS, sentence, tiny
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_the_hidden_states(kind: str) -> None:
+    model = tiny(kind)
+    inputs = sentence(model)
+    seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
+    steps: list[Step] = []
+    rows = [1, 7]
+    with stepping(model, seats, Selection(), rows, inputs["input_ids"].shape[1], steps.append), torch.no_grad():
+        output = model(**inputs, output_hidden_states=True)
+    hidden = output.encoder_hidden_states if model.config.is_encoder_decoder else output.hidden_states
+    blocks = len(hidden) - 1
+    assert [step.layer for step in steps] == list(range(blocks))
+    for step in steps:
+        assert torch.equal(torch.from_numpy(step.before), hidden[step.layer][0, rows].float())
+        if step.layer < blocks - 1:  # the last is normalised once more in some models
+            assert torch.equal(torch.from_numpy(step.after), hidden[step.layer + 1][0, rows].float())
+
+
+def test_only_asked_blocks_are_followed() -> None:
+    model = tiny("llama")
+    seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
+    steps: list[Step] = []
+    with stepping(model, seats, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
+        model(**sentence(model))
+    assert [step.layer for step in steps] == [1]
+    assert steps[0].before.shape == (1, 32)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

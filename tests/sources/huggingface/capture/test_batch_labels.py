@@ -1,0 +1,15 @@
+"""What the tokens of a text are called, layer after layer."""
+
+from dataclasses import replace
+
+from attn_cli.call import Place, Token
+from attn_cli.sources.huggingface.capture.batch_labels import Texts
+
+
+def test_every_layer_gets_the_same_labels_and_every_text_its_own() -> None:
+    texts = Texts([[Token(0, "a"), Token(1, "b")], [Token(0, "c"), Token(1, "d")]], None, halves=False)
+    place = Place(0, "first", (0,), (0,))
+    part = texts.part(place, 2, 2, 2)
+    assert [token.text for token in part.queries] == ["a", "b"]
+    assert part.queries is part.key_tokens is texts.part(replace(place, layer=1, name="second"), 2, 2, 2).queries
+    assert [token.text for token in texts.part(replace(place, text=1), 2, 2, 2).queries] == ["c", "d"]

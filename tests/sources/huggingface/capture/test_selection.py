@@ -1,0 +1,122 @@
+"""Only what was asked for is looked at; the rest of the model runs as ever."""
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.call import Call, Selection
+from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.anatomy.streams import Seats
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.sources.huggingface.models import KINDS, sentence, tiny
+from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
+
+
+def visited(loaded: Loaded, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    """Layer, heads and their key heads of every visit."""
+    found = []
+
+    def visit(call: Call) -> None:
+        assert call.h == len(call.place.heads)
+        found.append((call.place.layer, call.place.heads, call.place.groups))
+
+    source = ModelSource(loaded)
+    source.each(source.read([TEXT]), selection, visit)
+    return found
+
+
+def test_layers_and_heads(smollm: Loaded) -> None:
+    found = visited(smollm, Selection(layers=(28, 3), heads=(0, 4, 8)))
+    assert found == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
+
+
+def test_negative_numbers_count_from_the_end(smollm: Loaded, minilm: Loaded) -> None:
+    assert visited(smollm, Selection(layers=(-1,), heads=(-1,))) == [(29, (8,), (2,))]
+    assert visited(minilm, Selection(layers=(-6,), heads=(-12, 1))) == [(0, (0, 1), (0, 1))]
+
+
+def test_what_is_shown_does_not_depend_on_the_choice(real: Loaded) -> None:
+    inputs = encoded(real, TEXT)
+    everything = see(real.model, inputs)
+    some = see(real.model, inputs, Selection(layers=(2, -1), heads=(5, 1)))
+    assert [s.place.layer for s in some.summaries] == [2, real.model.config.num_hidden_layers - 1]
+    for summary in some.summaries:
+        layer = summary.place.layer
+        # 1e-5: layers before it went through SDPA here and through bands there
+        np.testing.assert_allclose(some.weights(layer), everything.weights(layer)[[1, 5]], atol=1e-5)
+
+
+def test_a_layer_that_is_not_there(minilm: Loaded) -> None:
+    with pytest.raises(InputError) as caught:
+        visited(minilm, Selection(layers=(6,)))
+    assert "6" in caught.value.message
+    assert "0-5" in caught.value.hint
+
+
+def test_a_head_that_is_not_there(minilm: Loaded) -> None:
+    with pytest.raises(InputError) as caught:
+        visited(minilm, Selection(heads=(12,)))
+    assert "12" in caught.value.message
+    assert "0-11" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_layers_that_nobody_asked_for_answer_as_ever(kind: str, padded: bool) -> None:
+    model = tiny(kind)
+    inputs = sentence(model, texts=2)
+    counted = torch.ones(2, inputs.get("decoder_input_ids", inputs["input_ids"]).shape[1], dtype=torch.bool)
+    if padded:
+        inputs["attention_mask"] = torch.tensor([[1] * 11, [1] * 8 + [0] * 3])
+        if not model.config.is_encoder_decoder:
+            counted = inputs["attention_mask"].bool()
+    nothing = Selection(layers=())
+    seen = see(model, inputs, nothing)
+    assert seen.summaries == []
+    torch.testing.assert_close(seen.outputs[0][counted], plain(model, inputs)[0][counted], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("layers", [(), (0, 1)])
+def test_two_texts_packed_in_one_row(layers: tuple[int, ...]) -> None:
+    model = tiny("llama")
+    # With a cache transformers doesn't look for packed texts.
+    inputs = sentence(model) | {"position_ids": torch.tensor([[*range(6), *range(5)]]), "use_cache": False}
+    seen = see(model, inputs, Selection(layers=layers))
+    torch.testing.assert_close(seen.outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
+    for summary in seen.summaries:
+        assert (seen.weights(summary.place.layer)[:, 6:, :6] == 0).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
+    """The same is seen as in a whole pass, and the blocks above don't run."""
+    model = tiny(kind)
+    first = Selection(layers=(0,))
+    seats = Seats(model)
+    modules = {module: seats.of(module)[0].layer for module in attention_modules(model)}
+    assert {*modules.values()} == {0, 1}
+    found: list[list[np.ndarray]] = []
+    for until_asked in (False, True):
+        maps: list[np.ndarray] = []
+
+        def visit(call: Call, maps: list[np.ndarray] = maps) -> None:
+            matrix = reduce(call, FullMatrix()).part(Matrix)
+            assert matrix is not None and matrix.weights is not None
+            maps.append(matrix.weights)
+
+        ended = False
+        with capture(model, visit, selection=first, until_asked=until_asked) as seen, torch.no_grad():
+            model(**sentence(model))
+            ended = True
+        found.append(maps)
+        assert ended == (not until_asked)
+        # In an encoder-decoder the encoder's last block comes before the decoder's first.
+        assert all(module in seen.modules for module in modules) == (not until_asked)
+    assert len(found[0]) == len(found[1]) > 0
+    for whole, cut in zip(*found, strict=True):
+        np.testing.assert_array_equal(whole, cut)

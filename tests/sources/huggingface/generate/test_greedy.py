@@ -1,0 +1,362 @@
+"""--generate: what is written is what the model's own generate writes, and what is read is a plain forward over it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
+
+from attn_cli.call import Call, Prompt, Selection, Token
+from attn_cli.errors import AttnError, LoadError
+from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.capture.registry import all_named
+from attn_cli.sources.huggingface.generate.detokenize import spelled
+from attn_cli.sources.huggingface.generate.greedy import write
+from attn_cli.sources.huggingface.generate.prompts import continued
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.model_classes import stack_of
+from attn_cli.sources.huggingface.load.origin import ModelOptions, Origin
+from attn_cli.sources.huggingface.read.input_files import Fed
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.architectures.check import built
+from tests.architectures.tiny import tiny_model
+from tests.media import KINDS, picture, sound, tokenizer
+
+TEXT = "the cat sat on a photo"
+CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss", "qwen3", "bloom", "opt", "mpt",
+          "deepseek_v3", "jamba", "qwen3_next")  # fmt: skip
+HALVES = ("t5", "bart", "marian", "mbart", "pegasus")
+Folder = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def writing(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """The folder of a tiny model of that kind, with its head and a tokenizer of whole words."""
+    place = tmp_path_factory.mktemp("writing")
+
+    def folder(kind: str) -> Path:
+        if not (place / kind).exists():
+            tiny_model(kind, "tiny").save_pretrained(place / kind)
+            tokenizer().save_pretrained(place / kind)
+        return place / kind
+
+    return folder
+
+
+def opened(folder: Path, **options: Any) -> ModelSource:
+    source = open_source(str(folder), **options)
+    assert isinstance(source, ModelSource)
+    return source
+
+
+def head_of(source: ModelSource) -> PreTrainedModel:
+    assert source.loaded.writer is not None
+    return source.loaded.writer
+
+
+def forward(source: ModelSource, prompt: Prompt) -> Any:
+    """The plain pass of the model with its head over all that was read and written, on its own eager attention."""
+    model = head_of(source)
+    with torch.no_grad(), all_named(model, "eager"):
+        return model(**source._arguments([prompt]), output_attentions=True, use_cache=False)
+
+
+def written(prompt: Prompt) -> tuple[list[int | None], int]:
+    """All tokens of the stream in which the model wrote, and where it began."""
+    tokens = prompt.others.get("decoder", prompt.tokens)
+    first = next(token.index for token in tokens if token.generated)
+    assert [token.index for token in tokens] == list(range(len(tokens)))
+    assert all(token.generated for token in tokens[first:])
+    return [token.id for token in tokens], first
+
+
+def seen(source: ModelSource, prompt: Prompt) -> list[Summary]:
+    found: list[Summary] = []
+
+    def visit(call: Call) -> None:
+        found.append(reduce(call, FullMatrix(weights=True)))
+
+    source.each([prompt], Selection(), visit)
+    return found
+
+
+def weights(found: list[Summary], stream: str) -> np.ndarray:
+    return np.stack([m.weights for s in found if s.place.stream == stream and (m := s.part(Matrix)) is not None])
+
+
+def agrees(source: ModelSource, prompt: Prompt) -> None:
+    """What was written is the likeliest each time, and the weights shown are eager's over the same tokens."""
+    ids, first = written(prompt)
+    output = forward(source, prompt)
+    likeliest = output.logits[0].argmax(-1).tolist()
+    assert likeliest[first - 1 : -1] == ids[first:]
+    if prompt.written is not None and prompt.written.ended:
+        ends = head_of(source).generation_config.eos_token_id
+        assert likeliest[-1] in (ends if isinstance(ends, list) else [ends])
+    found = seen(source, prompt)
+    if source.has_decoder:
+        expected = {"decoder": output.decoder_attentions, "cross": output.cross_attentions}
+    else:
+        expected = {found[-1].place.stream: output.attentions}
+    for stream, returned in expected.items():
+        stacked = torch.stack(returned)[:, 0].numpy()
+        np.testing.assert_allclose(weights(found, stream), stacked, atol=2e-5)  # float32 on scores up to about 100
+        assert all(s.queries[-1].generated for s in found if s.place.stream == stream)
+
+
+@pytest.mark.parametrize("kind", [*CAUSAL, *HALVES])
+def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, writing: Folder) -> None:
+    source = opened(writing(kind), generate=6)
+    (prompt,) = source.read([TEXT])
+    assert prompt.written is not None
+    assert prompt.written.tokens == 6 or prompt.written.ended
+    agrees(source, prompt)
+
+
+@pytest.mark.parametrize("kind", ["llava", "qwen2_vl", "trocr", "whisper"])
+def test_so_it_is_with_a_picture_or_a_sound(kind: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"image": str(picture(tmp_path / "cat.png", bright=(1, 2)))}
+    if kind == "whisper":
+        given = {"audio": str(sound(tmp_path / "tone.wav"))}
+    source = opened(KINDS[kind](tmp_path / kind), generate=5, **given)
+    text = "what is here ?" if kind in ("llava", "qwen2_vl") else ""
+    (prompt,) = source.read([text])
+    agrees(source, prompt)
+    assert all(prompt.text[x.start : x.end] == x.text for x in prompt.tokens if x.start is not None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("llama", {}), ("gpt2", {"repetition_penalty": 1.8}), ("bart", {"no_repeat_ngram_size": 2}),
+     ("mbart", {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]})],
+)  # fmt: skip
+def test_it_is_what_the_models_own_generate_writes(
+    kind: str, settings: dict[str, Any], writing: Folder, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(writing(kind), tmp_path / kind)
+    GenerationConfig(**settings, eos_token_id=2, pad_token_id=2, decoder_start_token_id=2).save_pretrained(folder)
+    source = opened(folder, generate=8)
+    (prompt,) = source.read([TEXT])
+    ids, first = written(prompt)
+    read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
+    expected = head_of(source).generate(read, max_new_tokens=8, do_sample=False)[0].tolist()
+    assert prompt.written is not None
+    assert [*ids, *([2] * prompt.written.ended)] == expected
+    assert first == (1 if source.has_decoder else read.shape[1])
+
+
+def test_real_words(smollm_file: Path) -> None:
+    source = opened(smollm_file, generate=5)
+    (prompt,) = source.read(["The capital of France is"])
+    assert [token.text for token in prompt.tokens[5:7]] == ["Paris", "."]
+    assert prompt.text[prompt.tokens[5].start : prompt.tokens[5].end] == "Paris"
+    assert prompt.tokens[5].word is not None
+    ids, first = written(prompt)
+    with torch.no_grad():
+        likeliest = head_of(source)(torch.tensor([ids])).logits[0].argmax(-1).tolist()
+    assert (first, likeliest[4:-1]) == (5, ids[5:])
+
+
+def test_a_decoder_goes_on_with_what_it_is_given(writing: Folder) -> None:
+    source = opened(writing("bart"), generate=4, decoder_text="the cat")
+    (prompt,) = source.read([TEXT])
+    decoder = prompt.others["decoder"]
+    (bare,) = opened(writing("bart"), decoder_text="the cat").read([TEXT])
+    given = len(bare.others["decoder"])
+    assert decoder[:given] == bare.others["decoder"]
+    assert [token.text for token in decoder[:given]][-2:] == ["the", "cat"]
+    assert all(token.generated for token in decoder[given:])
+    agrees(source, prompt)
+
+
+@pytest.mark.parametrize("kind", ["llama", "t5", "bart"])
+def test_texts_are_read_as_alone(kind: str, writing: Folder) -> None:
+    source = opened(writing(kind), generate=6)
+    prompts = source.read([TEXT, "a cat", "what is here ?"])
+    if source.batch_size == 1:
+        for prompt in prompts:
+            agrees(source, prompt)
+        return
+    found: dict[int, list[np.ndarray]] = {0: [], 1: [], 2: []}
+
+    def visit(call: Call) -> None:
+        matrix = reduce(call, FullMatrix(weights=True)).part(Matrix)
+        assert matrix is not None
+        found[call.place.text].append(matrix.weights)
+
+    source.each(prompts, Selection(), visit)
+    for text, prompt in enumerate(prompts):
+        alone = weights(seen(source, prompt), "self")
+        np.testing.assert_allclose(np.stack(found[text]), alone, atol=1e-5)  # products of another size are summed
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "t5", "bart"])
+def test_layers_have_the_names_that_they_have_without_a_head(kind: str, writing: Folder) -> None:
+    bare, with_head = opened(writing(kind)), opened(writing(kind), generate=3)
+    places = [[s.place for s in seen(source, source.read([TEXT])[0])] for source in (bare, with_head)]
+    assert places[0] == places[1]
+
+
+def test_an_end_is_no_token(writing: Folder, tmp_path: Path) -> None:
+    folder = shutil.copytree(writing("mistral"), tmp_path / "mistral")
+    source = opened(folder, generate=6)
+    (prompt,) = source.read([TEXT])
+    ids, first = written(prompt)
+    end = ids[first + 2]
+    GenerationConfig(eos_token_id=[9999, end]).save_pretrained(folder)
+    (shorter,) = opened(folder, generate=6).read([TEXT])
+    kept = ids[: ids.index(end, first)]
+    assert [token.id for token in shorter.tokens] == kept
+    assert shorter.written is not None
+    assert (shorter.written.tokens, shorter.written.ended) == (len(kept) - first, True)
+
+
+def test_an_end_token_of_the_tokenizer_is_not_written_over(writing: Folder) -> None:
+    (bare,), (prompt,) = (opened(writing("llama"), **more).read([TEXT]) for more in ({}, {"generate": 2}))
+    assert bare.tokens[-1].text == "</s>"
+    assert prompt.tokens[: len(bare.tokens) - 1] == bare.tokens[:-1]
+    assert prompt.tokens[len(bare.tokens) - 1].generated
+
+
+ODD = {
+    "num_beams": 4, "do_sample": True, "temperature": 0.1, "top_k": 3, "num_return_sequences": 3, "min_length": 40,
+    "cache_implementation": "static", "penalty_alpha": 0.6, "num_beam_groups": 2, "diversity_penalty": 1.0,
+    "prompt_lookup_num_tokens": 3, "guidance_scale": 2.0, "custom_generate": "somebody/code", "max_time": 0.0,
+    "stop_strings": ["a"], "output_attentions": True, "return_dict_in_generate": True, "dola_layers": "high",
+    "forced_eos_token_id": 5, "max_length": 3, "token_healing": True, "watermarking_config": {"bias": 9.0},
+    "exponential_decay_length_penalty": [1, 9.0], "use_cache": False,
+}  # fmt: skip
+
+
+def test_odd_settings_and_code_of_a_checkpoint_change_nothing(writing: Folder, tmp_path: Path) -> None:
+    plain = opened(writing("opt"), generate=6)
+    ids, _ = written(plain.read([TEXT])[0])
+    head_of(plain).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    own = head_of(plain).generation_config.to_dict()
+    (tmp_path / "generation_config.json").write_text(json.dumps(own | ODD))
+    (tmp_path / "custom_generate").mkdir()
+    (tmp_path / "custom_generate" / "generate.py").write_text("raise SystemExit('code of the checkpoint was run')")
+    assert written(opened(tmp_path, generate=6).read([TEXT])[0])[0] == ids
+
+
+def test_a_models_settings_and_attention_are_put_back(writing: Folder) -> None:
+    source = opened(writing("llama"), generate=2)
+    model = head_of(source)
+    before = model.generation_config
+    names: list[str | None] = []
+    model.register_forward_pre_hook(lambda *_: names.append(model.config._attn_implementation))
+    source.read([TEXT])
+    assert set(names) == {"sdpa"}  # not eager, which holds all weights
+    assert model.config._attn_implementation == "eager"
+    assert model.generation_config is before
+
+
+def test_a_checkpoint_without_its_head_is_refused_unless_the_head_is_the_embedding(tmp_path: Path) -> None:
+    for kind, refused in (("gpt2", False), ("llama", True)):
+        model = tiny_model(kind, "tiny")
+        assert isinstance(model, PreTrainedModel)
+        model.config.tie_word_embeddings = not refused
+        model.base_model.save_pretrained(tmp_path / kind)
+        tokenizer().save_pretrained(tmp_path / kind)
+        if refused:
+            with pytest.raises(LoadError, match="lacks the head that writes text"):
+                opened(tmp_path / kind, generate=2)
+        else:
+            source = opened(tmp_path / kind, generate=2)
+            agrees(source, source.read([TEXT])[0])
+
+
+@pytest.mark.parametrize("kind", ["bert", "vit", "t5-encoder", "roberta", "bert-generation", "xlnet"])
+def test_what_writes_nothing_says_so(kind: str, tmp_path: Path) -> None:
+    if kind == "t5-encoder":
+        model: PreTrainedModel = T5EncoderModel(tiny_model("t5", "tiny").config)
+    else:
+        model = tiny_model(kind, "tiny")
+    model.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(AttnError, match="writes no text"):
+        opened(tmp_path, generate=2)
+
+
+def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
+    before = smollm.tokenizer("So")["input_ids"]  # type: ignore[misc]
+    ids = smollm.tokenizer("So 🎉 東京 naïve\n\n x")["input_ids"][len(before) :]  # type: ignore[misc]
+    text, tokens = spelled(smollm.tokenizer, before, ids, "So")
+    assert text == "So 🎉 東京 naïve\n\n x"
+    assert all(text[token.start : token.end] == token.text for token in tokens)
+    assert [token.id for token in tokens] == ids
+    assert {token.text for token in tokens if token.text.strip()} >= {"🎉", "東", "京", "x"}
+    cut, parts = spelled(smollm.tokenizer, before, ids[:1], "So")
+    assert (len(parts), "\ufffd" in cut) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["bert-generation", "xlnet", "moshi"])
+def test_what_is_refused_would_write_what_a_plain_pass_does_not_tell(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, ModelOptions()), writer=model)
+    ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
+    answer = write(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
+    with torch.no_grad():
+        likeliest = model(input_ids=torch.tensor([[*answer.before, *answer.ids]])).logits[0].argmax(-1).tolist()
+    assert tuple(likeliest[ids.shape[1] - 1 : -1]) != answer.ids
+
+
+OWN = """
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
+
+class OwnConfig(LlamaConfig):
+    model_type = "own"
+
+class OwnModel(LlamaModel):
+    config_class = OwnConfig
+
+class OwnForCausalLM(LlamaForCausalLM):
+    config_class = OwnConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = OwnModel(config)
+"""
+
+
+def test_code_that_comes_with_a_model_writes_if_it_is_trusted(writing: Folder, tmp_path: Path) -> None:
+    folder = shutil.copytree(writing("llama"), tmp_path / "own")
+    (folder / "own.py").write_text(OWN)
+    config = json.loads((folder / "config.json").read_text()) | {"model_type": "own"}
+    config["architectures"] = ["OwnForCausalLM"]
+    config["auto_map"] = {
+        "AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel", "AutoModelForCausalLM": "own.OwnForCausalLM"
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    bare, source = (opened(folder, trust_remote_code=True, **more) for more in ({}, {"generate": 4}))
+    assert type(source.loaded.model).__name__ == type(bare.loaded.model).__name__ == "OwnModel"
+    (prompt,) = source.read([TEXT])
+    agrees(source, prompt)
+    assert written(prompt) == written(opened(writing("llama"), generate=4).read([TEXT])[0])
+    with pytest.raises(LoadError, match="code of its own"):
+        opened(folder, generate=4)
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "idefics", "kosmos-2"])
+def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> None:
+    model, inputs = built(kind)
+    model.generation_config.eos_token_id = None
+    stack = stack_of(model, model.config)
+    origin = Origin(kind, kind, ModelOptions())
+    source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, writer=model))
+    ids = inputs["input_ids"]
+    tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
+    prompt = continued(source.loaded, Fed("", tokens, arrays=inputs), 5)
+    assert isinstance(prompt, Fed)
+    of_tokens = {name for name, x in inputs.items() if x.shape[:2] == ids.shape}
+    assert of_tokens > {"input_ids", "attention_mask"}
+    assert all(prompt.arrays[name].shape[1] == len(prompt.tokens) for name in of_tokens)
+    agrees(source, prompt)

@@ -1,0 +1,181 @@
+"""What loading refuses, and what it says: nothing is filled with random numbers, nothing runs, nothing is asked."""
+
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BitsAndBytesConfig
+
+from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
+from attn_cli.sources.huggingface.failures import why_failed
+from attn_cli.sources.huggingface.load.checkpoint import Loaded, load, positions
+from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
+from tests.sources.huggingface.models import tiny
+
+QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
+
+
+def opened(folder: Path, **options: Any) -> Loaded:
+    return load(find(str(folder), ModelOptions(**options)))
+
+
+def refused(folder: Path, **options: Any) -> LoadError:
+    with pytest.raises(LoadError) as caught:
+        opened(folder, **options)
+    assert caught.value.code == ExitCode.LOAD
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.fixture
+def folder(minilm_folder: Path, tmp_path: Path) -> Path:
+    return linked(minilm_folder, tmp_path / "model")
+
+
+def test_what_is_told_about_a_model(minilm: Loaded, smollm: Loaded, minilm_folder: Path) -> None:
+    assert minilm.about == {"model": str(minilm_folder), "type": "bert", "revision": None, "dtype": "float32",
+                            "device": str(minilm.model.device)}  # fmt: skip
+    assert smollm.about["type"] == "llama"
+    assert not any(part.training for part in minilm.model.modules())
+
+
+def test_a_missing_attention_weight_is_named(folder: Path) -> None:
+    edited_weights(folder, lambda tensors: tensors.pop(QUERY_WEIGHT))
+    assert QUERY_WEIGHT in refused(folder).message
+
+
+def test_a_missing_pooler_is_fine(folder: Path, minilm: Loaded) -> None:
+    edited_weights(folder, lambda tensors: [tensors.pop(name) for name in list(tensors) if name.startswith("pooler")])
+    loaded = opened(folder)
+    ours, theirs = loaded.model.state_dict()[QUERY_WEIGHT], minilm.model.state_dict()[QUERY_WEIGHT]
+    assert torch.equal(ours.cpu(), theirs.cpu())
+
+
+def test_a_weight_of_another_shape_is_named(folder: Path) -> None:
+    edited_weights(folder, lambda tensors: tensors.update({QUERY_WEIGHT: torch.zeros(384, 96)}))
+    assert f"{QUERY_WEIGHT} is [384, 96] in its files and [384, 384]" in refused(folder).message
+
+
+@pytest.mark.parametrize("size", [0, 6, 100, 1_000_000])
+def test_weights_that_are_cut_short(folder: Path, minilm_folder: Path, size: int) -> None:
+    with (minilm_folder / "model.safetensors").open("rb") as whole:
+        replaced(folder, "model.safetensors", whole.read(size))
+    assert "model.safetensors" in refused(folder).message
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert "model.safetensors" in refused(folder).message
+
+
+def test_a_shard_that_is_not_there(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {QUERY_WEIGHT: "model-00001-of-00002.safetensors"}}
+    replaced(folder, "model.safetensors.index.json", json.dumps(index))
+    assert "model-00001-of-00002.safetensors" in refused(folder).message
+
+
+def test_an_unknown_type(folder: Path) -> None:
+    assert "no_such_type" in refused(edited_config(folder, model_type="no_such_type")).message
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+def test_a_broken_tokenizer(folder: Path, text: str) -> None:
+    assert "tokenizer" in refused(replaced(folder, "tokenizer.json", text)).message
+
+
+def test_a_gguf_that_is_cut_short(smollm_file: Path, tmp_path: Path) -> None:
+    with smollm_file.open("rb") as whole:
+        replaced(tmp_path, "short.gguf", whole.read(50_000))
+    assert "short.gguf" in refused(tmp_path / "short.gguf").message
+
+
+@pytest.mark.parametrize("where", ["config.json", "tokenizer_config.json"])
+def test_code_in_a_folder_does_not_run_and_nobody_is_asked(
+    folder: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = folder / "ran"
+    code = f"from pathlib import Path\nPath({str(marker)!r}).write_text('ran')\n"
+    replaced(folder, "own.py", code)
+    content = json.loads((folder / where).read_text()) | {"tokenizer_class": "OwnTokenizer"}
+    content["auto_map"] = dict.fromkeys(("AutoConfig", "AutoModel"), "own.Own")
+    content["auto_map"]["AutoTokenizer"] = ["own.OwnTokenizer", "own.OwnTokenizer"]
+    replaced(folder, where, json.dumps(content))
+    asked = StringIO("y\ny\ny\n")
+    monkeypatch.setattr(sys, "stdin", asked)
+    try:
+        opened(folder)
+    except LoadError as error:
+        assert "code of its own" in error.message
+        assert "--trust-remote-code" in error.hint
+    assert not marker.exists()
+    assert asked.tell() == 0
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:99", "cuda:x", "mps:7", "cpu:1", ""])
+def test_a_device_that_is_not_there(minilm_folder: Path, name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        opened(minilm_folder, device=name)
+    assert "cpu" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("bf16", torch.bfloat16), ("half", torch.float16), ("auto", torch.float32)]
+)
+def test_dtypes_and_their_short_names(minilm_folder: Path, name: str, dtype: torch.dtype) -> None:
+    loaded = opened(minilm_folder, dtype=name)
+    assert loaded.model.dtype == dtype
+    assert loaded.about["dtype"] == str(dtype).removeprefix("torch.")
+
+
+def test_an_id_that_is_not_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    error = refused(Path("someone/no-such-model"), offline=True)
+    assert "offline" in error.message
+    assert "hf download someone/no-such-model" in error.hint
+
+
+def test_a_copy_in_a_folder_with_an_odd_name(minilm_folder: Path, tmp_path: Path) -> None:
+    assert opened(linked(minilm_folder, tmp_path / "ein Ordner [ü] {x}")).about["type"] == "bert"
+
+
+def test_positions(minilm: Loaded, smollm: Loaded) -> None:
+    assert positions(minilm.model) == 512
+    assert positions(smollm.model) == 8192
+    assert positions(tiny("t5")) is None  # its positions are relative and have no end
+
+
+FREE = "attn_cli.sources.huggingface.load.checkpoint.free_memory"
+
+
+def test_weights_larger_than_the_free_memory(
+    minilm_folder: Path, smollm_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FREE, lambda swap: 10**7)
+    for path in (minilm_folder, smollm_file):
+        with pytest.raises(LimitError) as caught:
+            opened(path)
+        assert caught.value.message == f"the weights of {path} take 0.1 GB, and 0.0 GB are free"
+    monkeypatch.setattr(FREE, lambda swap: None)  # nobody says how much there is
+    opened(minilm_folder)
+
+
+def test_weights_by_config_json_that_no_memory_holds(folder: Path) -> None:
+    edited_config(folder, vocab_size=10**12)
+    with pytest.raises(LimitError, match="doesn't fit into memory"):
+        opened(folder)
+
+
+def test_a_failing_forward_pass_of_packed_weights_is_told_as_such() -> None:
+    model: Any = tiny("llama")
+    assert why_failed(model, AssertionError(), "m", [], unfit=False) is None  # a bug
+    model.hf_quantizer = object()
+    model.config.quantization_config = BitsAndBytesConfig(load_in_8bit=True)
+    error = why_failed(model, AssertionError(), "m", [], unfit=False)
+    assert isinstance(error, LoadError)
+    assert error.message == "m (llama) is quantised (bitsandbytes) and can't be run here: AssertionError"

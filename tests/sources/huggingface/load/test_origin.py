@@ -1,0 +1,169 @@
+"""What is found at a name, and what is refused before anything is loaded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attn_cli.errors import ExitCode, InputError, LoadError
+from attn_cli.sources.huggingface.load.origin import ModelOptions, Origin, find
+from tests.sources.huggingface.folders import edited_config, linked, replaced
+
+
+def refused(name: str | Path, **options: Any) -> LoadError:
+    with pytest.raises(LoadError) as caught:
+        find(str(name), ModelOptions(**options))
+    assert caught.value.code == ExitCode.LOAD
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_folder_is_local(minilm_folder: Path) -> None:
+    origin = find(str(minilm_folder), ModelOptions())
+    assert (origin.local, origin.gguf, origin.path) == (True, None, str(minilm_folder))
+    assert origin.hub == {"trust_remote_code": False, "local_files_only": True}
+
+
+def test_a_gguf_file_is_its_folder_and_its_name(smollm_file: Path) -> None:
+    origin = find(str(smollm_file), ModelOptions())
+    assert (origin.path, origin.gguf) == (str(smollm_file.parent), smollm_file.name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "sentence-transformers/all-MiniLM-L6-v2", "org/name.with-dots_2"])
+def test_an_id_of_the_hub(name: str) -> None:
+    assert find(name, ModelOptions(revision="main")) == Origin(name, name, ModelOptions(revision="main"), local=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["./nope", "/nope/nope", "~/nope", "a/b/c", "nope.gguf", "", "has space", "../x", "a//b"]
+)
+def test_a_path_that_is_not_there_is_no_id(name: str) -> None:
+    assert "no such file or folder" in refused(name).message
+
+
+def test_a_near_name_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "my-model").mkdir()
+    assert refused(tmp_path / "my-modle").hint == f"did you mean {tmp_path / 'my-model'}?"
+
+
+def test_some_other_file(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    assert "is a file" in refused(tmp_path / "notes.txt").message
+
+
+def test_a_gguf_that_is_something_else(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"<html>")
+    assert "not a GGUF file" in refused(tmp_path / "a.gguf").message
+
+
+def test_no_config(minilm_folder: Path, tmp_path: Path) -> None:
+    folder = linked(minilm_folder, tmp_path / "m", without=("config.json",))
+    assert "has no config.json" in refused(folder).message
+
+
+def test_no_config_but_a_gguf(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    assert str(tmp_path / "a.gguf") in refused(tmp_path).hint
+
+
+@pytest.mark.parametrize("beside", [(), ("config.json",)])
+def test_an_adapter(minilm_folder: Path, tmp_path: Path, beside: tuple[str, ...]) -> None:
+    folder = linked(minilm_folder, tmp_path / "m", without=("config.json",))
+    replaced(folder, "adapter_config.json", json.dumps({"base_model_name_or_path": "gpt2"}))
+    for name in beside:
+        replaced(folder, name, (minilm_folder / name).read_bytes())
+    error = refused(folder)
+    assert "adapter" in error.message
+    assert "merge" in error.hint
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"model_type": "be', "[1]", "\x00", "[" * 100_000])
+def test_a_config_that_is_cut_short_or_no_object(minilm_folder: Path, tmp_path: Path, text: str) -> None:
+    folder = replaced(linked(minilm_folder, tmp_path / "m"), "config.json", text)
+    assert "config.json" in refused(folder).message
+
+
+def test_no_tokenizer(minilm_folder: Path, tmp_path: Path) -> None:
+    files = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json")
+    folder = linked(minilm_folder, tmp_path / "m", without=files)
+    assert "no tokenizer" in refused(folder).message
+
+
+def test_code_of_its_own(minilm_folder: Path, tmp_path: Path) -> None:
+    folder = edited_config(linked(minilm_folder, tmp_path / "m"), auto_map={"AutoModel": "code.Model"})
+    error = refused(folder)
+    assert "config.json: auto_map" in error.message
+    assert "--trust-remote-code" in error.hint
+    find(str(folder), ModelOptions(trust_remote_code=True))
+
+
+def test_code_of_its_own_deep_inside(minilm_folder: Path, tmp_path: Path) -> None:
+    folder = edited_config(linked(minilm_folder, tmp_path / "m"), vision_config={"inner": [{"auto_map": {}}]})
+    assert "vision_config.inner[0]" in refused(folder).message
+
+
+@pytest.mark.parametrize("key", ["_attn_implementation", "_attn_implementation_internal", "attn_implementation"])
+@pytest.mark.parametrize(
+    "value", ["someone/kernel", "kernels-community/flash-attn", {"": "someone/kernel"}, ["sdpa"], 1]
+)
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_foreign_attention_kernel(minilm_folder: Path, tmp_path: Path, key: str, value: Any, trust: bool) -> None:
+    folder = edited_config(linked(minilm_folder, tmp_path / "m"), **{key: value})
+    assert f"config.json: {key}" in refused(folder, trust_remote_code=trust).message
+    folder = edited_config(linked(minilm_folder, tmp_path / "n"), text_config={key: value})
+    assert f"config.json.text_config: {key}" in refused(folder, trust_remote_code=trust).message
+
+
+@pytest.mark.parametrize("value", [None, "eager", "sdpa", "flash_attention_2"])
+def test_attention_of_transformers_own(minilm_folder: Path, tmp_path: Path, value: str | None) -> None:
+    find(str(edited_config(linked(minilm_folder, tmp_path / "m"), _attn_implementation=value)), ModelOptions())
+
+
+@pytest.mark.parametrize(
+    ("config", "method", "pip"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes", "bitsandbytes accelerate"),
+        ({"load_in_8bit": True}, "bitsandbytes", "bitsandbytes accelerate"),
+        ({"quant_method": "gptq", "bits": 4}, "gptq", "gptqmodel optimum"),
+        ({"quant_method": "awq", "bits": 4}, "awq", "gptqmodel accelerate"),
+        ({"quant_method": "torchao"}, "torchao", "torchao"),
+        ({"quant_method": "compressed-tensors"}, "compressed-tensors", "compressed-tensors"),
+        ({"quant_method": "quanto"}, "quanto", "optimum-quanto accelerate"),
+        ({"quant_method": "MXFP4"}, "mxfp4", "accelerate"),
+    ],
+)
+def test_quantised_by_a_package_that_is_not_there(
+    minilm_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, Any],
+    method: str,
+    pip: str,
+) -> None:
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.quantised.find_spec", lambda package: None)
+    folder = edited_config(linked(minilm_folder, tmp_path / "m"), quantization_config=config)
+    error = refused(folder)
+    assert error.message.startswith(f"{folder} is quantised ({method}) and needs ")
+    assert error.hint == f"pip install {pip}"
+    folder = edited_config(linked(minilm_folder, tmp_path / "n"), text_config={"quantization_config": config})
+    assert refused(folder).hint == f"pip install {pip}"
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.quantised.find_spec", lambda package: object())
+    find(str(folder), ModelOptions())
+
+
+def test_quantised_in_a_way_that_is_not_known_here(minilm_folder: Path, tmp_path: Path) -> None:
+    for config in ({"quant_method": "of tomorrow"}, {}, {"quant_method": None}, {"quant_method": 4}):
+        folder = edited_config(linked(minilm_folder, tmp_path / f"{len(config)}{config}"), quantization_config=config)
+        find(str(folder), ModelOptions())
+
+
+def test_an_unknown_dtype(minilm_folder: Path) -> None:
+    with pytest.raises(InputError, match="float12") as caught:
+        find(str(minilm_folder), ModelOptions(dtype="float12"))
+    assert "bfloat16" in caught.value.hint
+
+
+def test_a_revision_of_a_folder(minilm_folder: Path) -> None:
+    with pytest.raises(InputError, match="revision"):
+        find(str(minilm_folder), ModelOptions(revision="main"))

@@ -1,0 +1,70 @@
+"""A padded text is seen as if it ran alone: same tokens, same numbers, whichever side the padding is on."""
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.call import Call, Selection
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.top import Top, TopKeys
+from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see
+
+TEXTS = (OTHER, TEXT, "river bank")
+# The same float32 arithmetic on matrices of other sizes, which BLAS sums in another order.
+TOLERANCE = 1e-5
+
+
+def summaries(source: ModelSource, texts: tuple[str, ...]) -> dict[tuple[int, int], Summary]:
+    """By (text, layer)."""
+    found = {}
+
+    def visit(call: Call) -> None:
+        found[call.place.text, call.place.layer] = reduce(
+            call, FullMatrix(weights=True, scores=True), HeadStatistics(), TopKeys(2)
+        )
+
+    source.each(source.read(texts), Selection(), visit)
+    return found
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_batch_gives_what_each_text_gives_alone(real: Loaded, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real.tokenizer, "padding_side", side)
+    source = ModelSource(real)
+    together = summaries(source, TEXTS)
+    for number, text in enumerate(TEXTS):
+        for (_, layer), alone in summaries(source, (text,)).items():
+            batched = together[number, layer]
+            assert batched.queries == alone.queries
+            assert batched.keys == alone.keys
+            for kind in (Matrix, Heads, Top):
+                ours, expected = batched.part(kind).arrays(), alone.part(kind).arrays()
+                assert ours.keys() == expected.keys()
+                for name in expected:
+                    if np.issubdtype(expected[name].dtype, np.floating):
+                        # scores and distances reach 60, so the tolerance grows with them
+                        np.testing.assert_allclose(ours[name], expected[name], atol=TOLERANCE, rtol=1e-4)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_padded_batch_equals_eager_on_the_same_batch(real: Loaded, side: str) -> None:
+    inputs = encoded(real, *TEXTS, side=side)
+    theirs = plain(real.model, inputs, output_attentions=True).attentions
+    ours = see(real.model, inputs)
+    for number in range(len(TEXTS)):
+        counted = inputs["attention_mask"][number].bool()
+        for layer, expected in enumerate(theirs):
+            part = expected[number][:, counted][:, :, counted]
+            np.testing.assert_allclose(ours.weights(layer, number), part.numpy(), atol=TOLERANCE)
+
+
+def test_the_comparison_can_fail(minilm: Loaded) -> None:
+    inputs = encoded(minilm, *TEXTS)
+    unpadded = inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
+    ours, theirs = see(minilm.model, inputs), see(minilm.model, unpadded)
+    n = ours.weights(0).shape[-1]
+    assert np.abs(ours.weights(0) - theirs.weights(0)[:, :n, :n]).max() > 0.1

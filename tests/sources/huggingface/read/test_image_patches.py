@@ -1,0 +1,109 @@
+"""Every type whose patches are said to be known: when one changes, the token that changes is the one that is named."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from attn_cli.call import AttentionCall, Call, Token
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.read.image_patches import (
+    BEFORE_PATCHES,
+    COARSER_IN_TEXT,
+    MERGED,
+    SAME_IN_TEXT,
+    WINDOWED,
+    tower_tokens,
+    with_patches,
+)
+from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.architectures.check import built
+from tests.architectures.tiny import every_type
+
+TYPES = set(every_type())
+# A type that has each kind of tower: the tower alone, or what its name begins with.
+HOLDERS = {
+    kind: kind if kind in TYPES else kind.removesuffix("_vision_model").removesuffix("_vision")
+    for kind in BEFORE_PATCHES
+} | {"blip_2_vision_model": "blip-2", "kosmos_2_vision_model": "kosmos-2"}
+
+
+def first_call(model: PreTrainedModel, inputs: dict[str, Any], streams: set[str]) -> np.ndarray:
+    """The keys `[heads, m, d]` of the first softmax in one of `streams`; its scores where keys were not seen."""
+    found: list[np.ndarray] = []
+
+    def visit(call: Call) -> None:
+        if call.place.stream not in streams or found:
+            return
+        if isinstance(call, AttentionCall):
+            found.append(call.k.numpy().copy())
+        else:
+            matrix = reduce(call, FullMatrix(scores=True)).part(Matrix)
+            assert matrix is not None and matrix.scores is not None
+            found.append(matrix.scores.swapaxes(1, 2))
+
+    with torch.no_grad(), capture(model, visit):
+        model(**inputs)
+    return found[0]
+
+
+def changed_keys(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.Tensor, streams: set[str]) -> list[int]:
+    """The keys that change with these pixels; of scores those that change for most queries."""
+    before, after = (first_call(model, given, streams) for given in (inputs, {**inputs, "pixel_values": pixels}))
+    moved: np.ndarray = np.median(np.abs(after - before).max(axis=0), axis=1)
+    return np.flatnonzero(moved > 1e-5).tolist()
+
+
+def brighter(inputs: dict[str, Any], tokens: tuple[Token, ...], place: tuple[int, int], columns: int) -> torch.Tensor:
+    """The pixels with some of one patch brighter, in the picture or in a row where patches come one after the other."""
+    pixels: torch.Tensor = inputs["pixel_values"].clone()
+    if pixels.ndim == 2:
+        pixels[next(token.index for token in tokens if (token.row, token.column) == place)] += 1.5
+        return pixels
+    side = pixels.shape[-1] // columns
+    top, left = place[0] * side, place[1] * side
+    pixels[..., top : top + 2, left : left + 2] += 5  # some pictures are a little larger than their patches
+    return pixels
+
+
+@pytest.mark.parametrize("kind", [*BEFORE_PATCHES, *sorted(MERGED)])
+def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
+    """In the first block of a tower a token's key holds its own patch alone."""
+    model, inputs = built(HOLDERS.get(kind, kind))
+    tokens = tower_tokens(model.config, inputs)
+    patches = {(token.row, token.column): token.index for token in tokens if token.row is not None}
+    last = max(patches)
+    assert len(patches) == (last[0] + 1) * (last[1] + 1) >= 4
+    for place in ((0, 0), (0, last[1]), (last[0], 0), (1, 0), last):
+        pixels = brighter(inputs, tokens, place, last[1] + 1)
+        assert changed_keys(model, inputs, pixels, {"vision", "self"}) == [patches[place]]
+
+
+@pytest.mark.parametrize("kind", sorted(MERGED | WINDOWED | SAME_IN_TEXT | COARSER_IN_TEXT))
+def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) -> None:
+    """With a tower that doesn't mix its patches, what stands in the text holds those of its own place."""
+    model, inputs = built(kind)
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if ("vision" in name or "visual" in name) and any(x in name for x in ("out_proj", "attn.proj", "o_proj")):
+                weights.zero_()
+    tokens = with_patches(labels(None, inputs["input_ids"]), model, inputs)
+    places = {(token.row, token.column): token.index for token in tokens if token.row is not None}
+    last = max(places)
+    assert len(places) == (last[0] + 1) * (last[1] + 1) >= 4
+    rows = torch.arange(16)  # 4 x 4 patches, where they come one after the other in squares of 2 x 2
+    for place, index in places.items():
+        pixels = inputs["pixel_values"].clone()
+        if pixels.ndim == 2:
+            pixels[rows // 4 == place[0] * 2 + place[1]] += 1.5
+        else:
+            high, wide = pixels.shape[2] // (last[0] + 1), pixels.shape[3] // (last[1] + 1)
+            pixels[:, :, place[0] * high : (place[0] + 1) * high, place[1] * wide : (place[1] + 1) * wide] += 1.5
+        changed = changed_keys(model, inputs, pixels, {"text", "self"})
+        assert changed[0] == index  # some mix tokens before their first softmax, but only into later ones
+        if not kind.startswith("qwen3_5"):
+            assert changed == [index]

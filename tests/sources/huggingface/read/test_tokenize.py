@@ -1,0 +1,100 @@
+"""Tokens are labelled with what the user wrote, at the place where it stands."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.call import Prompt
+from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.read.tokenize import read
+
+
+def prompt(loaded: Loaded, text: str, pair: str | None = None) -> Prompt:
+    return read(loaded.tokenizer, [text], [pair])[0]
+
+
+def labels(loaded: Loaded, text: str, pair: str | None = None) -> list[str]:
+    return [token.text for token in prompt(loaded, text, pair).tokens]
+
+
+def test_pieces_of_words_and_special_tokens(minilm: Loaded) -> None:
+    found = prompt(minilm, "He sat, unbelievably.")
+    assert [token.text for token in found.tokens] == [
+        "[CLS]", "He", "sat", ",", "un", "bel", "ie", "va", "bly", ".", "[SEP]"
+    ]  # fmt: skip
+    assert [token.special for token in found.tokens] == [True, *[False] * 9, True]
+    assert (found.tokens[0].start, found.tokens[0].end) == (None, None)
+
+
+def test_the_space_before_a_word_is_not_shown(smollm: Loaded) -> None:
+    assert labels(smollm, "He sat, unbelievably.") == ["He", "sat", ",", "unbelie", "v", "ably", "."]
+
+
+def test_spaces_and_newlines_that_are_tokens_of_their_own(smollm: Loaded) -> None:
+    assert labels(smollm, " two  spaces\n\nand\ta tab ") == [
+        "two", " ", "spaces", "\n", "\n", "and", "\t", "a", "tab", " "
+    ]  # fmt: skip
+
+
+def test_an_emoji_of_several_tokens(smollm: Loaded) -> None:
+    found = prompt(smollm, "🙂 日 naïve")
+    assert [token.text for token in found.tokens] == ["🙂", "🙂", "日", "日", "日", "na", "ïve"]
+    assert [token.start for token in found.tokens] == [0, 0, 2, 2, 2, 4, 6]
+
+
+def test_letters_are_shown_as_written_though_the_model_reads_them_lower_case(minilm: Loaded) -> None:
+    assert labels(minilm, "NAÏVE Bank") == ["[CLS]", "NAÏVE", "Bank", "[SEP]"]
+
+
+def test_what_the_model_does_not_know_is_shown_and_warned_about(minilm: Loaded) -> None:
+    found = prompt(minilm, "🙂 is fine, 👩‍👩‍👧 is not")
+    assert found.tokens[1].text == "🙂"
+    assert not found.tokens[1].special
+    assert found.warnings == ("not in the model's vocabulary, read as [UNK]: 🙂, 👩‍👩‍👧",)
+    assert prompt(minilm, "all is known").warnings == ()
+
+
+def test_special_tokens_that_stand_in_the_text(smollm: Loaded) -> None:
+    found = prompt(smollm, "<|im_start|>user\nhi<|im_end|>")
+    assert [token.text for token in found.tokens] == ["<|im_start|>", "user", "\n", "hi", "<|im_end|>"]
+    assert [token.special for token in found.tokens] == [True, False, False, False, True]
+    assert (found.tokens[0].start, found.tokens[0].end) == (0, 12)
+
+
+def test_a_pair(minilm: Loaded) -> None:
+    found = prompt(minilm, "river bank", "the loan")
+    assert found.text == "river bank [pair] the loan"
+    assert [token.text for token in found.tokens] == ["[CLS]", "river", "bank", "[SEP]", "the", "loan", "[SEP]"]
+    assert found.tokens[5].start == found.text.index("loan")
+
+
+def test_a_pair_for_a_model_that_reads_one_text(smollm: Loaded) -> None:
+    with pytest.raises(InputError, match="pairs"):
+        prompt(smollm, "river bank", "the loan")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_an_empty_text(real: Loaded, text: str) -> None:
+    with pytest.raises(InputError, match="empty"):
+        prompt(real, text)
+
+
+def test_bytes_that_are_no_text(real: Loaded) -> None:
+    with pytest.raises(InputError, match="UTF-8"):
+        prompt(real, "a\udcff")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
+def test_every_label_is_the_text_at_its_place(minilm: Loaded, smollm: Loaded, text: str) -> None:
+    for loaded in (minilm, smollm):
+        if not loaded.tokenizer(text)["input_ids"]:  # a vocabulary without that character
+            with pytest.raises(InputError, match="no tokens"):
+                read(loaded.tokenizer, [text], [None])
+            continue
+        found = read(loaded.tokenizer, [text], [None])[0]
+        for token in found.tokens:
+            if token.start is not None:
+                assert token.text == text[token.start : token.end] != ""
+        assert [token.index for token in found.tokens] == list(range(len(found.tokens)))
+        assert [token.id for token in found.tokens] == loaded.tokenizer(text)["input_ids"]

@@ -1,0 +1,123 @@
+"""Which tokens make up a word, on real tokenizers and character by character."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
+from attn_cli.call import Token
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.read.tokenize import read
+from attn_cli.sources.huggingface.read.word_borders import with_words
+from attn_cli.summaries.calls.in_words import merged
+
+
+def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None) -> list[str]:
+    return [word.text for word in merged(read(tokenizer, [text], [pair])[0].tokens).words]
+
+
+def by_character(text: str, said: list[int] | None = None) -> list[str]:
+    """The words of a text every character of which is a token."""
+    tokens = [Token(at, character, at, at, at + 1) for at, character in enumerate(text)]
+    found = merged(with_words(text, tokens, said or [0] * len(text), ())).words
+    return [word.text for word in found if not word.text.isspace()]
+
+
+TEXT = "Unbelievably, don't we've 3.14 of 1,000 well-known snake_case 'tis naïve (unsafe)! $20 50% end."
+PARTS = [
+    "Unbelievably", ",", "don't", "we've", "3.14", "of", "1,000", "well", "-", "known", "snake_case", "'", "tis",
+    "naïve", "(", "unsafe", ")", "!", "$", "20", "50", "%", "end", ".",
+]  # fmt: skip
+
+
+def test_words_are_the_same_however_a_tokenizer_cuts_them(minilm: Loaded, smollm: Loaded) -> None:
+    assert words(minilm.tokenizer, TEXT) == ["[CLS]", *PARTS, "[SEP]"]
+    assert words(smollm.tokenizer, TEXT) == [*PARTS[:16], ")!", *PARTS[18:]]  # one piece, which nothing cuts
+    assert by_character(TEXT) == PARTS
+
+
+@pytest.mark.parametrize(
+    "text", ["🙂", "👩‍👩‍👧", "👍🏽", "🇩🇪", "é", "❤️", "1️⃣", "नमस्ते", "한국어", "می‌خواهم", "co\u00adop", "x²"]
+)
+def test_what_is_one_to_the_eye_is_one_word(smollm: Loaded, text: str) -> None:
+    assert words(smollm.tokenizer, f"a {text} b") == ["a", text, "b"]
+    assert by_character(f"a {text} b") == ["a", text, "b"]
+
+
+def test_flags_side_by_side_are_two_words() -> None:
+    assert by_character("🇩🇪🇫🇷🇮🇹") == ["🇩🇪", "🇫🇷", "🇮🇹"]
+
+
+def test_scripts_without_spaces_stay_in_pieces(minilm: Loaded, smollm: Loaded) -> None:
+    assert words(smollm.tokenizer, "東京タワー") == ["東", "京", "タ", "ワ", "ー"]  # each of several bytes
+    assert words(minilm.tokenizer, "iphone東京") == ["[CLS]", "iphone", "東", "京", "[SEP]"]
+    assert by_character("ภาษาไทย") == list("ภาษาไทย")
+    assert by_character("a\u200bb") == ["a", "\u200b", "b"]  # an invisible space
+
+
+def test_a_tokenizer_that_knows_words_in_such_scripts_is_believed() -> None:
+    assert by_character("今天天气很好", [0, 0, 1, 1, 2, 2]) == ["今天", "天气", "很好"]
+    assert by_character("今天天气很好", [7] * 6) == list("今天天气很好")  # it takes all of it for one word
+    assert by_character("unsafe 12", [0, 0, 1, 1, 2, 3, 4, 5, 6]) == ["unsafe", "12"]  # not asked: there are spaces
+
+
+def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_with_none(smollm: Loaded) -> None:
+    assert words(smollm.tokenizer, "in 2024") == ["in", "2024"]
+    assert words(smollm.tokenizer, "two  spaces\n\nand\ta ") == [
+        "two",
+        " ",
+        "spaces",
+        "\n",
+        "\n",
+        "and",
+        "\t",
+        "a",
+        " ",
+    ]
+    found = merged(read(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
+    assert [(word.start, word.end) for word in found.words] == [(0, 2), (3, 7)]
+    assert found.starts.tolist() == [0, 1, 6]
+
+
+def test_special_and_added_tokens_stay_single_though_they_touch(smollm: Loaded) -> None:
+    assert words(smollm.tokenizer, "<|im_start|>user\nunbelievably<|im_end|>") == [
+        "<|im_start|>", "user", "\n", "unbelievably", "<|im_end|>"
+    ]  # fmt: skip
+    tokens = [Token(0, "see", 5, 0, 3), Token(1, "IMG", 9, 3, 6), Token(2, "here", 6, 6, 10)]
+    assert len(merged(with_words("seeIMGhere", tokens, [0, 0, 0], {9})).words) == 3
+    assert len(merged(with_words("seeIMGhere", tokens, [0, 0, 0], ())).words) == 1
+
+
+def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: Loaded) -> None:
+    assert words(minilm.tokenizer, "unsafe", "unsafe banks") == ["[CLS]", "unsafe", "[SEP]", "unsafe", "banks", "[SEP]"]
+
+
+def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: Loaded) -> None:
+    found = merged(read(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).words
+    assert [(word.index, word.id, word.start, word.end) for word in found] == [
+        (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
+    ]  # fmt: skip
+
+
+def test_tokens_that_nobody_made_words_of_stay() -> None:
+    tokens = (Token(0, "r0,c0", row=0, column=0), Token(1, "r0,c1", row=0, column=1), Token(2, "0.02s"))
+    assert merged(tokens).words == tokens
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
+def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is_lost(
+    minilm: Loaded, smollm: Loaded, text: str
+) -> None:
+    for loaded in (minilm, smollm):
+        if not loaded.tokenizer(text)["input_ids"]:
+            continue
+        tokens = read(loaded.tokenizer, [text], [None])[0].tokens
+        found = merged(tokens)
+        assert found.starts[-1] == len(tokens)
+        for word, first, last in zip(found.words, found.starts, found.starts[1:], strict=False):
+            pieces = tokens[first:last]
+            if word.start is not None:
+                assert word.text == text[word.start : word.end]
+            if len(pieces) > 1:
+                assert not any(character in " \n\t" for character in word.text)
+                assert not any(piece.special for piece in pieces)

@@ -1,0 +1,171 @@
+"""Types that need a second look: which class loads them, where their softmax hides, what is no attention at all."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import nn
+from transformers import PreTrainedModel
+
+from attn_cli.call import Call, Place, Selection, Token
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.capture.batch_labels import Texts
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.failures import why_missing
+from attn_cli.sources.huggingface.load.checkpoint import load
+from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from tests.sources.huggingface.models import sentence, tiny
+from tests.sources.huggingface.seeing import plain, see
+
+EVERYTHING = Selection()
+# float32, other order of sums
+TOLERANCE = 1e-5
+
+
+def made(kind: str, **options: Any) -> PreTrainedModel:
+    """A tiny model of that class with scores far from 0."""
+    torch.manual_seed(0)
+    cls = getattr(transformers, kind)
+    model: PreTrainedModel = cls._from_config(cls.config_class(**options), attn_implementation="eager").eval()
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.ndim > 1 and "embed_positions" not in name:
+                weights.mul_(8)
+    return model
+
+
+def reloaded(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    """The model saved, and loaded as `attn` does."""
+    model.save_pretrained(folder)
+    return load(find(str(folder), ModelOptions(reads_text=False))).model
+
+
+MARIAN = {"vocab_size": 64, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,
+          "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "pad_token_id": 0,
+          "max_position_embeddings": 32, "eos_token_id": 2, "decoder_start_token_id": 0,
+          "forced_eos_token_id": None}  # fmt: skip
+
+
+def test_a_marian_keeps_the_positions_that_its_files_leave_out(tmp_path: Path) -> None:
+    model = made("MarianMTModel", **MARIAN)
+    inputs = sentence(model)
+    again = reloaded(model, tmp_path)
+    assert type(again) is type(model)
+    expected = plain(model, inputs, output_attentions=True).cross_attentions[0][0]
+    np.testing.assert_allclose(see(again, inputs).weights(0, stream="cross"), expected.numpy(), atol=TOLERANCE)
+
+
+def test_a_speecht5_keeps_the_layers_in_front_of_its_stack(tmp_path: Path) -> None:
+    model = made(
+        "SpeechT5ForSpeechToText", vocab_size=64, hidden_size=32, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
+        conv_dim=(16, 16), conv_stride=(5, 4), conv_kernel=(10, 8), num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+    )  # fmt: skip
+    again = reloaded(model, tmp_path)
+    assert type(again) is type(model)
+    inputs = {"input_values": torch.randn(1, 400), "decoder_input_ids": torch.tensor([[2, 5, 6]])}
+    expected = plain(model, inputs, output_attentions=True).encoder_attentions[0][0]
+    np.testing.assert_allclose(see(again, inputs).weights(0, stream="encoder"), expected.numpy(), atol=TOLERANCE)
+
+
+def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
+    model = made(
+        "SEWDModel", hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48, squeeze_factor=2,
+        conv_dim=(16, 16), conv_stride=(5, 4), conv_kernel=(10, 8), num_conv_pos_embeddings=16,
+        max_position_embeddings=64, num_conv_pos_embedding_groups=4, position_buckets=8,
+    )  # fmt: skip
+    inputs = {"input_values": torch.randn(1, 400)}
+    expected = plain(model, inputs, output_attentions=True).attentions[0][0]
+    np.testing.assert_allclose(see(model, inputs).weights(0), expected.numpy(), atol=TOLERANCE)
+
+
+def test_both_halves_of_a_merged_softmax_are_labelled() -> None:
+    tokens = tuple(Token(index, word) for index, word in enumerate(("a", "b", "c")))
+    decoder = (Token(0, "<s>"), Token(1, "x"))
+    texts = Texts([tokens], [{"decoder": decoder}], halves=True)
+    part = texts.part(Place(0, "", (), (), "decoder"), 1, 2, 5)
+    assert [token.text for token in part.key_tokens] == ["<s>", "x", "a", "b", "c"]
+    assert [token.index for token in part.key_tokens] == [0, 1, 2, 3, 4]
+
+
+# Not a causal model padded on the left: its padding may attend to nothing, where eager attends to all and attn to none.
+@pytest.mark.parametrize(
+    ("kind", "side"), [("llama", "right"), ("bert", "right"), ("bert", "left"), ("gpt_oss", "left")]
+)
+def test_a_models_output_at_its_padding_stays_too(kind: str, side: str) -> None:
+    model = tiny(kind)
+    inputs = sentence(model, texts=2)
+    mask = torch.ones_like(inputs["input_ids"])
+    mask[1, slice(0, 3) if side == "left" else slice(-3, None)] = 0
+    inputs["attention_mask"] = mask
+    torch.testing.assert_close(see(model, inputs).outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
+
+
+def test_more_queries_than_a_text_has_tokens_are_not_taken_for_padding() -> None:
+    texts = Texts(None, None, halves=False)
+    model = tiny("bert")
+    texts.read(model, (), {"input_ids": torch.zeros(1, 12), "attention_mask": torch.tensor([[1] * 11 + [0]])})
+    part = texts.part(Place(0, "", (), (), "cross"), 1, 16, 12)
+    assert (len(part.queries), part.rows) == (16, slice(0, 16))
+
+
+class Attention(nn.Module):
+    """Attention in three guises: open, below torch's functions, and over queries; or none, for want of an input."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "skipped":
+            return x
+        scores = x @ x.transpose(-1, -2)
+        if self.way == "hidden":
+            return torch.ops.aten._softmax(scores, -1, False) @ x
+        return scores.softmax(-1 if self.way == "open" else -2) @ x
+
+
+class Stack(PreTrainedModel):
+    config_class = transformers.BertConfig
+
+    def __init__(self, *ways: str) -> None:
+        super().__init__(transformers.BertConfig())
+        self.layers = nn.ModuleList(nn.ModuleDict({"attention": Attention(way)}) for way in ways)
+
+    def forward(self, inputs_embeds: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            inputs_embeds = layer["attention"](inputs_embeds)
+        return inputs_embeds
+
+
+def reason(*ways: str, layers: tuple[int, ...] | None = None) -> str:
+    """What `attn` says of a stack of such attentions, "" if all is well."""
+    model, selection = Stack(*ways), Selection(layers=layers)
+    with capture(model, _ignored, selection=selection) as seen:
+        model(torch.randn(1, 5, 8))
+    error = why_missing(model, seen, selection, "it")
+    assert error is None or isinstance(error, LoadError)
+    return "" if error is None else error.message
+
+
+def _ignored(call: Call) -> None:
+    for _ in call.bands():
+        pass
+
+
+def test_an_attention_that_cannot_be_seen_is_named() -> None:
+    assert reason("open", "hidden") == "it (bert): layer 1 (layers.1.attention) attended where it can't be seen"
+    assert not reason("open", "hidden", layers=(0,))
+
+
+def test_an_attention_that_had_nothing_to_do_is_not_missed() -> None:
+    assert not reason("open", "skipped")
+
+
+def test_a_softmax_over_queries_is_no_attention() -> None:
+    assert not reason("open", "other")
+    assert reason("other") == "it (bert) has no softmax attention: it mixes tokens in another way"

@@ -1,0 +1,193 @@
+"""A call in words is the dense matrix merged by hand, whatever the mask, the bands and the library."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attn_cli.call
+from attn_cli.arrays import segment_sums, to_numpy
+from attn_cli.call import AttentionCall, Token, Word
+from attn_cli.kernel.definition.dense import attend
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.plan import Tile
+from attn_cli.summaries.calls.in_words import InWords, merged
+from attn_cli.summaries.calls.without_special import WithoutSpecial
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import Received, ReceivedShares
+from attn_cli.summaries.reducers.top import Top, TopKeys
+from tests.strategies import Problem, problems
+from tests.summaries.test_laws import CLOSE, call_of
+
+
+@pytest.fixture(scope="module", params=[None, Tile(1, 1), Tile(1, 5)], ids=["one tile", "rows", "tiles"], autouse=True)
+def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Bands of all rows, of one row, and of five, at whose ends words lie across."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param is not None:
+            patch.setattr(attn_cli.call, "best_tile", lambda q, k: request.param)
+            patch.setattr(attn_cli.kernel.walk.bands, "best_tile", lambda q, k, whole: request.param)
+        yield
+
+
+def labelled(sizes: list[int]) -> tuple[Token, ...]:
+    """Words of so many pieces; 0 is a special token."""
+    tokens: list[Token] = []
+    for number, size in enumerate(sizes):
+        word = Word(f"w{number}") if size else None
+        tokens += [
+            Token(len(tokens) + at, f"w{number}.{at}", special=word is None, word=word) for at in range(size or 1)
+        ]
+    return tuple(tokens)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[Problem, AttentionCall]:
+    """A problem and its call, rows and keys cut into words anyhow, the same way where they are the same tokens."""
+    problem = draw(problems())
+    n, m = problem.q.shape[1], problem.k.shape[1]
+
+    def tokens(count: int) -> tuple[Token, ...]:
+        sizes: list[int] = []
+        while (left := count - sum(size or 1 for size in sizes)) > 0:
+            sizes.append(draw(st.integers(0, min(left, 7))))
+        return labelled(sizes)
+
+    queries = tokens(n)
+    call = call_of(problem, tensors=draw(st.booleans()))
+    return problem, replace(call, queries=queries, keys=queries if n == m else tokens(m))
+
+
+def by_hand(problem: Problem, call: AttentionCall) -> np.ndarray:
+    """Dense weights [h, n, m], merged word by word the plain way."""
+    weights = attend(problem.q, problem.k, problem.v, problem.rule).weights
+    rows, keys = merged(call.queries).starts, merged(call.keys).starts
+    return np.array(
+        [
+            [[head[a:b, c:d].sum(axis=1).mean() for c, d in pairwise(keys)]
+             for a, b in pairwise(rows)]
+            for head in weights
+        ]
+    )  # fmt: skip
+
+
+@given(calls(), st.booleans(), st.data())
+def test_the_matrix_is_the_dense_one_merged(made, mean: bool, data: st.DataObject) -> None:
+    problem, call = made
+    shown = InWords(call)
+    some = st.lists(st.integers(0, shown.n - 1), min_size=1, unique=True).map(sorted)
+    rows = data.draw(st.none() | some)
+    found = reduce(shown, FullMatrix(rows=rows, mean_heads=mean)).part(Matrix)
+    expected = by_hand(problem, call)
+    expected = expected.mean(axis=0, keepdims=True) if mean else expected
+    np.testing.assert_allclose(found.weights, expected if rows is None else expected[:, rows], **CLOSE)
+
+
+@given(calls())
+def test_rows_add_to_what_they_did(made) -> None:
+    problem, call = made
+    found = reduce(InWords(call), FullMatrix()).part(Matrix)
+    sums = attend(problem.q, problem.k, problem.v, problem.rule).weights.sum(axis=-1)
+    starts = merged(call.queries).starts
+    means = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)
+    np.testing.assert_allclose(found.weights.sum(axis=-1), means, **CLOSE)
+
+
+@given(calls())
+def test_outputs_of_a_word_are_the_mean_of_its_pieces(made) -> None:
+    problem, call = made
+    output = attend(problem.q, problem.k, problem.v, problem.rule).output
+    starts = merged(call.queries).starts
+    means = np.add.reduceat(output, starts[:-1], axis=1) / np.diff(starts)[:, None]
+    rows = []
+    for band in InWords(call).bands(in_parts=True):
+        rows += range(band.start, band.stop)
+        np.testing.assert_allclose(to_numpy(band.output), means[band.heads, band.start : band.stop], **CLOSE)
+    assert sorted(set(rows)) == list(range(len(starts) - 1))
+
+
+@given(calls())
+def test_words_of_one_piece_change_nothing(made) -> None:
+    _, call = made
+    one = [tuple(replace(token, word=Word(token.text)) for token in tokens) for tokens in (call.queries, call.keys)]
+    shown = InWords(replace(call, queries=one[0], keys=one[1]))
+    assert [word.text for word in shown.queries] == [token.text for token in call.queries]
+    reducers = (FullMatrix, ReceivedShares, lambda: PooledMatrix(4, 4))
+    for make in reducers:
+        plain, words = reduce(call, make()).parts[0].arrays(), reduce(shown, make()).parts[0].arrays()
+        assert all((plain[name] == words[name]).all() for name in plain)
+
+
+@given(calls(), st.integers(1, 9))
+def test_other_summaries_are_those_of_the_merged_matrix(made, count: int) -> None:
+    problem, call = made
+    weights = by_hand(problem, call)
+    found = reduce(InWords(call), ReceivedShares(), TopKeys(count, scores=False), PooledMatrix(99, 99))
+    np.testing.assert_allclose(found.part(Received).shares, weights.mean(axis=1), **CLOSE)
+    np.testing.assert_allclose(found.part(Matrix).weights, weights, **CLOSE)
+    top = found.part(Top)
+    np.testing.assert_allclose(top.weights, -np.sort(-weights, axis=-1)[:, :, :count], **CLOSE)
+    named = top.keys >= 0
+    assert (named == (top.weights > 0)).all()
+    at = np.take_along_axis(weights, np.maximum(top.keys, 0), axis=-1)
+    np.testing.assert_allclose(at[named], top.weights[named], **CLOSE)
+    assert top.scores is None
+
+
+def test_heads_are_described_word_by_word() -> None:
+    """A causal call of ten tokens as five words: every number from the merged matrix, one row at a time."""
+    q, k, v = np.random.default_rng(1).normal(size=(3, 2, 10, 4)) * 2
+    problem = Problem(q, k, v, Rule(0.5, mask=Causal()))
+    tokens = labelled([0, 3, 1, 4, 1])
+    for tensors in (False, True):
+        call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
+        weights = by_hand(problem, call)
+        found = reduce(InWords(call), HeadStatistics()).part(Heads)
+        i, j = np.indices((5, 5))
+        bits = -(weights * np.log2(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1).mean(axis=-1)
+        np.testing.assert_allclose(found.entropy_bits, bits, **CLOSE)
+        np.testing.assert_allclose(found.distance, (weights * abs(i - j)).sum(axis=-1).mean(axis=-1), **CLOSE)
+        np.testing.assert_allclose(found.first_weight, weights[:, :, 0].mean(axis=-1), **CLOSE)
+        np.testing.assert_allclose(found.self_weight, weights[:, range(5), range(5)].mean(axis=-1), **CLOSE)
+        previous = weights[:, range(1, 5), range(4)].sum(axis=-1) / 5
+        np.testing.assert_allclose(found.previous_weight, previous, **CLOSE)
+        assert (found.masked_rows == 0).all()
+
+
+def test_induction_follows_words() -> None:
+    """The word "a" comes up again as the third: its row's weight on the second is what counts."""
+    q, k, v = np.random.default_rng(2).normal(size=(3, 1, 5, 4))
+    first, again, b = Word("a"), Word("a"), Word("b")
+    tokens = tuple(Token(at, "", word=word) for at, word in enumerate((first, first, b, again, again)))
+    problem = Problem(q, k, v, Rule(0.5))
+    call = replace(call_of(problem, tensors=False), queries=tokens, keys=tokens)
+    found = reduce(InWords(call), HeadStatistics()).part(Heads)
+    np.testing.assert_allclose(found.induction_weight, by_hand(problem, call)[:, 2, 1], **CLOSE)
+
+
+@given(calls())
+def test_special_tokens_can_be_hidden_among_words(made) -> None:
+    problem, call = made
+    rows, keys = (
+        [at for at, word in enumerate(merged(tokens).words) if not word.special] for tokens in (call.queries, call.keys)
+    )
+    if rows and keys:
+        found = reduce(WithoutSpecial(InWords(call)), FullMatrix()).part(Matrix)
+        np.testing.assert_allclose(found.weights, by_hand(problem, call)[:, rows][:, :, keys], **CLOSE)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(0, 1))
+def test_sums_are_the_same_in_a_library_that_knows_the_standard_alone(sizes: list[int], axis: int) -> None:
+    starts = np.cumsum([0, *sizes[:-1]])
+    x = np.random.default_rng(0).normal(size=(sum(sizes), sum(sizes)))
+    found = segment_sums(array_api_strict.asarray(x), starts, axis)
+    np.testing.assert_allclose(np.asarray(found), segment_sums(x, starts, axis), **CLOSE)

@@ -1,0 +1,128 @@
+"""A query's attention over an image is drawn as the image is, on every screen."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.call import Place, Prompt, Token
+from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.image import image_map
+from attn_cli.views.drawing.screen import Screen, room_on
+from attn_cli.views.page import to_html, to_svg
+from attn_cli.views.terminal import render
+
+RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}
+BRIGHT = (3, 9)
+
+
+def tokens(rows: int, columns: int) -> tuple[Token, ...]:
+    """[CLS], then the patches of an image row by row."""
+    places = [(row, column) for row in range(rows) for column in range(columns)]
+    patches = [Token(1 + at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places)]
+    return (Token(0, "[CLS]", special=True), *patches)
+
+
+def weights_around(rows: int, columns: int, bright: tuple[int, int] = BRIGHT) -> np.ndarray:
+    """A quarter of the weight on [CLS], the rest falling with the square of the distance from one patch."""
+    down, across = np.mgrid[0:rows, 0:columns]
+    fall = 1.0 / (1 + (down - bright[0]) ** 2 + (across - bright[1]) ** 2)
+    return np.concatenate([[0.25], 0.75 * fall.ravel() / fall.sum()])
+
+
+def report(rows: int, columns: int, part: Part | None = None, command: str = "matrix") -> Report:
+    """What [CLS] attends to in an image of so many patches."""
+    labels = tokens(rows, columns)
+    part = part or Matrix(weights_around(rows, columns)[None, None], None, rows=(0,))
+    summary = Summary(Place(11, "vit.attention", (4,), (4,)), labels, labels, RULE, (part,))
+    source = {"model": "./vit", "type": "vit", "revision": None, "dtype": "float32", "device": "cpu"}
+    return Report(command, source, Prompt("", labels, files={"image": "cat.png"}), (summary,))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_an_image_of_14_by_14_patches(width: int, golden: Callable[[str, str], None]) -> None:
+    text = render(report(14, 14), Screen(width))
+    assert max(map(len, text.splitlines())) <= width
+    golden(f"patches-{width}.txt", text)
+
+
+@pytest.mark.parametrize("depth", ["truecolor", "256", "16"])
+def test_an_image_in_colour(depth: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"patches-40-{depth}.ansi", render(report(24, 24), Screen(40, depth)))
+
+
+def test_an_image_in_ascii(golden: Callable[[str, str], None]) -> None:
+    text = render(report(14, 14), Screen(80, ascii_only=True))
+    assert text.isascii()
+    golden("patches-80-ascii.txt", text)
+
+
+def test_an_image_larger_than_the_screen_is_pooled(golden: Callable[[str, str], None]) -> None:
+    golden("patches-pooled-80-truecolor.ansi", render(report(90, 120, command="matrix"), Screen(80, "truecolor")))
+    assert "max over 2 x 2" in render(report(90, 120), Screen(80, "truecolor"))
+
+
+def test_few_patches_have_numbers(golden: Callable[[str, str], None]) -> None:
+    golden(
+        "patches-few-80.txt",
+        render(report(4, 6, Matrix(weights_around(4, 6, (1, 2))[None, None], None, rows=(0,))), Screen(80)),
+    )
+
+
+def test_pages_show_the_same_image() -> None:
+    shown = report(14, 14)
+    for page in (to_html([shown]).decode(), to_svg([shown]).decode().replace("&#160;", " ")):
+        assert "rows and columns of patches" in page
+        assert "on the image 0.750" in page
+
+
+def test_an_overview_shows_what_patches_receive() -> None:
+    received = Received(weights_around(14, 14)[None])
+    text = render(report(14, 14, received, "inspect"), Screen(80))
+    assert "share of attention received · by patch · 14 x 14" in text
+    bright = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if line.endswith(" 3"))]
+    assert bright[2 * BRIGHT[1] : 2 * BRIGHT[1] + 2] == "██"
+
+
+def test_scores_of_an_image_have_their_own_colours_and_no_rest() -> None:
+    scores = np.log(weights_around(14, 14))[None, None]
+    text = render(report(14, 14, Matrix(None, scores, rows=(0,))), Screen(80))
+    assert "scores of 0 [CLS]" in text
+    assert "on the image" not in text
+
+
+def test_without_a_picked_query_a_matrix_stays_one() -> None:
+    weights = np.tile(weights_around(2, 2, (0, 0)), (1, 5, 1))
+    assert "rows = queries" in render(report(2, 2, Matrix(weights, None)), Screen(80))
+
+
+@given(st.integers(2, 90), st.integers(2, 90), st.sampled_from([20, 40, 80, 200]), st.booleans(), st.randoms())
+def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width, colour, random) -> None:
+    screen = Screen(width, "truecolor" if colour else "none")
+    values = np.zeros((rows, columns))
+    place = random.randrange(rows), random.randrange(columns)
+    values[place] = 1.0
+    drawn = image_map(values, "weights", "image", screen)
+    step = drawn.block[0]
+    assert drawn.block == (step, step)
+    assert drawn.values.shape == (-(-rows // step), -(-columns // step))
+    assert all(size <= room for size, room in zip(drawn.values.shape, room_on(screen), strict=True))
+    assert [tuple(at) for at in np.argwhere(drawn.values == 1)] == [(place[0] // step, place[1] // step)]
+    for line in drawn.lines():
+        assert sum(len(segment.text) for segment in line) <= width
+
+
+def test_what_is_no_whole_image_is_none() -> None:
+    whole = tokens(3, 4)
+    assert patch_grid(whole).tolist() == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]  # type: ignore[union-attr]
+    shuffled = patch_grid(whole[::-1])
+    assert shuffled is not None and shuffled[0].tolist() == [11, 10, 9, 8]
+    assert patch_grid(whole[:-1]) is None
+    assert patch_grid((*whole, whole[1])) is None  # two images
+    assert patch_grid(whole[:1]) is None
