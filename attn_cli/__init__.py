@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from attn_cli._version import __version__
 
 if TYPE_CHECKING:
-    from attn_cli.call import AttentionCall, Prompt, Selection, Token
+    from attn_cli.call import AttentionCall
     from attn_cli.errors import AttnError
     from attn_cli.kernel.definition.dense import Attention, attend
     from attn_cli.kernel.definition.masks import Causal, Given, Keys, Window
     from attn_cli.kernel.definition.rule import Rule
+    from attn_cli.prompt import Prompt, Token
+    from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
     from attn_cli.summaries.reduce import Summary, reduce
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
     from attn_cli.summaries.reducers.top import Top, TopKeys
 
 _HOMES = {
-    "call": ("AttentionCall", "Prompt", "Selection", "Token"),
+    "call": ("AttentionCall",),
     "errors": ("AttnError",),
     "kernel.definition.dense": ("Attention", "attend"),
     "kernel.definition.masks": ("Causal", "Given", "Keys", "Window"),
     "kernel.definition.rule": ("Rule",),
+    "prompt": ("Prompt", "Token"),
+    "selection": ("Selection",),
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
     "summaries.reducers.heads": ("Heads", "HeadStatistics"),

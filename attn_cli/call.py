@@ -1,80 +1,16 @@
 """One call of one attention layer, as every source hands it over and every summary receives it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from attn_cli.arrays import Array
-from attn_cli.errors import InputError
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import Band, bands
 from attn_cli.kernel.walk.plan import best_tile
-
-
-@dataclass(frozen=True, eq=False)
-class Word:
-    """A word of a text; all tokens that are part of it share the object, and another place of the word has another."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Token:
-    """One row or column label: what the user wrote at this place, exactly.
-
-    `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
-    `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which;
-    `piece` is the part of an image that a tower sees by itself: a tile, then row and column are within it, or a window.
-    `word` is what a text's token is a part of, None for what is no part of a word, and where nobody knows. `generated`
-    is what the model wrote itself.
-    """
-
-    index: int
-    text: str
-    id: int | None = None
-    start: int | None = None
-    end: int | None = None
-    special: bool = False
-    row: int | None = None
-    column: int | None = None
-    piece: int | None = None
-    word: Word | None = field(default=None, compare=False)  # follows from the text and the place in it
-    generated: bool = False
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a model wrote: its text, in how many tokens, and whether it ended there of its own accord.
-
-    start  where it begins in the prompt's text; None where that is another text, which an encoder reads
-    """
-
-    text: str
-    tokens: int
-    ended: bool
-    start: int | None = None
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A text and what the source made of it; `warnings` are for the user, such as a word that the table lacks.
-
-    tokens  those of the text; of the image or the sound in a model that reads no text
-    others  the tokens of the streams that read something else, by stream: decoder, vision
-    files   what was read beside the text, by kind: image, audio
-    written  what the model wrote first, which is among the tokens; None where it was not asked to
-    """
-
-    text: str
-    tokens: tuple[Token, ...]
-    warnings: tuple[str, ...] = ()
-    others: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    written: Written | None = None
+from attn_cli.prompt import Token
 
 
 @dataclass(frozen=True)
@@ -101,21 +37,6 @@ class Place:
     call: int = 0
     text: int = 0
     way: str = "computed"
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of a model that showed no attention: `mixes` says what it has in its place, or what did not run.
-
-    heads  of attention that did not run, 0 where nobody says; `note` then says why, and is "" otherwise
-    """
-
-    layer: int
-    stream: str
-    name: str
-    mixes: str
-    heads: int = 0
-    note: str = ""
 
 
 class Output:
@@ -264,70 +185,3 @@ class AttentionCall:
             if self.output is not None:
                 self.output.add(band)
             yield band
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What one block made of the vectors of some tokens: `before` and `after` it `[rows, d]`, in NumPy.
-
-    In a model a block is the attention with all that belongs to it (residual, norms, feed-forward); in a table it is
-    the attention alone. `layer`, `stream` and `call` are those of the block's `Place`.
-    """
-
-    layer: int
-    stream: str
-    call: int
-    before: np.ndarray
-    after: np.ndarray
-
-
-class Planned(NamedTuple):
-    """A layer that will be shown: its number, and how many of its heads."""
-
-    layer: int
-    heads: int
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which layers and heads are asked for; None means all. Negative numbers count from the end."""
-
-    layers: tuple[int, ...] | None = None
-    heads: tuple[int, ...] | None = None
-
-    def has_layer(self, layer: int, total: int) -> bool:
-        """Whether block `layer` of a model with blocks 0 .. total - 1 is asked for."""
-        return self.layers is None or layer in {x + total if x < 0 else x for x in self.layers}
-
-    def check_layers(self, known: Sequence[int]) -> None:
-        """Refuse a layer that the model doesn't have; `known` are the numbers of those with attention, ascending."""
-        total = known[-1] + 1
-        for layer in self.layers or ():
-            true = layer + total if layer < 0 else layer
-            if true not in known:
-                raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(known)}")
-
-    def pick_heads(self, total: int) -> tuple[int, ...]:
-        """The asked heads of a layer with `total` heads, ascending."""
-        if self.heads is None:
-            return tuple(range(total))
-        true = sorted({x + total if x < 0 else x for x in self.heads})
-        if true[0] < 0 or true[-1] >= total:
-            wrong = next(x for x in self.heads if not -total <= x < total)
-            raise InputError(f"there is no head {wrong}", f"heads: {ranges(range(total))}")
-        return tuple(true)
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers in the notation of --layer and --head.
-
-    >>> ranges([0, 1, 2, 5, 7, 8])
-    '0-2,5,7-8'
-    """
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

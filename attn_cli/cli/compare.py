@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt, Selection, Token
+from attn_cli.call import Call
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.run import place
 from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
 from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.report import Report

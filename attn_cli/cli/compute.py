@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.compute_options import Problem, takes_problem
 from attn_cli.cli.kit.memory import check_room
@@ -15,6 +15,7 @@ from attn_cli.cli.kit.run import picked
 from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
 from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.selection import Selection
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import expected_of
 from attn_cli.summaries.answers.check import TOLERANCES, Check, CheckOutput

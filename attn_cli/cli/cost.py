@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Prompt
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.prompt import Prompt
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.run import Choose
 from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer

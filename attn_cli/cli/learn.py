@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from attn_cli.call import Prompt
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.run import place, rows_of
 from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
 from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.prompt import Prompt
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut

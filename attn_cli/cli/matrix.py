@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Prompt
+from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.memory import check_room
 from attn_cli.cli.kit.run import Check, Choose
 from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode
+from attn_cli.prompt import Prompt
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import InWords

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Call, Step
+from attn_cli.call import Call
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
 from attn_cli.cli.kit.stderr import tell
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.model_blocks import BlockVectors
 from attn_cli.summaries.report import Report
 
 _MOST = 9  # a text's mark is its number, one character wide
@@ -45,9 +46,9 @@ def plane(
     with chosen.view() as view:
         source = chosen.source()
         prompts = [source.read([text])[0] for text in read]
-        ways: list[list[Step]] = []
+        ways: list[list[BlockVectors]] = []
         for prompt in prompts:
-            steps: list[Step] = []
+            steps: list[BlockVectors] = []
             source.follow(prompt, range(len(prompt.tokens)), selection, _pass_by, steps.append)
             ways.append(steps)
         warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Prompt
 from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.scale import saturation, spread
+from attn_cli.prompt import Prompt
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.answers.scale import Scaling
 from attn_cli.summaries.report import Report

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attn_cli.call import Block, Call, Planned, Prompt, Selection, Step
+from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.prompt import Prompt
+from attn_cli.selection import PlannedLayer, Selection
 
 if TYPE_CHECKING:
     from attn_cli.sources.toy import TableSource
@@ -27,7 +30,7 @@ class Source(Protocol):
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as the source's tokens."""
 
-    def planned(self, selection: Selection) -> list[Planned]:
+    def planned(self, selection: Selection) -> list[PlannedLayer]:
         """The asked layers that are expected to attend, in the source's order."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
@@ -42,7 +45,7 @@ class Source(Protocol):
         rows: Sequence[int],
         selection: Selection,
         visit: Callable[[Call], None],
-        arrive: Callable[[Step], None],
+        arrive: Callable[[BlockVectors], None],
     ) -> None:
         """The same for one prompt, and tell `arrive` what each asked block made of the vectors of some tokens."""
 

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Block, Call, Ingredients, Place, Planned, Prompt, Selection, Step, Token
+from attn_cli.call import AttentionCall, Call, Ingredients, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
 from attn_cli.sources.tables.table import Vectors
@@ -101,9 +104,9 @@ class TableSource:
 
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 
-    def planned(self, selection: Selection) -> list[Planned]:
+    def planned(self, selection: Selection) -> list[PlannedLayer]:
         """The only layer."""
-        return [Planned(0, len(selection.pick_heads(self.table.heads)))]
+        return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
         """The only layer; nothing is left over."""
@@ -122,7 +125,7 @@ class TableSource:
         rows: Sequence[int],
         selection: Selection,
         visit: Callable[[Call], None],
-        arrive: Callable[[Step], None],
+        arrive: Callable[[BlockVectors], None],
     ) -> None:
         """The words' own vectors, and the attention output of the chosen heads side by side."""
         selection.check_layers([0])
@@ -130,7 +133,7 @@ class TableSource:
         visit(call)
         outputs = [band.output.copy() for row in rows for band in call.bands(rows=[row])]
         before = self.table.rows([prompt.tokens[row].id or 0 for row in rows])
-        arrive(Step(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
+        arrive(BlockVectors(0, "self", 0, before, join_heads(np.concatenate(outputs, axis=1))))
 
     def call(self, prompt: Prompt, selection: Selection, text: int = 0) -> AttentionCall:
         """The attention call of one prompt."""

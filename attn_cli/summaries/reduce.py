@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from attn_cli.call import Call, Place, Token
+from attn_cli.call import Call, Place
 from attn_cli.kernel.walk.bands import Band
+from attn_cli.prompt import Token
 
 
 class Part(Protocol):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from attn_cli.call import Prompt
+from attn_cli.prompt import Prompt
 from attn_cli.summaries.reduce import Summary
 
 

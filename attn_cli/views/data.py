@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 
 from attn_cli._version import __version__
-from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.masked import Masked
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -128,8 +128,8 @@ def _input(prompt: Prompt) -> dict[str, Any]:
     shown: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
     if prompt.others:
         shown["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
-    if prompt.written is not None:
-        shown["written"] = asdict(prompt.written)
+    if prompt.generated is not None:
+        shown["written"] = asdict(prompt.generated)
     return shown | dict(prompt.files)
 
 

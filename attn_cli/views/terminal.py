@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from attn_cli.call import Written
+from attn_cli.prompt import Generated
 from attn_cli.summaries.answers.check import Check
 from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.answers.steps import Steps
@@ -134,24 +134,24 @@ def _header(report: Report, screen: Screen) -> Text:
     if report.index is not None:
         title.append(f"[{report.index}] ", _BOLD)
     for number, prompt in enumerate((report.prompt, *(report.others or ())), 1):
-        text = prompt.text if prompt.written is None else prompt.text[: prompt.written.start]
+        text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:
             title.append(f"{number} · " if report.others else "", _BOLD)
             title.append(_short(text), _BOLD).append("\n")
         for kind, file in prompt.files.items():
             title.append(f"{kind} {visible(file)}\n", _DIM)
-        if prompt.written is not None:
-            title.append(_answer(prompt.written) + "\n")
+        if prompt.generated is not None:
+            title.append(_answer(prompt.generated) + "\n")
     return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
 
 
-def _answer(written: Written) -> str:
+def _answer(generated: Generated) -> str:
     """What the model wrote, and that it came to an end where it did."""
-    if not written.tokens:
+    if not generated.tokens:
         return "wrote nothing: ended at once"
-    ended = " and ended" if written.ended else ""
-    text = written.text.strip() or written.text
-    return f"+ wrote {_counted(written.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
+    ended = " and ended" if generated.ended else ""
+    text = generated.text.strip() or generated.text
+    return f"+ wrote {_counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
 def _about(report: Report) -> Iterator[str]:

@@ -15,8 +15,9 @@ import torch
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import MoEModelOutput
 
-from attn_cli.call import Call, Token
+from attn_cli.call import Call
 from attn_cli.errors import AttnError
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
 from attn_cli.errors import LoadError
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.read.batching import reads_alone

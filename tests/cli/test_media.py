@@ -410,7 +410,7 @@ def test_without_its_package_another_rate_is_refused(seeing: Seeing, tmp_path: P
 def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     """As if that package were not installed."""
     find = importlib.util.find_spec
-    for module in ("pictures", "sounds"):
+    for module in ("image", "audio"):
         monkeypatch.setattr(
             f"attn_cli.sources.{module}.find_spec", lambda name, *rest: None if name == package else find(name, *rest)
         )

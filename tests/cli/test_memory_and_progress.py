@@ -7,12 +7,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.call import Selection
 from attn_cli.cli.kit import memory as room
 from attn_cli.cli.kit import progress
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.run import answer
 from attn_cli.errors import InputError
+from attn_cli.selection import Selection
 from tests.program import attn, refused
 
 LIMIT = 4

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.without_special import WithoutSpecial
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

@@ -13,11 +13,12 @@ import attn_cli.call
 import attn_cli.kernel.walk.bands
 import attn_cli.kernel.walk.plan
 from attn_cli.arrays import is_torch
-from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import Tile
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

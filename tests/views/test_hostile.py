@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Place, Prompt, Token, Written
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix
@@ -135,7 +136,7 @@ def reports(texts: list[str]) -> list[Report]:
     x = np.eye(len(texts))[None]
     call = AttentionCall(x, x, x, Rule(1.0), Place(0, texts[0], (0,), (0,)), tokens, tokens)
     source = {"model": texts[0], "type": "bert", "revision": texts[0], "dtype": "float32", "device": "cpu"}
-    prompt = Prompt(" ".join(texts), tokens, tuple(texts), written=Written(" ".join(texts), len(texts) // 2, True))
+    prompt = Prompt(" ".join(texts), tokens, tuple(texts), generated=Generated(" ".join(texts), len(texts) // 2, True))
     parts = {"inspect": [HeadStatistics(), ReceivedShares(), FullMatrix()], "matrix": [FullMatrix(scores=True)],
              "top": [TopKeys(3)], "heads": [HeadStatistics()]}  # fmt: skip
     return [

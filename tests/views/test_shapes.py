@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.call import Place, Prompt, Token
+from attn_cli.call import Place
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from attn_cli.call import AttentionCall, Place, Prompt, Token, Word
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Prompt, Token, Word
 from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import HeadStatistics

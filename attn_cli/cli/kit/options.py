@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.call import Selection
 from attn_cli.errors import InputError
+from attn_cli.selection import Selection
 
 Text = Annotated[
     str | None,

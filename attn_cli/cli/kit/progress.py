@@ -27,7 +27,7 @@ class Progress:
         self.verbose = verbose and not quiet
         self.calls = 0
         self.begun = self.changed = time.monotonic()
-        self.written = False
+        self.generated = False
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
@@ -35,7 +35,7 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Take the line away, and say with -v what the run took."""
-        if self.written:  # no escape code: any terminal can do this
+        if self.generated:  # no escape code: any terminal can do this
             print(f"\r{' ' * self._room()}\r", end="", file=sys.stderr, flush=True)
         if self.verbose and kind is None:
             peak = peak_memory()
@@ -55,7 +55,7 @@ class Progress:
             layer = min(-(-self.calls // self.texts), self.layers)
             line = f"{text}layer {layer} of {self.layers}{left}"
             print(f"\r{fit(line, self._room())}", end="", file=sys.stderr, flush=True)
-            self.changed, self.written = now, True
+            self.changed, self.generated = now, True
 
     @staticmethod
     def _room() -> int:

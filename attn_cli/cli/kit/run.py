@@ -7,10 +7,12 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
-from attn_cli.call import Call, Prompt, Selection, Token
+from attn_cli.call import Call
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import said, say, tell
 from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import remembered

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
-from attn_cli.call import Selection
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import Messages, messages_before
 from attn_cli.cli.kit.dataclass_options import spread
@@ -13,6 +12,7 @@ from attn_cli.cli.kit.read_texts import texts_of
 from attn_cli.cli.kit.run import Check, Choose, answer
 from attn_cli.cli.kit.stderr import said
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
 from attn_cli.views import View, open_view
 from attn_cli.views.drawing.palette import SCALES

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel
 
-from attn_cli.call import Selection, ranges
 from attn_cli.errors import AttnError, InputError, LoadError
+from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.session import Capture
 from attn_cli.sources.huggingface.load.quantised import method_of

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from attn_cli.call import Block, Planned, Prompt, Selection, Step, Token, ranges
 from attn_cli.errors import InputError, LimitError
+from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import PlannedLayer, Selection, ranges
 from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
 from attn_cli.sources.huggingface.anatomy.forward_arguments import UNFIT, out_of_memory
 from attn_cli.sources.huggingface.anatomy.not_run import idle_modules, needed, noting
@@ -141,14 +143,14 @@ class ModelSource:
             warnings=given.notes + silence_notes(frames, processor.media.sound),
         )
 
-    def planned(self, selection: Selection) -> list[Planned]:
+    def planned(self, selection: Selection) -> list[PlannedLayer]:
         """The asked blocks that attend if they run, by the model's own count, with the heads they say they have."""
         usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
         found = []
         for module, seats in self.modules.items():
             heads = heads_of(module) or int(usual)
             chosen = heads if selection.heads is None else min(len(set(selection.heads)), heads)
-            found += [Planned(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
+            found += [PlannedLayer(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
         return found
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
@@ -213,7 +215,7 @@ class ModelSource:
         rows: Sequence[int],
         selection: Selection,
         visit: Visit,
-        arrive: Callable[[Step], None],
+        arrive: Callable[[BlockVectors], None],
     ) -> None:
         """Run one prompt; `visit` sees each asked layer, `arrive` what each asked block made of some vectors."""
         with stepping(self.loaded.model, self.seats, selection, rows, len(prompt.tokens), arrive):

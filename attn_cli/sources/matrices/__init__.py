@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Place, Prompt, Selection, Token
+from attn_cli.call import AttentionCall, Call, Ingredients, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation, sinusoidal
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.call import Prompt
+from attn_cli.prompt import Prompt
 from attn_cli.sources import open_table_source
 
 

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Prompt, Step
 from attn_cli.errors import InputError
+from attn_cli.model_blocks import BlockVectors
+from attn_cli.prompt import Prompt
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.pull import Pulls
 
@@ -23,7 +24,7 @@ class Journey:
 
     prompt: Prompt
     rows: tuple[int, ...]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[BlockVectors] = field(default_factory=list)
     summaries: list[Summary] = field(default_factory=list)
 
     @property
@@ -33,7 +34,7 @@ class Journey:
         first, last = tokens[0].start, tokens[-1].end
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
-    def pulls(self, step: Step) -> tuple[np.ndarray, np.ndarray | None]:
+    def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
         """Weights and pulls `[m]` of the call in this block, the mean over the word's tokens."""
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
@@ -165,7 +166,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b) / lengths if lengths > 0 else 0.0
 
 
-def _context(journey: Journey, step: Step) -> Context:
+def _context(journey: Journey, step: BlockVectors) -> Context:
     weights, pulls = journey.pulls(step)
     return Context(step.before.mean(axis=0), step.after.mean(axis=0), weights, pulls)
 

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Block, Call
+from attn_cli.call import Call
+from attn_cli.model_blocks import Block
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Prompt
 from attn_cli.kernel.lessons.learn import Descent, Example
+from attn_cli.prompt import Prompt
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.call import Prompt, Step, Token
 from attn_cli.errors import InputError
+from attn_cli.model_blocks import BlockVectors
+from attn_cli.prompt import Prompt, Token
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Plane:
         }
 
 
-def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[Step]], *, unit: bool = False) -> Plane:
+def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Plane:
     """The tokens of all prompts (those that stand for text) on the first two principal components.
 
     steps  for each prompt what its blocks made of all its tokens; the first block's input and the last one's output

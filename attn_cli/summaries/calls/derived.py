@@ -1,8 +1,9 @@
 """A call that shows another one with other rows and keys."""
 
 from attn_cli.arrays import Array
-from attn_cli.call import Call, Place, Token
+from attn_cli.call import Call, Place
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
 
 
 class CallAround:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 
 _FEWEST = 4
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.arrays import Array, like_numbers, namespace, raised, segment_sums, zeros
-from attn_cli.call import Call, Prompt, Token
+from attn_cli.call import Call
 from attn_cli.kernel.walk.bands import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import CallAround
 from attn_cli.summaries.calls.memo import remembered
 
@@ -45,7 +46,7 @@ def merged(tokens: Sequence[Token]) -> Merged:
 
     A word has no id, and the place in the text of all its pieces.
 
-    >>> from attn_cli.call import Word
+    >>> from attn_cli.prompt import Word
     >>> bank, un = Word("bank"), Word("unsafe")
     >>> found = merged([Token(0, "[CLS]", 9), Token(1, "un", 7, word=un), Token(2, "safe", 8, word=un),
     ...                 Token(3, "bank", 5, word=bank)])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TypeVar
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 
 Made = TypeVar("Made")
 

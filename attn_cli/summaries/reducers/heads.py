@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, indices, namespace, row_dot, to_numpy, zeros
-from attn_cli.call import Call, Token
+from attn_cli.call import Call
 from attn_cli.kernel.walk.bands import Band
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import remembered
 from attn_cli.summaries.reduce import Summary
 

@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.call import ranges
+from attn_cli.selection import ranges
 from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
 from attn_cli.views.drawing.sanitise import visible
 from attn_cli.views.drawing.screen import Screen

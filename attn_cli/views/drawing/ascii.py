@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.sanitise import ascii_visible
 
@@ -15,11 +15,11 @@ def in_ascii(report: Report) -> Report:
     """`report` with every text from outside in ASCII, other characters as their escapes."""
     files = {kind: ascii_visible(file) for kind, file in report.prompt.files.items()}
     text, tokens = ascii_visible(report.prompt.text), _tokens(report.prompt.tokens)
-    written = report.prompt.written
+    written = report.prompt.generated
     if written is not None:  # its text is looked for nowhere but in itself
         text = ascii_visible(report.prompt.text[: written.start])
         written = replace(written, text=ascii_visible(written.text), start=None)
-    prompt = replace(report.prompt, text=text, tokens=tokens, files=files, written=written)
+    prompt = replace(report.prompt, text=text, tokens=tokens, files=files, generated=written)
     summaries = tuple(
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
     )

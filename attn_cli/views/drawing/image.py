@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import Heads
 from attn_cli.summaries.reducers.overall import Overall

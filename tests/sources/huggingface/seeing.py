@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

@@ -10,8 +10,10 @@ import transformers
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Place, Selection, Token
+from attn_cli.call import Call, Place
 from attn_cli.errors import LoadError
+from attn_cli.prompt import Token
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.batch_labels import Texts
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import attn_cli.call
 from attn_cli.arrays import segment_sums, to_numpy
-from attn_cli.call import AttentionCall, Token, Word
+from attn_cli.call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import Tile
+from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.in_words import InWords, merged
 from attn_cli.summaries.calls.without_special import WithoutSpecial
 from attn_cli.summaries.reduce import reduce

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import remembered
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 from hypothesis import given
 
-from attn_cli.call import AttentionCall, Place, Token
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.pull import PullOfKeys, Pulls
 from tests.strategies import Problem, problems

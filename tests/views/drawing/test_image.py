@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.call import Place, Prompt, Token
+from attn_cli.call import Place
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.matrix import Matrix

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from attn_cli.arrays import raised, to_numpy
-from attn_cli.call import Selection, Step
 from attn_cli.errors import InputError
+from attn_cli.model_blocks import BlockVectors
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.streams import Seat
 
 READING = ("self", "encoder", "text")  # the streams whose queries are the text's own tokens
@@ -22,7 +23,7 @@ def stepping(
     selection: Selection,
     rows: Sequence[int],
     tokens: int,
-    arrive: Callable[[Step], None],
+    arrive: Callable[[BlockVectors], None],
 ) -> Iterator[None]:
     """While open, `arrive` is told once per asked block and forward pass of one text of `tokens` tokens.
 
@@ -44,7 +45,9 @@ def stepping(
 class _Block:
     """The two hooks of one module, which is one block, or several where the model uses it again."""
 
-    def __init__(self, seats: Sequence[Seat], rows: Sequence[int], tokens: int, arrive: Callable[[Step], None]) -> None:
+    def __init__(
+        self, seats: Sequence[Seat], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
+    ) -> None:
         self.seats, self.rows, self.tokens, self.arrive = seats, list(rows), tokens, arrive
         self.calls = 0
         self.before: Any = None
@@ -57,7 +60,7 @@ class _Block:
         """Tell of them and of what comes out."""
         after = self._rows(output[0] if isinstance(output, tuple | list) else output)
         call, at = divmod(self.calls, len(self.seats))
-        self.arrive(Step(self.seats[at].layer, self.seats[at].stream, call, self.before, after))
+        self.arrive(BlockVectors(self.seats[at].layer, self.seats[at].stream, call, self.before, after))
         self.calls += 1
 
     def _rows(self, hidden: Any) -> Any:

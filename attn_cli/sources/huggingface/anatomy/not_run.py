@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
-from attn_cli.call import Block
+from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.forward_arguments import given_to
 from attn_cli.sources.huggingface.anatomy.streams import Seat
 from attn_cli.sources.huggingface.capture.softmax_layouts import heads_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from attn_cli.call import Block
+from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.streams import Seat
 
 # What the classes of modules are called, the more telling first.

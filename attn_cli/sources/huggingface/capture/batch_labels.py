@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from attn_cli.call import Place, Token
+from attn_cli.call import Place
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import given_to
 
 Labels = Sequence[Sequence[Token]]

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from attn_cli.call import Place, Token
+from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import Band
 from attn_cli.kernel.walk.plan import runs, tile_of
+from attn_cli.prompt import Token
 
 TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
 

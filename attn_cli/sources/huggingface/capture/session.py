@@ -18,7 +18,9 @@ import torch
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
-from attn_cli.call import AttentionCall, Call, Output, Place, Selection, Token
+from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.prompt import Token
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.streams import Seat, Seats
 from attn_cli.sources.huggingface.capture.batch_labels import Part, Texts

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.read.tokenize import token_at
 from attn_cli.sources.huggingface.read.word_borders import with_words
 

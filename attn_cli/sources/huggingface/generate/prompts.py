@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from attn_cli.call import Prompt, Token, Written
 from attn_cli.errors import InputError, LimitError
+from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sources.huggingface.generate.detokenize import spelled
 from attn_cli.sources.huggingface.generate.greedy import write
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions
@@ -35,8 +35,8 @@ def continued(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:
     answer = write(loaded, _arguments(loaded, prompt), most)
     text, found = spelled(loaded.tokenizer, answer.before, answer.ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(found, count))
-    written = Written(text[len(prompt.text) :], len(found), answer.ended, len(prompt.text))
-    longer = replace(prompt, text=text, tokens=tokens, written=written)
+    written = Generated(text[len(prompt.text) :], len(found), answer.ended, len(prompt.text))
+    longer = replace(prompt, text=text, tokens=tokens, generated=written)
     return replace(longer, arrays=_longer(longer.arrays, answer.ids)) if isinstance(longer, Fed) else longer
 
 
@@ -57,7 +57,7 @@ def decoded(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...], most: in
     # Their place is in a text of their own.
     placeless = tuple(replace(token, start=None, end=None) for token in _numbered(found, len(decoder)))
     others = {**prompt.others, "decoder": (*decoder, *placeless)}
-    return replace(prompt, others=others, written=Written(text, len(found), answer.ended))
+    return replace(prompt, others=others, generated=Generated(text, len(found), answer.ended))
 
 
 def _arguments(loaded: Loaded, prompt: Prompt) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.sources.audio import Sound
 
 # Encoders that halve the frames of a spectrogram once.

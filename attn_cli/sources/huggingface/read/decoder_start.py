@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from attn_cli.call import Token
 from attn_cli.errors import LoadError
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read.tokenize import read
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 
 # Types of vision towers, and what stands before their patches; "registers" are as many as the configuration says.
 BEFORE_PATCHES: dict[str, tuple[str, ...]] = {

@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.read.image_patches import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels

@@ -7,8 +7,8 @@ from itertools import pairwise
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from attn_cli.call import Prompt, Token
 from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 

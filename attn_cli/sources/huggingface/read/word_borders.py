@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from attn_cli.call import Token, Word
+from attn_cli.prompt import Token, Word
 
 Border = Literal["apart", "joined", "unspaced"]
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attn_cli.call import Selection, Step
+from attn_cli.model_blocks import BlockVectors
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.streams import Seats
@@ -15,7 +16,7 @@ def test_steps_are_the_hidden_states(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
     seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
-    steps: list[Step] = []
+    steps: list[BlockVectors] = []
     rows = [1, 7]
     with stepping(model, seats, Selection(), rows, inputs["input_ids"].shape[1], steps.append), torch.no_grad():
         output = model(**inputs, output_hidden_states=True)
@@ -31,7 +32,7 @@ def test_steps_are_the_hidden_states(kind: str) -> None:
 def test_only_asked_blocks_are_followed() -> None:
     model = tiny("llama")
     seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
-    steps: list[Step] = []
+    steps: list[BlockVectors] = []
     with stepping(model, seats, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
         model(**sentence(model))
     assert [step.layer for step in steps] == [1]

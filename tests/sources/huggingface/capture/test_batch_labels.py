@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from attn_cli.call import Place, Token
+from attn_cli.call import Place
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.batch_labels import Texts
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from attn_cli.call import Selection
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see
 

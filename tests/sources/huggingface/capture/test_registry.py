@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
 from attn_cli.sources.huggingface.load.origin import ModelOptions, find

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
 from attn_cli.errors import InputError
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.streams import Seats
 from attn_cli.sources.huggingface.capture.session import capture

@@ -11,8 +11,10 @@ import pytest
 import torch
 from transformers import GenerationConfig, PreTrainedModel, T5EncoderModel
 
-from attn_cli.call import Call, Prompt, Selection, Token
+from attn_cli.call import Call
 from attn_cli.errors import AttnError, LoadError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.generate.detokenize import spelled
@@ -97,7 +99,7 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
     output = forward(source, prompt)
     likeliest = output.logits[0].argmax(-1).tolist()
     assert likeliest[first - 1 : -1] == ids[first:]
-    if prompt.written is not None and prompt.written.ended:
+    if prompt.generated is not None and prompt.generated.ended:
         ends = head_of(source).generation_config.eos_token_id
         assert likeliest[-1] in (ends if isinstance(ends, list) else [ends])
     found = seen(source, prompt)
@@ -115,8 +117,8 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
 def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, writing: Folder) -> None:
     source = opened(writing(kind), generate=6)
     (prompt,) = source.read([TEXT])
-    assert prompt.written is not None
-    assert prompt.written.tokens == 6 or prompt.written.ended
+    assert prompt.generated is not None
+    assert prompt.generated.tokens == 6 or prompt.generated.ended
     agrees(source, prompt)
 
 
@@ -147,8 +149,8 @@ def test_it_is_what_the_models_own_generate_writes(
     ids, first = written(prompt)
     read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
     expected = head_of(source).generate(read, max_new_tokens=8, do_sample=False)[0].tolist()
-    assert prompt.written is not None
-    assert [*ids, *([2] * prompt.written.ended)] == expected
+    assert prompt.generated is not None
+    assert [*ids, *([2] * prompt.generated.ended)] == expected
     assert first == (1 if source.has_decoder else read.shape[1])
 
 
@@ -214,8 +216,8 @@ def test_an_end_is_no_token(writing: Folder, tmp_path: Path) -> None:
     (shorter,) = opened(folder, generate=6).read([TEXT])
     kept = ids[: ids.index(end, first)]
     assert [token.id for token in shorter.tokens] == kept
-    assert shorter.written is not None
-    assert (shorter.written.tokens, shorter.written.ended) == (len(kept) - first, True)
+    assert shorter.generated is not None
+    assert (shorter.generated.tokens, shorter.generated.ended) == (len(kept) - first, True)
 
 
 def test_an_end_token_of_the_tokenizer_is_not_written_over(writing: Folder) -> None:

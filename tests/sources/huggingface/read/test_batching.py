@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.call import Call, Selection
+from attn_cli.call import Call
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce

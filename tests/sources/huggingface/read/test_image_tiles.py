@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from attn_cli.call import AttentionCall, Call, Token
+from attn_cli.call import AttentionCall, Call
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.read.image_patches import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels

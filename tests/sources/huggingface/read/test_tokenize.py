@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.call import Prompt
 from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read.tokenize import read
 

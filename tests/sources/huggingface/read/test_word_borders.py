@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from attn_cli.call import Token
+from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read.tokenize import read
 from attn_cli.sources.huggingface.read.word_borders import with_words
