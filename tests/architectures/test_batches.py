@@ -10,7 +10,7 @@ from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, 
 from tests.architectures.check import built
 from tests.architectures.inputs import TOKENS
 from tests.architectures.overrides import VARIANTS
-from tests.architectures.test_coverage import WIDELY_USED
+from tests.architectures.test_survey import WIDELY_USED
 from tests.architectures.tiny import tiny_model, tiny_source
 
 NO_TEXT = {"whisper", "clip", "vit", "wav2vec2", "llava", "qwen2_vl", "gemma3"}
