@@ -1,4 +1,8 @@
-"""The only code aware that two array libraries exist: NumPy for matrices and tables, torch for models."""
+"""One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API.
+
+Most code is written once, for the array API, with what `namespace` gives. Here is what the standard lacks, or what
+torch or NumPy do much faster in a way of their own; code elsewhere asks `is_torch` for that last reason alone.
+"""
 
 from functools import cache
 from types import ModuleType
@@ -11,7 +15,7 @@ Array: TypeAlias = Any
 
 
 def namespace(x: Array) -> ModuleType:
-    """The array API functions that fit `x`: NumPy itself, or `array_api_compat.torch` for a tensor.
+    """The array API's functions for the library of `x`: NumPy itself, or `array_api_compat.torch` for a tensor.
 
     >>> namespace(np.zeros(1)).__name__
     'numpy'
@@ -53,10 +57,10 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
-def raised(x: Array) -> Array:
-    """`x` in at least float32, the least precision in which scores and softmax are computed.
+def at_least_float32(x: Array) -> Array:
+    """`x` in float32 if its numbers are shorter, else as it is: scores and softmax are computed in no less.
 
-    >>> raised(np.ones(1, dtype=np.float16)).dtype
+    >>> at_least_float32(np.ones(1, dtype=np.float16)).dtype
     dtype('float32')
     """
     xp = namespace(x)
@@ -67,17 +71,17 @@ def raised(x: Array) -> Array:
 
 
 def itemsize(x: Array) -> int:
-    """How many bytes a number of `x` takes; the array API asks for bits, of floats alone, its libraries mostly tell.
+    """How many bytes a number of `x` takes.
 
     >>> itemsize(np.ones(1, dtype=np.float16))
     2
     """
-    known = getattr(x.dtype, "itemsize", None)
-    return int(namespace(x).finfo(x.dtype).bits) // 8 if known is None else int(known)
+    size = getattr(x.dtype, "itemsize", None)  # not in the array API, but NumPy and torch have it
+    return int(namespace(x).finfo(x.dtype).bits) // 8 if size is None else int(size)
 
 
 def indices(start: int, stop: int, like: Array) -> Array:
-    """The integers start .. stop - 1 on the device of `like`: the row or column numbers that a mask is asked about."""
+    """The integers start .. stop - 1 on the device of `like`, such as the row or column numbers of a mask's cells."""
     xp = namespace(like)
     if is_torch(like):
         return xp.arange(start, stop, device=like.device)
@@ -85,7 +89,7 @@ def indices(start: int, stop: int, like: Array) -> Array:
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
-    """Zeros on the device of `like`, in the precision in which weights of `like` are computed."""
+    """Zeros on the device of `like`, in float64 if `like` is, else in float32: the precision of weights."""
     xp = namespace(like)
     dtype = xp.float64 if itemsize(like) == 8 else xp.float32
     if is_torch(like):
@@ -94,21 +98,21 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 
 def row_dot(a: Array, b: Array) -> Array:
-    """The dot product of the last axes, `[..., c]` and `[..., c]` to `[...]`, in one pass.
+    """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`.
 
-    The general `vecdot` goes through a batched matrix product in torch, four times slower than its own.
+    array_api_compat's `vecdot` is a batched matrix product in torch, four times slower than torch's own function.
     """
     if is_torch(a):
-        import torch  # already there: a is a tensor
+        import torch  # imported already, because a is a tensor
 
         return torch.linalg.vecdot(a, b)
     return namespace(a).vecdot(a, b, axis=-1)
 
 
-def picked_from(x: Array, places: Array) -> Array:
-    """The entries of x `[..., c]` at places `[..., k]` of its last axis, which torch's general function is slow at.
+def take_along_last_axis(x: Array, places: Array) -> Array:
+    """The entries of x `[..., c]` at places `[..., k]` of its last axis; quicker in torch than `take_along_axis`.
 
-    >>> picked_from(np.array([[5, 6, 7]]), np.array([[2, 0]])).tolist()
+    >>> take_along_last_axis(np.array([[5, 6, 7]]), np.array([[2, 0]])).tolist()
     [[7, 5]]
     """
     return x.gather(-1, places) if is_torch(x) else namespace(x).take_along_axis(x, places, axis=-1)
@@ -123,9 +127,9 @@ def integers(shape: tuple[int, ...], value: int, like: Array) -> Array:
 
 
 def segment_sums(x: Array, starts: np.ndarray, axis: int) -> Array:
-    """The sums of neighbours along an axis, from each of the ascending `starts` to the next; the first of them is 0.
+    """Sums along `axis` of x[starts[0]:starts[1]], x[starts[1]:starts[2]], ...; starts are ascending, the first is 0.
 
-    `x` itself where every sum is of one number.
+    `x` itself, not a copy, if every segment is a single entry.
 
     >>> segment_sums(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([0, 1, 3]), 1).tolist()
     [[1.0, 5.0, 4.0]]
@@ -140,10 +144,10 @@ def segment_sums(x: Array, starts: np.ndarray, axis: int) -> Array:
         places = xp.asarray(np.repeat(np.arange(len(starts)), sizes), device=x.device)
         shape = [len(starts) if at == axis else size for at, size in enumerate(x.shape)]
         return x.new_zeros(shape).index_add_(axis, places, x)
-    numbers = [indices(start, start + size, x) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
-    return xp.concat([xp.sum(xp.take(x, some, axis=axis), axis=axis, keepdims=True) for some in numbers], axis=axis)
+    segments = [indices(start, start + size, x) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+    return xp.concat([xp.sum(xp.take(x, part, axis=axis), axis=axis, keepdims=True) for part in segments], axis=axis)
 
 
-def like_numbers(values: np.ndarray, like: Array) -> Array:
-    """Numbers of NumPy in the library, on the device and in the precision of `like`."""
+def from_numpy(values: np.ndarray, like: Array) -> Array:
+    """NumPy's `values` as an array of the library, device and precision of `like`."""
     return namespace(like).asarray(values, dtype=like.dtype, device=like.device)

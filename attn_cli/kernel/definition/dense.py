@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from attn_cli.arrays import Array, namespace, raised
+from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
@@ -24,10 +24,10 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
     """
     xp = namespace(q)
     k = expand_groups(k, q.shape[0])
-    result = rule.capped(raised(q) @ xp.matrix_transpose(raised(k)) * rule.scale)
+    result = rule.capped(at_least_float32(q) @ xp.matrix_transpose(at_least_float32(k)) * rule.scale)
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        result = result + raised(bias)
+        result = result + at_least_float32(bias)
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
     return xp.where(allowed, result, xp.full_like(result, -float("inf")))
 
@@ -35,7 +35,7 @@ def scores(q: Array, k: Array, rule: Rule) -> Array:
 def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     """softmax(q kᵀ * scale + bias + mask) v, with every step kept (Vaswani et al. 2017, eq. 1).
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; float16 and bfloat16 are raised to float32 first.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; float16 and bfloat16 are computed in float32.
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
@@ -44,4 +44,4 @@ def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     """
     all_scores = scores(q, k, rule)
     weights = softmax(all_scores, rule.sink) if rule.softmax else unnormalised(all_scores)
-    return Attention(all_scores, weights, weights @ expand_groups(raised(v), q.shape[0]))
+    return Attention(all_scores, weights, weights @ expand_groups(at_least_float32(v), q.shape[0]))

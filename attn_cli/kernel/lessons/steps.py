@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from attn_cli.arrays import Array, namespace, raised
+from attn_cli.arrays import Array, at_least_float32, namespace
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.masks import dense as dense_mask
@@ -29,7 +29,7 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
     ['scores', 'scaled', 'shifted', 'exp', 'weights', 'output']
     """
     xp = namespace(q)
-    q, k, v = raised(q), expand_groups(raised(k), q.shape[0]), expand_groups(raised(v), q.shape[0])
+    q, k, v = (expand_groups(at_least_float32(x), q.shape[0]) for x in (q, k, v))
     found = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]
 
     def then(name: str, formula: str, values: Array) -> None:
@@ -41,7 +41,7 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
         then("capped", f"cap {rule.softcap:g}", rule.capped(found[-1].values))
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        then("biased", "+ bias", found[-1].values + raised(bias))
+        then("biased", "+ bias", found[-1].values + at_least_float32(bias))
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
     blocked = xp.full_like(found[-1].values, -float("inf"))
     if not isinstance(rule.mask, Open):

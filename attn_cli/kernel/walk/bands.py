@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, raised, row_dot
+from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
 from attn_cli.kernel.definition.masks import Span
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import TAME, softmax_into, unnormalised
@@ -66,7 +66,7 @@ def bands(
     With `heads` the same rows of so many heads after the other, for readers that don't need all heads at once; it
     divides, or is a multiple of, the number of heads that share a key head.
     """
-    q, k, v = (raised(x) for x in (q, k, v))
+    q, k, v = (at_least_float32(x) for x in (q, k, v))
     h, m = q.shape[0], k.shape[1]
     numbers = range(q.shape[1]) if rows is None else rows
     tile = Tile(heads or h, min(height or best_tile(q, k, whole=heads is None).height, max(1, len(numbers))))
@@ -154,7 +154,7 @@ def _band(
     scores = xp.reshape(product(stacked, keys_across, products.view((g, (h // g) * b, c)), onednn=onednn), (h, b, c))
     scores = rule.capped(scores)
     if bias is not None:
-        scores = scores + raised(bias)
+        scores = scores + at_least_float32(bias)
     block(scores, blocked, heads)
     sure = span.open_last > span.open_first  # then every row of the band has a key to attend to
     if rule.softmax:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, like_numbers, namespace, raised, segment_sums, zeros
+from attn_cli.arrays import Array, at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.bands import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
@@ -117,9 +117,9 @@ class InWords(CallAround):
     def _sums(self, band: Band) -> Band:
         """The band with its cells, and its outputs, added up."""
         inside = self._rows.inside(band.start, band.stop)
-        weights = segment_sums(raised(band.weights), inside, 1)  # rows first: that is the quicker way, and leaves fewer
+        weights = segment_sums(at_least_float32(band.weights), inside, 1)  # rows first: quicker, and leaves fewer
         weights = segment_sums(weights, self._columns.inside(band.first, band.last), 2)
-        output = segment_sums(raised(band.output), inside, 1)
+        output = segment_sums(at_least_float32(band.output), inside, 1)
         rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)
         return Band(*rows, *keys, weights, None, output, band.heads)
 
@@ -128,7 +128,7 @@ class InWords(CallAround):
         weights, output = sums.weights, sums.output
         sizes = self._rows.sizes(sums.start, sums.stop)
         if (sizes > 1).any():
-            shares = like_numbers(1 / sizes, weights)[None, :, None]
+            shares = from_numpy(1 / sizes, weights)[None, :, None]
             weights, output = weights * shares, output * shares
         scores = _logarithms(weights) if want_scores else None
         return replace(sums, weights=weights, raw_scores=scores, output=output)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, namespace, raised, to_numpy, zeros
+from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.walk.bands import Band
@@ -71,7 +71,7 @@ class PullOfKeys:
         self.places = RowPlaces(self.rows, call.n)
         self.weights = zeros((len(self.places), call.m), call.like)
         self.pulls = zeros((len(self.places), call.m), call.like)
-        self.values: Array = None if call.v is None else expand_groups(raised(call.v), call.h)
+        self.values: Array = None if call.v is None else expand_groups(at_least_float32(call.v), call.h)
 
     def add(self, band: Band) -> None:
         """Take in the asked rows of the band."""

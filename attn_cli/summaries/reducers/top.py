@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import integers, picked_from, to_numpy, zeros
+from attn_cli.arrays import integers, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.bands import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
@@ -97,7 +97,7 @@ class TopKeys:
             scores = band.raw_scores[:, fit.inside, :]  # type: ignore[index]
             if self.mean_heads:
                 scores = with_infinities(scores).mean(0)[None]
-            self.scores[heads, fit.kept, :k] = picked_from(scores, picked)
+            self.scores[heads, fit.kept, :k] = take_along_last_axis(scores, picked)
 
     def result(self) -> Top:
         """The ranked keys."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, picked_from, to_numpy
+from attn_cli.arrays import Array, is_torch, namespace, take_along_last_axis, to_numpy
 
 _SHORT = 128  # entries; rows up to here are sorted whole
 
@@ -20,11 +20,11 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
     if is_torch(weights) and weights.device.type != "cpu":
         # One kernel; of equal weights that compete for the last place any may get it.
         picked = weights.topk(count, dim=-1).indices.sort(-1).values
-        picked = picked.gather(-1, picked_from(weights, picked).argsort(dim=-1, descending=True, stable=True))
-        return picked_from(weights, picked), picked
+        picked = picked.gather(-1, take_along_last_axis(weights, picked).argsort(dim=-1, descending=True, stable=True))
+        return take_along_last_axis(weights, picked), picked
     if not (is_torch(weights) or isinstance(weights, np.ndarray)):
         picked = xp.argsort(weights, axis=-1, descending=True, stable=True)[..., :count]
-        return picked_from(weights, picked), picked
+        return take_along_last_axis(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
     cells, keys = to_numpy(rows), _places(rows, count)
     values = _taken(cells, keys)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attn_cli.arrays import raised, to_numpy
+from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.selection import Selection
@@ -68,7 +68,7 @@ class _Block:
         if isinstance(hidden, torch.Tensor):
             flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
             if flat.ndim == 2 and flat.shape[0] == self.tokens:
-                return to_numpy(raised(flat[self.rows]))
+                return to_numpy(at_least_float32(flat[self.rows]))
         raise InputError(
             f"layer {self.seats[0].layer} ({self.seats[0].block}) hands on no vector per token",
             "its attention can be seen: attn top, attn matrix",
