@@ -9,6 +9,7 @@ import typer
 from attn_cli.cli.kit.dataclass_options import spread
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources.matrices.mask_syntax import MASK_HELP
 from attn_cli.sources.matrices.options import MatrixOptions
 
 _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
@@ -90,12 +91,7 @@ class Problem:
     ] = 10000.0
     mask: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mask",
-            help="causal, causal-bottom-right, window:W, prefix:P, lengths:L,L, or a file (1 = may attend, or "
-            "additive; bool:FILE and additive:FILE say which). Several are combined.",
-            metavar="MASK",
-        ),
+        typer.Option("--mask", help=MASK_HELP, metavar="MASK"),
     ] = None
     scale: Annotated[
         str | None, typer.Option("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")

@@ -13,10 +13,11 @@ from attn_cli.kernel.definition.positions import Rotation, sinusoidal
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.files import read_array
+from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of
-from attn_cli.sources.matrices.rules import RuleParts, Sizes, offset_of, rule_of
-from attn_cli.sources.matrices.shapes import batch_axes, check_output_projection, in_heads
+from attn_cli.sources.matrices.rules import RuleParts, rule_of
+from attn_cli.sources.matrices.shapes import ScoreShape, batch_axes, check_output_projection, in_heads
 from attn_cli.sources.matrices.words import words_of
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
@@ -248,12 +249,12 @@ def _ruled(
         e = v.shape[-1] if latent is None else latent.up_v.shape[-1]
         check_output_projection(projection, h, e)
     dtype = np.result_type(q.dtype, np.float32)
-    rules = rule_of(options, Sizes(lead, h, n, k.shape[-2], head_size or d, dtype))
+    rules = rule_of(options, ScoreShape(lead, h, n, k.shape[-2], head_size or d, dtype))
     about = {"model": "matrices", "type": "matrices"} | (about or {})
     about |= {"revision": None, "dtype": str(q.dtype), "device": "cpu"}
     if options.labels is not None:
         shown["labels"] = _labels(options.labels, k.shape[-2])
-    return Matrices(q, k, v, rules, lead, notes=notes + rules.notes, about=about, **shown)
+    return Matrices(q, k, v, rules, lead, notes=notes + rules.masks.notes, about=about, **shown)
 
 
 def _placed(x: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ class MatrixOptions:
     head_dim, latent       sizes for drawn projections: of a head, of a latent
     absorb                 compute latent attention with the up-projections absorbed
     positions, rope_base   "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
-    masks                  names and files, all at once; see `rules.masks_of`
+    masks                  names and files, all at once; see `mask_syntax.MASKS`
     scale                  a number, "off", None for 1 / sqrt(d)
     softcap, bias, alibi   what happens to scores: a cap, a file to add, slopes by which distance costs (or "paper")
     sink                   a file, or one number per head, with commas

@@ -1,9 +1,24 @@
 """Shapes that fit, or one line that names both and the likely slip."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
+
+
+@dataclass(frozen=True)
+class ScoreShape:
+    """What masks and biases must fit: scores `[*lead, h, n, m]` of heads of size d, and the precision of the scores."""
+
+    lead: tuple[int, ...]
+    h: int
+    n: int
+    m: int
+    d: int
+    dtype: np.dtype[Any]
 
 
 def in_heads(
@@ -80,3 +95,29 @@ def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
             f"wo has shape {projection.shape} but the joined heads are {heads * e} wide",
             f"wo is [heads * e, width]{slip}",
         )
+
+
+def check_cells(cells: np.ndarray, name: str, shape: ScoreShape) -> None:
+    """Refuse a mask or bias that is not `[..., n, m]`, or whose other axes are neither the scores' nor 1 long."""
+    n, m = shape.n, shape.m
+    if cells.shape[-2:] != (n, m):
+        slip = ": is it transposed?" if cells.shape[-2:] == (m, n) else ""
+        raise InputError(f"{name} has shape {cells.shape} but q and k make {n} x {m}",
+                         f"rows are queries, columns keys{slip}")  # fmt: skip
+    outer = (*shape.lead, shape.h)
+    axes = zip(cells.shape[-3::-1], outer[::-1], strict=False)
+    if cells.ndim > len(outer) + 2 or any(size not in (1, expected) for size, expected in axes):
+        raise InputError(
+            f"{name} has shape {cells.shape} but q has batch and head axes {outer}",
+            "each of those axes is as long as q's, or 1, or left out from the front",
+        )
+
+
+def of_entry(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> np.ndarray:
+    """The part `[n, m]` or `[h, n, m]` of a mask or bias for one batch entry; axes of length 1 serve all entries."""
+    while cells.ndim > 3:
+        place = at[len(at) - (cells.ndim - 3)]
+        cells = cells[place if cells.shape[0] > 1 else 0]
+    if cells.ndim == 3:
+        return cells[0] if cells.shape[0] == 1 else cells[list(heads)]
+    return cells

@@ -1,0 +1,201 @@
+"""What `--mask` takes: one entry per name, from which --help, the error messages and the masks are made.
+
+To add a mask: its class in `kernel.definition.masks`, an entry in `MASKS`, a test.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.kernel.definition.masks import Causal, Given, Keys, Mask, Prefix, Window, both
+from attn_cli.sources.files import read_array
+from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
+
+
+@dataclass(frozen=True, eq=False)
+class MaskParts:
+    """Masks of a whole problem, before they are cut to one batch entry and some heads.
+
+    masks    for all batch entries alike
+    lengths  how many keys are real: one number, or one per batch entry; None for all
+    cells    booleans `[..., n, m]`, True where attending is allowed, with batch and head axes of their own or without
+    biases   numbers `[..., n, m]` to be added to the scores, which additive mask files hold
+    notes    how names and files were read, one line each
+    """
+
+    masks: tuple[Mask, ...] = ()
+    lengths: tuple[int, ...] | None = None
+    cells: tuple[np.ndarray, ...] = ()
+    biases: tuple[np.ndarray, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: "MaskParts") -> "MaskParts":
+        """Both together; of two `lengths` the other's count."""
+        return MaskParts(
+            self.masks + other.masks,
+            self.lengths if other.lengths is None else other.lengths,
+            self.cells + other.cells,
+            self.biases + other.biases,
+            self.notes + other.notes,
+        )
+
+    def mask(self, m: int, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Mask:
+        """The mask of batch entry `at`, the `number`-th, for some heads and m keys."""
+        masks = [*self.masks]
+        if self.lengths is not None:
+            masks.append(Keys(np.arange(m) < self.lengths[number if len(self.lengths) > 1 else 0]))
+        return both(*masks, *(Given(of_entry(cells, at, heads)) for cells in self.cells))
+
+
+@dataclass(frozen=True)
+class MaskRequest:
+    """One `--mask` as it was typed, and what it has to fit.
+
+    text      all of it: "window:3"
+    argument  what stands after the first colon: "3"; "" without a colon
+    example   a right one, for error messages
+    shape     of the scores that it masks
+    offset    how far query 0 stands behind key 0
+    """
+
+    text: str
+    argument: str
+    example: str
+    shape: ScoreShape
+    offset: int
+
+    def whole_numbers(self, count: int) -> list[int]:
+        """The argument as `count` whole numbers above 0 with colons between them; InputError if it is not that."""
+        numbers = self.argument.split(":")
+        if len(numbers) != count or not all(re.fullmatch(r"\d+", x) and int(x) > 0 for x in numbers):
+            needed = "a whole number" if count == 1 else f"{count} whole numbers"
+            raise InputError(f"--mask {self.text!r} needs {needed} above 0", f"example: --mask {self.example}")
+        return [int(x) for x in numbers]
+
+
+@dataclass(frozen=True)
+class MaskEntry:
+    """A name that `--mask` takes.
+
+    syntax   the name, and after a colon what it needs: "window:W"
+    make     its masks
+    example  one with numbers, "window:3"; "" for a name that needs none
+    help     how --help writes it; None for `syntax`, "" to leave it out
+    """
+
+    syntax: str
+    make: Callable[[MaskRequest], MaskParts]
+    example: str = ""
+    help: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What stands before the colon."""
+        return self.syntax.partition(":")[0]
+
+    def takes(self, text: str) -> bool:
+        """Whether `text` means this mask. A name without numbers stands alone; with numbers, a file goes before."""
+        if not self.example:
+            return text == self.name
+        return text.partition(":")[0] == self.name and not Path(text).exists()
+
+
+def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
+    """All masks that the user named, together. Raises InputError for one that is no mask, or that doesn't fit."""
+    texts = [*options.masks]
+    if options.causal and not any(text.startswith("causal") for text in texts):
+        texts.insert(0, "causal-bottom-right")
+    parts = MaskParts()
+    for text in texts:
+        entry = next((entry for entry in MASKS if entry.takes(text)), None)
+        if entry is None:
+            parts += _of_file(text, shape, options.allow_nonfinite)
+        else:
+            argument = text.partition(":")[2]
+            parts += entry.make(MaskRequest(text, argument, entry.example, shape, offset_of(options, shape.n, shape.m)))
+    return parts
+
+
+def offset_of(options: MatrixOptions, n: int, m: int) -> int:
+    """How far query 0 stands behind key 0: m - n where the last query is aligned with the last key, else 0."""
+    top_left = any(text in ("causal", "causal-top-left") for text in options.masks)
+    return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
+
+
+def _causal(request: MaskRequest) -> MaskParts:
+    n, m = request.shape.n, request.shape.m
+    note = f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last"
+    return MaskParts((Causal(),), notes=() if n == m else (note,))
+
+
+def _lengths(request: MaskRequest) -> MaskParts:
+    if not re.fullmatch(r"\d+(,\d+)*", request.argument):
+        raise InputError(
+            f"--mask {request.text!r} needs whole numbers", f"one per batch entry: --mask {request.example}"
+        )
+    lengths = tuple(int(number) for number in request.argument.split(","))
+    entries = math.prod(request.shape.lead)
+    if len(lengths) not in (1, entries):
+        raise InputError(
+            f"--mask {request.text!r} has {len(lengths)} lengths for {entries} batch entries", "one each, or one"
+        )
+    if max(lengths) > request.shape.m:
+        raise InputError(
+            f"--mask {request.text!r} is longer than the {request.shape.m} keys", "how many of the keys are real"
+        )
+    return MaskParts(lengths=lengths)
+
+
+def _window(request: MaskRequest) -> MaskParts:
+    (size,) = request.whole_numbers(1)
+    return MaskParts((Window(size, request.offset, both_sides=True),))
+
+
+def _prefix(request: MaskRequest) -> MaskParts:
+    (length,) = request.whole_numbers(1)
+    return MaskParts((Prefix(length, request.offset),))
+
+
+MASKS = (
+    MaskEntry("none", lambda request: MaskParts(), help=""),
+    MaskEntry("causal", _causal),
+    MaskEntry("causal-top-left", lambda request: MaskParts((Causal(),)), help=""),
+    MaskEntry("causal-bottom-right", lambda request: MaskParts((Causal(request.shape.m - request.shape.n),))),
+    MaskEntry("window:W", _window, "window:3"),
+    MaskEntry("prefix:P", _prefix, "prefix:2"),
+    MaskEntry("lengths:L,L,...", _lengths, "lengths:3,5", help="lengths:L,L"),
+)
+
+MASK_HELP = (
+    ", ".join(words for entry in MASKS if (words := entry.syntax if entry.help is None else entry.help))
+    + ", or a file (1 = may attend, or additive; bool:FILE and additive:FILE say which). Several are combined."
+)
+
+
+def _of_file(text: str, shape: ScoreShape, allow_nonfinite: bool) -> MaskParts:
+    """A mask from a file: booleans or 0 and 1 mean "may attend", other numbers are added; a prefix says which."""
+    kind, _, rest = text.partition(":")
+    file = rest if kind in ("bool", "additive") and rest else text
+    exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
+    if file != "-" and not exists:
+        names = ", ".join(entry.syntax for entry in MASKS)
+        raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
+    cells = read_array(file, name="mask", allow_nonfinite=allow_nonfinite)
+    check_cells(cells, "mask", shape)
+    ones = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
+    if kind == "bool" and not ones:
+        raise InputError(f"{file} holds other numbers than 0 and 1", "additive:FILE adds them to the scores")
+    if ones and kind != "additive":
+        note = f"{file}: read as 1 = may attend, 0 = blocked"
+        return MaskParts(cells=(cells.astype(bool),), notes=() if kind == "bool" else (note,))
+    numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells
+    allowed = numbers > np.finfo(numbers.dtype).min / 2
+    bias = np.where(allowed, numbers, 0).astype(shape.dtype)
+    note = f"{file}: read as additive (-inf or the lowest number blocks)"
+    return MaskParts(cells=(allowed,), biases=(bias,), notes=() if kind == "additive" else (note,))
