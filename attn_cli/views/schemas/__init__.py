@@ -29,4 +29,4 @@ def schema_text(name: str) -> str:
     short = name.removeprefix("attn.").removesuffix("/1")
     if short not in SCHEMAS:
         raise InputError(f"no schema is named {name!r}", f"one of {', '.join(SCHEMAS)}")
-    return (Path(__file__).parent / f"{short}.json").read_text("utf-8")
+    return (Path(__file__).parent / "fragments" / f"{short}.json").read_text("utf-8")
