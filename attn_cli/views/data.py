@@ -19,13 +19,14 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
+from attn_cli.views.schemas import schema_id
 
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 def envelope(report: Report) -> dict[str, Any]:
     """One report as the published JSON object (`attn schema COMMAND` prints its JSON Schema)."""
-    shown: dict[str, Any] = {"schema": f"attn.{report.command}/1", "attn": __version__, "source": dict(report.source)}
+    shown: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
     if report.index is not None:
         shown["index"] = report.index
     if report.others is None:

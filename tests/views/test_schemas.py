@@ -2,13 +2,15 @@
 
 import copy
 import json
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
 
-from attn_cli.views.schemas import SCHEMAS
+from attn_cli.views.schemas import schema_id, schema_names, schema_text
 from tests.program import Run, attn, refused, strict_json
 
 TEXT = "the bank of the river bank"
@@ -27,7 +29,7 @@ def hold(run: Run, name: str) -> None:
         validator(name).validate(strict_json(line))
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", schema_names())
 def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     schema = strict_json(attn("schema", name).bytes)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -39,8 +41,18 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
 
 
 def test_the_names_are_listed() -> None:
-    assert attn("schema").lines == list(SCHEMAS)
+    assert attn("schema").lines == list(schema_names())
     refused(attn("schema", "attn.top/2"), 2, "'attn.top/2'")
+
+
+def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None:
+    """The SHA-256 of every schema.
+
+    Whoever adds a field records the new sums with --update-golden. Whoever removes a field, renames it, or gives its
+    values another type, unit or meaning, raises the number in the "$id" of its fragment, too.
+    """
+    sums = {name: sha256(schema_text(name).encode()).hexdigest() for name in schema_names()}
+    golden("schemas.txt", "".join(f"{digest}  {schema_id(name)}\n" for name, digest in sums.items()))
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,123 @@
-"""The JSON Schemas of machine output, one file per command; tests hold every output to them."""
+"""The JSON Schemas of machine output, composed from fragments; tests hold every output to them.
 
+    envelope.json          fields that every output has: source, warnings
+    inputs.json            what an output says about the text that was read, by kind of command
+    shared.json            pieces that several outputs have in common, such as layers and their rule
+    fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
+
+A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
+stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that.
+
+The number in `attn.NAME/1` is the fragment's "$id", from which outputs take it too. It changes by one rule: adding a
+field keeps the number, because a reader that ignores unknown fields goes on working; removing a field, renaming it or
+giving its values another type, unit or meaning raises it.
+"""
+
+import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attn_cli.errors import InputError
 
-SCHEMAS = (
-    "inspect",
-    "matrix",
-    "top",
-    "overall",
-    "heads",
-    "compute",
-    "steps",
-    "check",
-    "decode",
-    "cost",
-    "scale",
-    "nearest",
-    "compare",
-    "plane",
-    "learn",
-    "layers",
-)
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def schema_names() -> tuple[str, ...]:
+    """Names of all schemas, in the order of their fragments' "place"."""
+    names = [file.stem for file in (_FOLDER / "fragments").glob("*.json")]
+    return tuple(sorted(names, key=lambda name: (_fragment(name)["place"], name)))
+
+
+def schema_id(name: str) -> str:
+    """`attn.NAME/VERSION`, which every output names as its schema.
+
+    >>> schema_id("top")
+    'attn.top/1'
+    """
+    identifier: str = _fragment(name)["$id"]
+    return identifier
 
 
 def schema_text(name: str) -> str:
-    """The schema of `attn.NAME/1` as JSON text; `name` may be written in full."""
-    short = name.removeprefix("attn.").removesuffix("/1")
-    if short not in SCHEMAS:
-        raise InputError(f"no schema is named {name!r}", f"one of {', '.join(SCHEMAS)}")
-    return (Path(__file__).parent / "fragments" / f"{short}.json").read_text("utf-8")
+    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/1`.
+
+    Raises InputError for a name that no schema has.
+    """
+    for short in schema_names():
+        if name.removeprefix("attn.") in (short, schema_id(short).removeprefix("attn.")):
+            return json.dumps(composed(short), indent=2, ensure_ascii=False) + "\n"
+    raise InputError(f"no schema is named {name!r}", f"one of {', '.join(schema_names())}")
+
+
+def composed(name: str) -> dict[str, Any]:
+    """The whole JSON Schema of one output."""
+    envelope, fragment = _resolved(_read("envelope")), _resolved(_fragment(name))
+    result, optional = fragment["result"], fragment.get("optional", ())
+    properties = {
+        "schema": {"const": fragment["$id"]},
+        "attn": envelope["attn"],
+        "source": envelope["source"],
+        **{field: fragment[field] for field in ("index", "input", "inputs") if field in fragment},
+        "result": {
+            "type": "object",
+            "required": [part for part in result if part not in optional],
+            "properties": result,
+        },
+        "warnings": envelope["warnings"],
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": fragment["$id"],
+        "title": fragment["title"],
+        "description": fragment["description"],
+        "type": "object",
+        "required": [field for field in properties if field != "index"],
+        "properties": properties,
+        **({"$defs": fragment["$defs"]} if "$defs" in fragment else {}),
+    }
+
+
+def _fragment(name: str) -> dict[str, Any]:
+    """The file of one output, as it is written."""
+    return _read(f"fragments/{name}")
+
+
+@cache
+def _read(file: str) -> dict[str, Any]:
+    """A file of this folder, named without its suffix; the result is shared and must not be changed."""
+    content: dict[str, Any] = json.loads((_FOLDER / f"{file}.json").read_text("utf-8"))
+    return content
+
+
+def _resolved(value: Any) -> Any:
+    """A copy of `value` in which every $include is replaced by the piece that it names."""
+    if isinstance(value, list):
+        return [_resolved(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {key: _resolved(item) for key, item in value.items() if key != "$include"}
+    return _merged(_piece(value["$include"]), fields) if "$include" in value else fields
+
+
+def _piece(address: str) -> Any:
+    """What stands in FILE.json under the keys A, B of the address "FILE#A/B"."""
+    file, keys = address.split("#")
+    piece: Any = _read(file)
+    for key in keys.split("/"):
+        piece = piece[key]
+    return _resolved(piece)
+
+
+def _merged(base: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `fields` merged in: objects field by field, all else replaced; new fields come last.
+
+    >>> _merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}, "d": 4})
+    {'a': {'b': 3, 'c': 2}, 'd': 4}
+    """
+    merged = dict(base)
+    for key, value in fields.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
