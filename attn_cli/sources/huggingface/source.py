@@ -13,12 +13,12 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection, ranges
 from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
 from attn_cli.sources.huggingface.anatomy.forward_arguments import UNFIT, out_of_memory
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.not_run import idle_modules, needed, noting
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.streams import Seats
 from attn_cli.sources.huggingface.capture.session import Visit, capture
-from attn_cli.sources.huggingface.capture.softmax_layouts import heads_of
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continued, decoded
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions

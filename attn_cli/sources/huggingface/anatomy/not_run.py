@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 
 from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.forward_arguments import given_to
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.streams import Seat
-from attn_cli.sources.huggingface.capture.softmax_layouts import heads_of
 
 # The arguments by which models are given pictures and sounds.
 READS = {

@@ -9,11 +9,12 @@ from transformers.masking_utils import causal_mask_function
 
 from attn_cli.call import Place
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.anatomy.streams import Seat
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.seen_call import SeenCall, UnknownRule, blocked, check
-from attn_cli.sources.huggingface.capture.softmax_layouts import as_maps, groups_of, heads_of
+from attn_cli.sources.huggingface.capture.softmax_layouts import as_maps
 
 if TYPE_CHECKING:
     from attn_cli.sources.huggingface.capture.session import Capture

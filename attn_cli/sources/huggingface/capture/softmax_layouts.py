@@ -3,8 +3,7 @@
 import torch
 from torch import nn
 
-_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "h")
-_KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 
 
 def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, blank: float) -> torch.Tensor:
@@ -27,17 +26,6 @@ def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, 
     axis = next((axis for axis in (x.ndim - 3, *axes) if x.shape[axis] == h), x.ndim - 3)
     x = x.movedim(axis, -3)
     return x.flatten(0, x.ndim - 4) if x.ndim > 4 else x
-
-
-def heads_of(module: nn.Module) -> int | None:
-    """The number of heads that the module says it has."""
-    return next((value for name in _HEADS if isinstance(value := getattr(module, name, None), int)), None)
-
-
-def groups_of(module: nn.Module, h: int) -> list[int]:
-    """For every head the key/value head that it reads, as far as the module says."""
-    g = next((value for name in _KEY_HEADS if isinstance(value := getattr(module, name, None), int)), h)
-    return [head // (h // g) for head in range(h)] if g and h % g == 0 else list(range(h))
 
 
 def _unbanded(x: torch.Tensor, window: int, tokens: int | None, blank: float) -> torch.Tensor:
