@@ -94,10 +94,10 @@ def _looked_at(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
         shows_scores = getattr(call, "scores", True) is not None
         found.append(reduce(call, FullMatrix(weights=True, scores=shows_scores)))
 
-    with capture(model, visit) as seen:
+    with capture(model, visit) as ledger:
         outputs = run(model, inputs)
     result = Result(name, "", dict(_counted(found, "way")), _layers(found), output=furthest(plain, outputs))
-    error = why_missing(model, seen, Selection(), name)
+    error = why_missing(model, ledger, Selection(), name)
     if isinstance(error, LoadError) and "no softmax attention" in error.message:
         result.verdict = "no attention" if not references else "different"
         return result

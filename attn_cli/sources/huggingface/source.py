@@ -11,14 +11,15 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection, ranges
-from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
-from attn_cli.sources.huggingface.anatomy.forward_arguments import UNFIT, out_of_memory
+from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.not_run import idle_modules, needed, noting
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
-from attn_cli.sources.huggingface.anatomy.streams import Seats
-from attn_cli.sources.huggingface.capture.session import Visit, capture
+from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continued, decoded
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions
@@ -60,10 +61,10 @@ class ModelSource:
         # decoders read more or less, each what it wrote.
         own = self.processor is not None or (generate is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 8
-        seats = Seats(loaded.model)
+        module_places = ModulePlaces(loaded.model)
         # Those that will attend, if they run.
-        self.modules = {module: seats.of(module) for module in attention_modules(loaded.model)}
-        self.seats = [seat for places in self.modules.values() for seat in places]
+        self.modules = {module: module_places.of(module) for module in attention_modules(loaded.model)}
+        self.places = [place for places in self.modules.values() for place in places]
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
@@ -146,19 +147,19 @@ class ModelSource:
     def planned(self, selection: Selection) -> list[PlannedLayer]:
         """The asked blocks that attend if they run, by the model's own count, with the heads they say they have."""
         usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
-        found = []
-        for module, seats in self.modules.items():
+        layers = []
+        for module, places in self.modules.items():
             heads = heads_of(module) or int(usual)
-            chosen = heads if selection.heads is None else min(len(set(selection.heads)), heads)
-            found += [PlannedLayer(s.layer, chosen) for s in seats if selection.has_layer(s.layer, s.blocks)]
-        return found
+            selected = heads if selection.heads is None else min(len(set(selection.heads)), heads)
+            layers += [PlannedLayer(p.layer, selected) for p in places if selection.has_layer(p.layer, p.blocks)]
+        return layers
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
         """Run one prompt; the blocks that have something else in place of softmax attention, and what did not run."""
-        with noting(self.loaded.model, self.modules) as run:
+        with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
-        others = blocks_without_attention(self.loaded.model, self.seats)
-        return [*others, *idle_modules(self.loaded.model, self.modules, run)]
+        others = blocks_without_attention(self.loaded.model, self.places)
+        return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each asked layer of each text.
@@ -166,7 +167,7 @@ class ModelSource:
         Raises LoadError for a model in which an asked layer showed nothing, InputError for a layer it doesn't have.
         """
         model = self.loaded.model
-        blocks = max((seat.blocks for seat in self.seats), default=0)
+        blocks = max((place.blocks for place in self.places), default=0)
         wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
         if wrong:
             numbers = ranges(range(blocks))
@@ -182,22 +183,23 @@ class ModelSource:
                 others=[prompt.others for prompt in prompts],
                 until_asked=True,
                 backend=self.loaded.backend,
-            ) as seen,
+            ) as ledger,
             torch.no_grad(),
         ):
             try:
                 model(**(extra | arguments))
-            except UNFIT as error:
+            except INPUT_ERRORS as error:
                 if out_of_memory(error):
                     raise MemoryError from error
-                lacks = {needed(model, seat.stream, {**extra, **arguments}) for seat in self.seats} - {""}
-                fed = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)
-                failed = why_failed(model, error, self.about["model"], sorted(lacks), unfit=fed)
-                if failed is None:
+                names = {**extra, **arguments}
+                missing = {missing_input(model, place.stream, names) for place in self.places} - {""}
+                unfit = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)
+                failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
+                if failure is None:
                     raise
-                raise failed from error
-        if missing := why_missing(model, seen, selection, self.about["model"]):
-            raise missing
+                raise failure from error
+        if failure := why_missing(model, ledger, selection, self.about["model"]):
+            raise failure
 
     def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
         """Whether the model is left to decide if it keeps keys and values for a next pass, which there is not.
@@ -218,7 +220,7 @@ class ModelSource:
         arrive: Callable[[BlockVectors], None],
     ) -> None:
         """Run one prompt; `visit` sees each asked layer, `arrive` what each asked block made of some vectors."""
-        with stepping(self.loaded.model, self.seats, selection, rows, len(prompt.tokens), arrive):
+        with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture.batch_labels import Texts
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import load
@@ -88,10 +88,10 @@ def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
 def test_both_halves_of_a_merged_softmax_are_labelled() -> None:
     tokens = tuple(Token(index, word) for index, word in enumerate(("a", "b", "c")))
     decoder = (Token(0, "<s>"), Token(1, "x"))
-    texts = Texts([tokens], [{"decoder": decoder}], halves=True)
-    part = texts.part(Place(0, "", (), (), "decoder"), 1, 2, 5)
-    assert [token.text for token in part.key_tokens] == ["<s>", "x", "a", "b", "c"]
-    assert [token.index for token in part.key_tokens] == [0, 1, 2, 3, 4]
+    labels = BatchLabels([tokens], [{"decoder": decoder}], encoder_decoder=True)
+    text = labels.unpadded(Place(0, "", (), (), "decoder"), 1, 2, 5)
+    assert [token.text for token in text.key_tokens] == ["<s>", "x", "a", "b", "c"]
+    assert [token.index for token in text.key_tokens] == [0, 1, 2, 3, 4]
 
 
 # Not a causal model padded on the left: its padding may attend to nothing, where eager attends to all and attn to none.
@@ -108,11 +108,13 @@ def test_a_models_output_at_its_padding_stays_too(kind: str, side: str) -> None:
 
 
 def test_more_queries_than_a_text_has_tokens_are_not_taken_for_padding() -> None:
-    texts = Texts(None, None, halves=False)
+    labels = BatchLabels(None, None, encoder_decoder=False)
     model = tiny("bert")
-    texts.read(model, (), {"input_ids": torch.zeros(1, 12), "attention_mask": torch.tensor([[1] * 11 + [0]])})
-    part = texts.part(Place(0, "", (), (), "cross"), 1, 16, 12)
-    assert (len(part.queries), part.rows) == (16, slice(0, 16))
+    labels.read_arguments(
+        model, (), {"input_ids": torch.zeros(1, 12), "attention_mask": torch.tensor([[1] * 11 + [0]])}
+    )
+    text = labels.unpadded(Place(0, "", (), (), "cross"), 1, 16, 12)
+    assert (len(text.queries), text.rows) == (16, slice(0, 16))
 
 
 class Attention(nn.Module):
@@ -147,9 +149,9 @@ class Stack(PreTrainedModel):
 def reason(*ways: str, layers: tuple[int, ...] | None = None) -> str:
     """What `attn` says of a stack of such attentions, "" if all is well."""
     model, selection = Stack(*ways), Selection(layers=layers)
-    with capture(model, _ignored, selection=selection) as seen:
+    with capture(model, _ignored, selection=selection) as ledger:
         model(torch.randn(1, 5, 8))
-    error = why_missing(model, seen, selection, "it")
+    error = why_missing(model, ledger, selection, "it")
     assert error is None or isinstance(error, LoadError)
     return "" if error is None else error.message
 

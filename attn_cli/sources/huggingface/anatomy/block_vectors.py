@@ -11,44 +11,47 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.streams import Seat
-
-READING = ("self", "encoder", "text")  # the streams whose queries are the text's own tokens
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 
 
 @contextmanager
-def stepping(
+def recording_blocks(
     model: nn.Module,
-    seats: Sequence[Seat],
+    places: Sequence[ModulePlace],
     selection: Selection,
     rows: Sequence[int],
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> Iterator[None]:
-    """While open, `arrive` is told once per asked block and forward pass of one text of `tokens` tokens.
+    """While open, `arrive` gets the vectors of every selected block, once per forward pass of one text.
 
-    Only blocks of the stack that reads the text count: not those of a decoder beside an encoder, and not cross
-    attention. Of each block only `rows` are kept.
+    places  those of all attention modules; only blocks of the stack that reads the text count: not those of a decoder
+            beside an encoder, and not cross attention
+    rows    the tokens whose vectors are kept
+    tokens  how many tokens the text has
+
+    Raises InputError, in the pass, for a block that hands on no vector per token.
     """
     hooks = []
     try:
-        for module, block in _blocks(model, seats, selection).items():
-            watch = _Block(block, rows, tokens, arrive)
-            hooks.append(module.register_forward_pre_hook(watch.enter, with_kwargs=True))
-            hooks.append(module.register_forward_hook(watch.leave))
+        for module, block in _blocks(model, places, selection).items():
+            recorder = _BlockRecorder(block, rows, tokens, arrive)
+            hooks.append(module.register_forward_pre_hook(recorder.enter, with_kwargs=True))
+            hooks.append(module.register_forward_hook(recorder.leave))
         yield
     finally:
         for hook in hooks:
             hook.remove()
 
 
-class _Block:
+class _BlockRecorder:
     """The two hooks of one module, which is one block, or several where the model uses it again."""
 
     def __init__(
-        self, seats: Sequence[Seat], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
+        self, places: Sequence[ModulePlace], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
     ) -> None:
-        self.seats, self.rows, self.tokens, self.arrive = seats, list(rows), tokens, arrive
+        self.places, self.rows, self.tokens, self.arrive = places, list(rows), tokens, arrive
         self.calls = 0
         self.before: Any = None
 
@@ -57,28 +60,30 @@ class _Block:
         self.before = self._rows(args[0] if args else kwargs.get("hidden_states"))
 
     def leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """Tell of them and of what comes out."""
+        """Hand over these rows of what went in and of what comes out."""
         after = self._rows(output[0] if isinstance(output, tuple | list) else output)
-        call, at = divmod(self.calls, len(self.seats))
-        self.arrive(BlockVectors(self.seats[at].layer, self.seats[at].stream, call, self.before, after))
+        call, at = divmod(self.calls, len(self.places))
+        self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
         self.calls += 1
 
     def _rows(self, hidden: Any) -> Any:
-        """The asked rows of hidden states `[1, n, d]` or `[n, d]`, in NumPy."""
+        """The kept rows of hidden states `[1, n, d]` or `[n, d]`, in NumPy."""
         if isinstance(hidden, torch.Tensor):
             flat = hidden.detach()[0] if hidden.ndim == 3 else hidden.detach()
             if flat.ndim == 2 and flat.shape[0] == self.tokens:
                 return to_numpy(at_least_float32(flat[self.rows]))
         raise InputError(
-            f"layer {self.seats[0].layer} ({self.seats[0].block}) hands on no vector per token",
+            f"layer {self.places[0].layer} ({self.places[0].block_path}) hands on no vector per token",
             "its attention can be seen: attn top, attn matrix",
         )
 
 
-def _blocks(model: nn.Module, seats: Sequence[Seat], selection: Selection) -> dict[nn.Module, list[Seat]]:
-    """The asked blocks of the stack that reads the text, each once, with the places that it takes."""
-    found: dict[nn.Module, dict[str, Seat]] = {}
-    for seat in seats:
-        if seat.stream in READING and seat.block and selection.has_layer(seat.layer, seat.blocks):
-            found.setdefault(model.get_submodule(seat.block), {})[seat.block] = seat
-    return {module: list(places.values()) for module, places in found.items()}
+def _blocks(
+    model: nn.Module, places: Sequence[ModulePlace], selection: Selection
+) -> dict[nn.Module, list[ModulePlace]]:
+    """The selected blocks of the stack that reads the text, each once, with the places that it takes."""
+    blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
+    for place in places:
+        if place.stream in TEXT_STREAMS and place.block_path and selection.has_layer(place.layer, place.blocks):
+            blocks.setdefault(model.get_submodule(place.block_path), {})[place.block_path] = place
+    return {module: list(by_path.values()) for module, by_path in blocks.items()}

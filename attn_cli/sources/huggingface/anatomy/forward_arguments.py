@@ -1,4 +1,4 @@
-"""What a model's forward takes, what it was given, and what it raises where that doesn't fit."""
+"""The arguments of a model's forward: those that it takes, those of one call, and the errors of such that don't fit."""
 
 from collections.abc import Mapping
 from inspect import signature
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-# What models raise where an input lacks or doesn't fit.
-UNFIT = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
+# What models raise where an input is missing or doesn't fit.
+INPUT_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError, LookupError, AssertionError)
 
 
 def takes_any(model: nn.Module) -> bool:
@@ -17,13 +17,13 @@ def takes_any(model: nn.Module) -> bool:
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
-def given_to(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of one call of the forward by name, those that it doesn't name itself among them."""
-    given: dict[str, Any] = dict(signature(model.forward).bind_partial(*args, **kwargs).arguments)
-    given |= given.pop("kwargs", {})
-    return given
+def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of one call of the forward by name, those behind `**kwargs` among them."""
+    arguments: dict[str, Any] = dict(signature(model.forward).bind_partial(*args, **kwargs).arguments)
+    arguments |= arguments.pop("kwargs", {})
+    return arguments
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether that is what a model raised: torch tells it on a GPU by a type, on a processor in words alone."""
+    """Whether a model ran out of memory: torch says so by the error's type on a GPU, on a CPU only in its message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)

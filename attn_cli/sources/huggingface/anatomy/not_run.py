@@ -1,4 +1,4 @@
-"""The attention modules that did not run in a forward pass, such as a vision tower without an image; what they need."""
+"""The attention modules that did not run in a forward pass, such as a vision tower without an image; their inputs."""
 
 import inspect
 from collections.abc import Collection, Iterator, Mapping
@@ -10,12 +10,12 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from attn_cli.model_blocks import Block
-from attn_cli.sources.huggingface.anatomy.forward_arguments import given_to
+from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.streams import Seat
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
-# The arguments by which models are given pictures and sounds.
-READS = {
+# The arguments by which models are given images, audio and what an encoder made.
+INPUT_NAMES = {
     "vision": ("pixel_values", "pixel_values_videos", "images", "flattened_patches"),
     "audio": ("input_features", "input_values", "audio_values", "audio_features"),
     "cross": ("encoder_hidden_states", "cross_attention_states"),
@@ -23,58 +23,60 @@ READS = {
 
 
 @dataclass
-class Run:
-    """What happened in a forward pass: which of the watched modules ran, and which arguments the model was given."""
+class PassRecord:
+    """What happened in a forward pass: the watched modules that ran, and the names of the model's arguments."""
 
     modules: set[nn.Module] = field(default_factory=set)
-    given: set[str] = field(default_factory=set)
+    arguments: set[str] = field(default_factory=set)
 
 
 @contextmanager
-def noting(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Run]:
-    """While open, the `Run` is told of every one of `modules` that runs."""
-    run = Run()
+def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[PassRecord]:
+    """While open, the record that this yields takes in every one of `modules` that runs, and the model's arguments."""
+    record = PassRecord()
 
-    def reads(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        run.given |= {name for name, value in given_to(model, args, kwargs).items() if value is not None}
+    def add_arguments(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        record.arguments |= {name for name, value in arguments_of(model, args, kwargs).items() if value is not None}
 
-    hooks = [model.register_forward_pre_hook(reads, with_kwargs=True)]
-    hooks += [module.register_forward_pre_hook(lambda module, _: run.modules.add(module)) for module in modules]
+    hooks = [model.register_forward_pre_hook(add_arguments, with_kwargs=True)]
+    hooks += [module.register_forward_pre_hook(lambda module, _: record.modules.add(module)) for module in modules]
     try:
-        yield run
+        yield record
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def idle_modules(model: PreTrainedModel, modules: Mapping[nn.Module, Collection[Seat]], run: Run) -> Iterator[Block]:
+def modules_not_run(
+    model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
+) -> Iterator[Block]:
     """Every one of `modules` that did not run, once for each of its places.
 
     A module around or inside one that ran is none of them: its code is called without it, or for it.
     """
-    ran = [seat.path for module in run.modules for seat in modules[module]]
-    for module, seats in modules.items():
-        if module in run.modules or any(_nested(seat.path, path) for seat in seats for path in ran):
+    paths_run = [place.path for module in record.modules for place in modules[module]]
+    for module, places in modules.items():
+        if module in record.modules or any(_is_nested(place.path, path) for place in places for path in paths_run):
             continue
-        for seat in seats:
-            needs = needed(model, seat.stream, run.given)
+        for place in places:
+            needs = missing_input(model, place.stream, record.arguments)
             yield Block(
-                seat.layer, seat.stream, seat.path, "softmax attention", heads_of(module) or 0,
+                place.layer, place.stream, place.path, "softmax attention", heads_of(module) or 0,
                 f"did not run: needs {needs}" if needs else "did not run",
             )  # fmt: skip
 
 
-def needed(model: PreTrainedModel, stream: str, given: Collection[str]) -> str:
-    """The argument that a part of the model waits for, as far as its stream tells; "" if it was given or none is known.
+def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str]) -> str:
+    """The argument that a stream of the model waits for; "" if it is among `arguments`, or none is known.
 
     A resampler, and the cross attention of a model without an encoder for texts, wait for what a tower has made.
     """
-    takes = inspect.signature(model.forward).parameters
-    towers = (*READS["vision"], *READS["audio"])
-    names = {"resampler": towers, "cross": (*towers, *READS["cross"])}.get(stream, READS.get(stream, ()))
-    taken = [name for name in names if name in takes]
-    return "" if any(name in given for name in taken) else " or ".join(taken[:2])
+    parameters = inspect.signature(model.forward).parameters
+    towers = (*INPUT_NAMES["vision"], *INPUT_NAMES["audio"])
+    names = {"resampler": towers, "cross": (*towers, *INPUT_NAMES["cross"])}.get(stream, INPUT_NAMES.get(stream, ()))
+    own_names = [name for name in names if name in parameters]
+    return "" if any(name in arguments for name in own_names) else " or ".join(own_names[:2])
 
 
-def _nested(one: str, other: str) -> bool:
+def _is_nested(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")

@@ -1,4 +1,4 @@
-"""Which modules may compute attention themselves, without asking transformers' registry: read off their code.
+"""Which modules may compute attention themselves, without transformers' registry: read from their code.
 
 A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
 code, or in the functions that this code calls, are watched. In a model that leaves all of it to the registry that is
@@ -32,7 +32,7 @@ _REGISTRY = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
 _DEFAULTS = "eager"
 
 
-def suspects(model: nn.Module) -> dict[nn.Module, bool]:
+def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
     """The modules to watch, each with whether a softmax seen directly in it is attention.
 
     Besides those that name a softmax there are the attention modules around them, since some models put a new module
@@ -40,34 +40,34 @@ def suspects(model: nn.Module) -> dict[nn.Module, bool]:
     is.
     """
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
-    found: dict[nn.Module, bool] = {}
+    watched: dict[nn.Module, bool] = {}
     for path, module in modules.items():
         if not names_a_softmax(module):
             continue
         around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
         own = _verdict(path, module)
         verdicts = [own, *(_verdict(outer, modules[outer]) for outer in around)]
-        decided = next((verdict for verdict in verdicts if verdict is not None), False)
-        if decided:
-            found[module] = True
+        is_attention = next((verdict for verdict in verdicts if verdict is not None), False)
+        if is_attention:
+            watched[module] = True
             for outer in around:
                 verdict = _verdict(outer, modules[outer])
                 if verdict:
-                    found.setdefault(modules[outer], True)
+                    watched.setdefault(modules[outer], True)
                 if verdict is False:
                     break
         elif any(looks_like_attention(outer, modules[outer]) for outer in around):
-            found[module] = False
-    return found if any(found.values()) else {}
+            watched[module] = False
+    return watched if any(watched.values()) else {}
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that will attend if they run, told by their code: those that ask the registry, and the suspects."""
-    own = suspects(model)
+    """The modules that will attend if they run, told by their code: those that use the registry, and those to watch."""
+    watched = modules_to_watch(model)
     return [
         module
         for module in model.modules()
-        if _code_names(_kind(module), _REGISTRY) or (own.get(module) and names_a_softmax(module))
+        if _code_names(_class_of(module), _REGISTRY) or (watched.get(module) and names_a_softmax(module))
     ]
 
 
@@ -84,18 +84,18 @@ def names_a_softmax(module: nn.Module) -> bool:
     >>> names_a_softmax(nn.Softmax()), names_a_softmax(nn.Linear(1, 1))
     (True, False)
     """
-    return _code_names(_kind(module), _SOFTMAX)
+    return _code_names(_class_of(module), _SOFTMAX)
 
 
-def _kind(module: nn.Module) -> Any:  # a class is hashable, which its static type hides
+def _class_of(module: nn.Module) -> Any:  # a class is hashable, which its static type hides
     return type(module)
 
 
 @cache
-def _code_names(kind: Any, telling: frozenset[str]) -> bool:
-    """Whether the methods of a module class, or functions that they call, name one of the `telling` names."""
-    classes = [cls for cls in kind.__mro__ if cls not in PreTrainedModel.__mro__]
-    return any(_function_names(function, telling, set()) for cls in classes for function in _methods(cls))
+def _code_names(module_class: Any, words: frozenset[str]) -> bool:
+    """Whether the methods of a module class, or functions that they call, name one of `words`."""
+    classes = [cls for cls in module_class.__mro__ if cls not in PreTrainedModel.__mro__]
+    return any(_function_names(function, words, set()) for cls in classes for function in _methods(cls))
 
 
 def _methods(cls: type) -> list[FunctionType]:
@@ -104,13 +104,13 @@ def _methods(cls: type) -> list[FunctionType]:
     return [value for value in values if isinstance(value, FunctionType)]
 
 
-def _function_names(function: FunctionType, telling: frozenset[str], been: set[int]) -> bool:
-    """The same for a function, its inner functions, what it encloses, and what it calls by a global name."""
-    if id(function) in been:
+def _function_names(function: FunctionType, words: frozenset[str], visited: set[int]) -> bool:
+    """Whether a function names one of `words`, or one inside it does, one it encloses or calls by a global name."""
+    if id(function) in visited:
         return False
-    been.add(id(function))
+    visited.add(id(function))
     names = set(_names(function.__code__))
-    if names & telling:
+    if names & words:
         return True
     enclosed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
     called = [
@@ -120,7 +120,7 @@ def _function_names(function: FunctionType, telling: frozenset[str], been: set[i
     # A softmax may be a differentiable function of the model's own, with its code in a class.
     own = [x for x in called if isinstance(x, type) and issubclass(x, Function) and x is not Function]
     inner += [method for cls in own for method in _methods(cls)]
-    return any(_function_names(x, telling, been) for x in inner)
+    return any(_function_names(x, words, visited) for x in inner)
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 While a watched module runs, a torch function mode sees every call of a softmax, of scaled dot-product attention and
 of multi-head attention in it; inside the last one, where a function mode sees nothing, a dispatch mode does. A few
-modules that use none of these return their weights if asked, and are asked.
+modules that use none of these return their weights when told to, and are told to.
 """
 
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,8 +17,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax, suspects
-from attn_cli.sources.huggingface.capture import returned_weights as returned
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import modules_to_watch, names_a_softmax
+from attn_cli.sources.huggingface.capture.own_code import OwnCode
+from attn_cli.sources.huggingface.capture.returned_weights import request_weights, returns_weights
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _ATEN_SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default}
@@ -28,38 +29,18 @@ _PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.
 _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
-class Witness(Protocol):
-    """Who is told what was seen."""
-
-    @property
-    def count(self) -> int:
-        """How many calls were seen so far, those of the registry included."""
-
-    def unseen(self, module: nn.Module) -> None:
-        """A module ran that must have attended, and nothing was seen of it."""
-
-    def other(self, module: nn.Module) -> None:
-        """A softmax in an attention module that is not over keys."""
-
-    def weights(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Attention weights in the layout of the module that made them, and the scores they came from."""
-
-    def sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-        """A call of torch's SDPA by its argument names; the output if it was computed on the way."""
-
-
 @contextmanager
-def watching(model: nn.Module, witness: Witness) -> Iterator[None]:
-    """While open, `witness` is told of all attention in `model` that the registry doesn't see."""
-    mode = Watch(witness)
+def watching(model: nn.Module, own_code: OwnCode) -> Iterator[None]:
+    """While open, all attention in `model` that the registry doesn't see is shown through `own_code`."""
+    mode = AttentionMode(own_code)
     handles: list[RemovableHandle] = []
-    asked = {module for module in model.modules() if returned.is_asked(module)}
-    for module in asked:
+    returning = {module for module in model.modules() if returns_weights(module)}
+    for module in returning:
         handles += mode.hooks(module, is_attention=False)
-        handles += returned.ask(module, witness)
-    inside_asked = {inner for module in asked for inner in module.modules()}
-    for module, is_attention in suspects(model).items():
-        if module not in inside_asked:
+        handles += request_weights(module, own_code)
+    inside_returning = {inner for module in returning for inner in module.modules()}
+    for module, is_attention in modules_to_watch(model).items():
+        if module not in inside_returning:
             handles += mode.hooks(module, is_attention=is_attention)
     try:
         yield
@@ -69,61 +50,50 @@ def watching(model: nn.Module, witness: Witness) -> Iterator[None]:
         mode.close()
 
 
-class Running(NamedTuple):
+class Tally(NamedTuple):
+    """How many matrix products, and how many softmaxes that are not over keys, watched modules have computed."""
+
+    products: int
+    other_softmaxes: int
+
+
+class RunningModule(NamedTuple):
     """A watched module that runs: whether its softmax is attention, and what had been seen before it began.
 
-    calls     how many attention calls
-    tally     how many matrix products and softmaxes that are not over keys, as `Watch.tally` counts them
+    calls  how many attention calls
+    tally  how many products and other softmaxes
     """
 
     module: nn.Module
     is_attention: bool
     calls: int
-    tally: tuple[int, int]
+    tally: Tally
 
 
-class Watch(TorchFunctionMode):
+class AttentionMode(TorchFunctionMode):
     """The function mode; on only while a watched module runs.
 
     running  the watched modules that run now, outermost first
-    tally    how many matrix products were seen in watched modules, and how many softmaxes that are not over keys
     """
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, own_code: OwnCode) -> None:
         super().__init__()
-        self.witness = witness
-        self.running: list[Running] = []
-        self.tally = (0, 0)
+        self.own_code, self.ledger = own_code, own_code.ledger
+        self.running: list[RunningModule] = []
+        self.tally = Tally(0, 0)
 
     def hooks(self, module: nn.Module, *, is_attention: bool) -> list[RemovableHandle]:
         """Hooks that keep account of `module` running, and the mode on meanwhile."""
-        return [
-            module.register_forward_pre_hook(self.entering(is_attention)),
-            module.register_forward_hook(self.leaving, always_call=True),
-        ]
-
-    def entering(self, is_attention: bool) -> Callable[[nn.Module, Any], None]:
-        """A hook before a watched module's forward."""
 
         def enter(module: nn.Module, _: Any) -> None:
             if not self.running:
                 self.__enter__()  # type: ignore[no-untyped-call]
-            self.running.append(Running(module, is_attention, self.witness.count, self.tally))
+            self.running.append(RunningModule(module, is_attention, self.ledger.total, self.tally))
 
-        return enter
-
-    def leaving(self, module: nn.Module, *_: Any) -> None:
-        """A hook after a watched module's forward, also when it raised."""
-        if self.running and self.running[-1].module is module:
-            ran = self.running.pop()
-            if ran.is_attention and ran.calls == self.witness.count and names_a_softmax(module):
-                products, others = (now - before for now, before in zip(self.tally, ran.tally, strict=True))
-                if others:
-                    self.witness.other(module)
-                elif products:  # without any it did not attend: an optional input was not given
-                    self.witness.unseen(module)
-            if not self.running:
-                self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        return [
+            module.register_forward_pre_hook(enter),
+            module.register_forward_hook(self._leave, always_call=True),
+        ]
 
     def close(self) -> None:
         """Make sure that the mode is off."""
@@ -131,50 +101,68 @@ class Watch(TorchFunctionMode):
             self.running.clear()
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
+    def _leave(self, module: nn.Module, *_: Any) -> None:
+        """After a watched module's forward, also when it raised: record an attention of which nothing was seen."""
+        if not self.running or self.running[-1].module is not module:
+            return
+        before = self.running.pop()
+        if before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
+            if self.tally.other_softmaxes > before.tally.other_softmaxes:
+                self.ledger.record_not_over_keys(module)
+            elif self.tally.products > before.tally.products:  # else it did not attend: an optional input was not given
+                self.ledger.record_unseen(module)
+        if not self.running:
+            self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Do what was asked, and tell of it if it was attention."""
+        """Run `func`, and show it if it was attention."""
         kwargs = kwargs or {}
         module, is_attention, *_ = self.running[-1]
         if not is_attention:
             return func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
-            output = self.witness.sdpa(module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
+            output = self.own_code.visit_sdpa(module, dict(zip(_SDPA_ARGUMENTS, args, strict=False)) | kwargs)
             return func(*args, **kwargs) if output is None else output
         if func is functional.multi_head_attention_forward:
             return self._multi_head(module, args, kwargs)
         result = func(*args, **kwargs)
-        products, others = self.tally
         if func in _PRODUCTS:
-            self.tally = (products + 1, others)
+            self.tally = Tally(self.tally.products + 1, self.tally.other_softmaxes)
         elif func in _SOFTMAX and isinstance(result, torch.Tensor):
             scores = args[0] if args else kwargs["input"]
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if axis in (-1, result.ndim - 1) and result.ndim > 2:
-                self.witness.weights(owner(module, self.running), "softmax", result, scores)
+                self.own_code.visit_softmax(self._owner(module), "softmax", result, scores)
             else:
-                self.tally = (products, others + 1)
+                self.tally = Tally(self.tally.products, self.tally.other_softmaxes + 1)
         return result
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """torch's own multi-head attention, made to hand over its weights `[B, h, n, m]` per head."""
+        """torch's own multi-head attention, made to hand over its weights `[b, h, n, m]` per head."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
-        wanted, averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
+        need_weights, is_averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
         call.arguments |= {"need_weights": True, "average_attn_weights": False}
-        with Dispatched() as dispatched:
+        with SoftmaxInputs() as inputs:
             output, weights = functional.multi_head_attention_forward(*call.args, **call.kwargs)
-        assert weights is not None  # they were asked for
-        scores = dispatched.scores[-1].reshape(weights.shape) if dispatched.scores else None
-        shown = (weights, scores) if weights.ndim == 4 else (weights[None], None if scores is None else scores[None])
-        self.witness.weights(owner(module, self.running), "dispatch", *shown)
-        if not wanted:
+        assert weights is not None  # as need_weights is true
+        of_batch = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
+        scores = inputs.scores[-1].reshape(of_batch.shape) if inputs.scores else None
+        self.own_code.visit_softmax(self._owner(module), "dispatch", of_batch, scores)
+        if not need_weights:
             return output, None
-        return output, weights.mean(dim=-3) if averaged else weights
+        return output, weights.mean(dim=-3) if is_averaged else weights
+
+    def _owner(self, module: nn.Module) -> nn.Module:
+        """The module that a softmax belongs to: the one around it where the softmax is a module of its own."""
+        if isinstance(module, nn.Softmax) and len(self.running) > 1:
+            return self.running[-2].module
+        return module
 
 
-class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps what went into every softmax below the function level."""
 
     def __init__(self) -> None:
@@ -184,14 +172,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Do what was asked, and keep the input of a softmax."""
+        """Run `func`, and keep the input of a softmax."""
         if func in _ATEN_SOFTMAX:
             self.scores.append(args[0])
         return func(*args, **(kwargs or {}))
-
-
-def owner(module: nn.Module, running: list[Running]) -> nn.Module:
-    """The module that a softmax belongs to: the one around it where the softmax is a module of its own."""
-    if isinstance(module, nn.Softmax) and len(running) > 1:
-        return running[-2].module
-    return module

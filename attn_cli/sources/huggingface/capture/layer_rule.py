@@ -1,4 +1,4 @@
-"""How one layer turns scores into weights, as transformers hands it over: for a whole batch."""
+"""How one layer turns scores into weights, for a whole batch, in the form in which transformers hands it over."""
 
 from collections.abc import Sequence
 
@@ -14,22 +14,29 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
 class LayerRule:
-    """The rule of one layer for the whole batch, as transformers hands it over."""
+    """The rule of one layer for a batch of b texts.
+
+    scale    the factor on q kᵀ
+    softcap  c in c * tanh(scores / c); None for no cap
+    bias     `[b or 1, h or 1, n or 1, m]`, added to the scores
+    sink     one learned score per head `[h]`, which takes a part of each row's sum
+    mask     `[b or 1, h or 1, n or 1, m]`: booleans, numbers to add, or a `LazyMask`
+    """
 
     def __init__(
         self,
         scale: float,
-        softcap: float | None,
-        bias: torch.Tensor | None,
-        sink: torch.Tensor | None,
-        mask: torch.Tensor | None,
+        softcap: float | None = None,
+        bias: torch.Tensor | None = None,
+        sink: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
     ) -> None:
         self.scale, self.softcap, self.bias = scale, softcap, bias
         self.sink = None if sink is None else sink.detach().float().reshape(-1)
         self.mask = mask
 
     def padding(self) -> torch.Tensor | None:
-        """Real keys `[batch, m]`, None if nothing is padded or the model made its own mask of it."""
+        """Which keys are real `[b, m]`; None if none is padding, or the model made a mask of its own of it."""
         return self.mask.padding() if isinstance(self.mask, LazyMask) else None
 
     def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
@@ -41,22 +48,25 @@ class LayerRule:
             if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
                 mask = Cropped(mask, rows.start, keys.start, keys.stop - keys.start)
         elif self.mask is not None:
-            given: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)
-            if given.dtype == torch.bool:
-                mask = Given(given)
-            else:  # an additive mask: blocked where it is about the lowest float, otherwise a bias
-                lowest = torch.finfo(given.dtype).min / 2
-                mask = Given((given > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
-                added = given.masked_fill(given <= lowest, 0.0)
-                bias = added if bias is None else bias + added
+            own: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)  # [h or 1, n or 1, m]
+            if own.dtype == torch.bool:
+                mask = Given(own)
+            else:  # an additive mask: masked where it is about the lowest float, otherwise a bias
+                lowest = torch.finfo(own.dtype).min / 2
+                mask = Given((own > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
+                addend = own.masked_fill(own <= lowest, 0.0)
+                bias = addend if bias is None else bias + addend
         sink = None if self.sink is None else self.sink[list(heads)]
         return Rule(self.scale, self.softcap, bias, mask, sink)
 
-    def plain(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The output `[B, h, n, e]` without a look at the weights: torch's SDPA, or bands where SDPA has no words."""
+    def output(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """The output `[b, h, n, e]` alone: by torch's SDPA, or by bands for a softcap, a bias or a sink.
+
+        query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
+        """
         if self.softcap is not None or self.sink is not None or self.bias is not None:
             rows = slice(0, query.shape[2])
-            return torch.stack([self.banded(text, query, key, value, rows) for text in range(query.shape[0])])
+            return torch.stack([self.output_of_rows(text, query, key, value, rows) for text in range(query.shape[0])])
         mask, causal = self.mask, False
         if isinstance(mask, LazyMask):
             mask = mask.boolean()
@@ -71,7 +81,7 @@ class LayerRule:
             enable_gqa=key.shape[1] != query.shape[1],
         )
 
-    def banded(
+    def output_of_rows(
         self, text: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: slice
     ) -> torch.Tensor:
         """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
@@ -79,9 +89,25 @@ class LayerRule:
         walk = bands(query[text], key[text], value[text], rule)
         return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
 
+    def with_sink_per_query(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sink: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weights and scores `[b, h, n, m]` under this rule and a sink for every query `[b, h, n, 1]`.
+
+        The kernel's rules know sinks per head only, so here the whole matrix is made.
+        """
+        (b, h, n, _), m = query.shape, key.shape[2]
+        scores = torch.full((b, h, n, m), -torch.inf, device=query.device)
+        for text in range(b):
+            rule = self.of_text(text, slice(0, n), slice(0, m), range(h))
+            for band in bands(query[text], key[text], value[text], rule, want_scores=True):
+                scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
+        weights = torch.cat([scores, sink.float()], dim=-1).softmax(-1)[..., :-1]  # [b, h, n, m + 1] less the sink
+        return weights, scores
+
     @staticmethod
     def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:
-        """The text's part of a bias or mask `[B or 1, h or 1, n or 1, m]`."""
+        """One text's part `[h or 1, n or 1, m]` of a bias or mask `[b or 1, h or 1, n or 1, m]`."""
         if x is None:
             return None
         x = x[text if x.shape[0] > 1 else 0]
@@ -91,7 +117,7 @@ class LayerRule:
 
 
 def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:
-    """The factor on q kᵀ: what the layer was called with, else what it has, else 1 / sqrt(d)."""
+    """The factor on q kᵀ: the call's `scaling`, else the module's own, else 1 / sqrt(d)."""
     return float(scaling if scaling is not None else getattr(module, "scaling", None) or query.shape[-1] ** -0.5)
 
 

@@ -1,6 +1,6 @@
 """transformers' attention mask as a function that turns into numbers only when somebody computes with it.
 
-transformers' own mask functions build a float tensor [batch, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
+transformers' own mask functions build a float tensor [b, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
 it but pass it on to the attention function. So attn registers a mask function that returns a `LazyMask`: a tensor in
 shape, type and device, but without storage. A model that only passes it on never pays for it; a model that computes
 with it (adds a bias, cuts a slice) gets the real mask at that moment, because every operation on a `LazyMask` first
@@ -25,7 +25,7 @@ from attn_cli.kernel.definition.masks import Asked, Causal, Keys, Mask, Open, Wi
 
 
 class LazyMask(torch.Tensor):
-    """A float mask `[batch, 1, n, m]` that is 0 where attending is allowed, lowest float elsewhere; real on demand."""
+    """A float mask `[b, 1, n, m]` that is 0 where attending is allowed, lowest float elsewhere; real on demand."""
 
     arguments: dict[str, Any]
 
@@ -33,9 +33,9 @@ class LazyMask(torch.Tensor):
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
         """Make one from the arguments that transformers calls its mask functions with."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
-        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
-        made.arguments = arguments
-        return made
+        mask = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
+        mask.arguments = arguments
+        return mask
 
     def materialized(self) -> torch.Tensor:
         """The mask as transformers' eager mask function would have built it."""
@@ -48,21 +48,21 @@ class LazyMask(torch.Tensor):
         return mask
 
     def padding(self) -> torch.Tensor | None:
-        """The real keys `[batch, m]` as booleans; None if nothing is padded."""
-        asked = self.arguments
+        """Which keys are real, booleans `[b, m]`; None if none is padding."""
+        arguments = self.arguments
         row: torch.Tensor | None = prepare_padding_mask(
-            asked.get("attention_mask"), asked["kv_length"], asked.get("kv_offset", 0)
+            arguments.get("attention_mask"), arguments["kv_length"], arguments.get("kv_offset", 0)
         )
         if row is None or bool(row.all()):
             return None
-        offset = asked.get("kv_offset", 0)
-        return row[:, offset : offset + asked["kv_length"]].bool()
+        offset = arguments.get("kv_offset", 0)
+        return row[:, offset : offset + arguments["kv_length"]].bool()
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
         """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
-        asked = self.arguments
-        shift = (int(asked.get("q_offset", 0)), int(asked.get("kv_offset", 0)))
-        mask = _translated(asked["mask_function"], batch, shift, asked["use_vmap"])
+        arguments = self.arguments
+        shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
+        mask = _translated(arguments["mask_function"], batch, shift, arguments["use_vmap"])
         padding = self.padding()
         return mask if padding is None or bool(padding[batch, keys].all()) else both(mask, Keys(padding[batch]))
 
@@ -70,29 +70,29 @@ class LazyMask(torch.Tensor):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make masks real that must be mapped over their cells, for below `vmap` doesn't run."""
+        """Materialize masks that are mapped over their cells by `vmap`, which doesn't run at the dispatch level."""
 
-        def made_real(x: Any) -> Any:
+        def materialized(x: Any) -> Any:
             return x.materialized() if isinstance(x, LazyMask) and x.arguments["use_vmap"] else x
 
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
             if func.__name__ != "__get__":  # what reads an attribute, such as its shape, computes nothing
-                args, kwargs = tree_map(made_real, args), tree_map(made_real, kwargs)
+                args, kwargs = tree_map(materialized, args), tree_map(materialized, kwargs)
             return func(*args, **kwargs)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make every lazy argument real, then do what was asked."""
+        """Materialize every lazy argument, then run `func`."""
 
-        def made_real(x: Any) -> Any:
+        def materialized(x: Any) -> Any:
             return x.materialized() if isinstance(x, LazyMask) else x
 
         if func is torch.ops.aten.detach.default:
             return args[0]
-        return func(*tree_map(made_real, args), **tree_map(made_real, kwargs or {}))
+        return func(*tree_map(materialized, args), **tree_map(materialized, kwargs or {}))
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"LazyMask(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -108,10 +108,10 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
 
 
 def _translated(function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool) -> Mask:
-    """A mask function of transformers as one of our masks, by what it is where we know it, else by asking it.
+    """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell.
 
-    Its causal, window and combining functions are closures without public fields; what they enclose is read here, and
-    a shape we don't know is asked cell by cell, which is always right and only slower.
+    The causal, window and combining functions of transformers are closures without public fields, so what they enclose
+    is read here. An unknown function is called for each cell, which is always right and only slower.
     """
     name = getattr(function, "__qualname__", "")
     enclosed = _enclosed(function)
@@ -138,14 +138,14 @@ def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
 def _elementwise(
     function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool
 ) -> Callable[[Array, Array], Array]:
-    """(batch, head, query, key) -> bool as (i, j) -> bool, for index arrays `[b, 1]` and `[1, c]`."""
+    """The function (batch, head, query, key) -> bool as (i, j) -> bool, for index arrays `[r, 1]` and `[1, c]`."""
 
-    def asked(i: Array, j: Array) -> Array:
+    def allowed(i: Array, j: Array) -> Array:
         i, j = i + shift[0], j + shift[1]
         if not vmap:
             at = torch.full((1, 1), batch, device=i.device)
             return function(at, torch.zeros_like(at), i, j)
-        # Functions given by a model or a user may index with scalars only; transformers maps over them the same way.
+        # Functions that a model or a user brings may index with scalars only; transformers maps over them the same way.
         from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
         at, head = torch.tensor(batch, device=i.device), torch.tensor(0, device=i.device)
@@ -153,4 +153,4 @@ def _elementwise(
         with TransformGetItemToIndex():
             return torch.vmap(over_keys, in_dims=(None, None, 0, None))(at, head, i[:, 0], j[0])
 
-    return asked
+    return allowed

@@ -18,14 +18,14 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 
-Look = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
+Observer = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
 # Backends whose masks can be read: booleans, numbers, or a row of real keys; flex attention's are compiled blocks.
 READABLE = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
 
 @contextmanager
 def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """While open, `registry` holds these functions under their names."""
+    """While open, `registry` holds these functions under their names; its own entries are put back at the end."""
     entries = registry._global_mapping
     missing = object()
     before = {name: entries.get(name, missing) for name in functions}
@@ -70,8 +70,8 @@ def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
             config._attn_implementation = old
 
 
-def watched_backends(model: PreTrainedModel, look: Look) -> dict[str, Callable[..., Any]]:
-    """For every backend that `model` uses a function that calls it and shows `look` what it was called with.
+def watched_backends(model: PreTrainedModel, observer: Observer) -> dict[str, Callable[..., Any]]:
+    """For every backend that `model` uses a function that calls it, then `observer` with what the backend was given.
 
     Raises InputError for a backend whose masks can't be read.
     """
@@ -79,10 +79,10 @@ def watched_backends(model: PreTrainedModel, look: Look) -> dict[str, Callable[.
     for name in names:
         if name not in READABLE:
             raise InputError(f"the masks of {name} can't be read", f"load the model with one of {', '.join(READABLE)}")
-    return {name: _watched(name, look) for name in names}
+    return {name: _watched(name, observer) for name in names}
 
 
-def _watched(name: str, look: Look) -> Callable[..., Any]:
+def _watched(name: str, observer: Observer) -> Callable[..., Any]:
     registered = AttentionInterface._global_mapping.get(name)
 
     def attention(
@@ -91,43 +91,49 @@ def _watched(name: str, look: Look) -> Callable[..., Any]:
         key: torch.Tensor,
         value: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
-        **named: Any,
+        **options: Any,
     ) -> Any:
         # A model's own eager function is no entry of the registry: it stands beside the module's class.
         function = registered or sys.modules[type(module).__module__].eager_attention_forward
-        with torch._C.DisableTorchFunction():  # its softmax is no softmax of the model's own: the watch must not see it
-            result = function(module, query, key, value, attention_mask, **named)
-        sink = sink_of(named.get("s_aux"), named.get("sinks"))
+        with (
+            torch._C.DisableTorchFunction()
+        ):  # its softmax is no softmax of the model's own: the function mode must not see it
+            result = function(module, query, key, value, attention_mask, **options)
+        sink = sink_of(options.get("s_aux"), options.get("sinks"))
         if sink is not None and sink.numel() != query.shape[1]:
             raise LoadError(
                 f"{type(module).__name__} has a sink for every query, not one for a head", "leave out --backend"
             )
-        scale = scale_of(module, query, named.get("scaling"))
-        mask = _as_told(name, module, query, key, attention_mask, named)
-        look(module, query, key, value, LayerRule(scale, named.get("softcap"), named.get("position_bias"), sink, mask))
+        scale = scale_of(module, query, options.get("scaling"))
+        mask = _whole_mask(name, module, query, key, attention_mask, options)
+        layer_rule = LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask)
+        observer(module, query, key, value, layer_rule)
         return result
 
     return attention
 
 
-def _as_told(
-    name: str, module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, named: Any
+def _whole_mask(
+    name: str, module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, options: Any
 ) -> torch.Tensor | None:
-    """The mask of a call, with what backends are told beside it: that it is causal, and its window."""
+    """The mask `[b, 1, n, m]` of a call of backend `name`: what it was given as one, and as `is_causal` and window.
+
+    None where every query may attend to every key.
+    """
     n, m = query.shape[2], key.shape[2]
     if name == "eager" or (mask is not None and mask.ndim > 2):
         return mask
-    causal = named.get("is_causal")
+    causal = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal
     if name == "sdpa" and (n == 1 or not causal):
         return None
     function: Callable[..., Any] | None = None
-    window = named.get("sliding_window") if name != "sdpa" else None
+    window = options.get("sliding_window") if name != "sdpa" else None
     if causal:
         function = sliding_window_causal_mask_function(window) if window else causal_mask_function
     if function is None and mask is None:
         return None
-    made: LazyMask = lazy_mask(
+    whole: LazyMask = lazy_mask(
         batch_size=query.shape[0],
         q_length=n,
         kv_length=m,
@@ -137,14 +143,14 @@ def _as_told(
         attention_mask=mask,
         device=query.device,
     )
-    return made
+    return whole
 
 
 def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:
     """Every configuration object in the model, once."""
-    found = {id(model.config): model.config}
+    configs = {id(model.config): model.config}
     for module in model.modules():
         config = getattr(module, "config", None)
         if isinstance(config, PreTrainedConfig):
-            found.setdefault(id(config), config)
-    return list(found.values())
+            configs.setdefault(id(config), config)
+    return list(configs.values())

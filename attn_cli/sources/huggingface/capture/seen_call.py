@@ -1,4 +1,4 @@
-"""An attention call of which the weights were seen, not q, k and v: a softmax of the model's own code."""
+"""An attention call of which only the weights were seen, not q, k and v: a softmax of the model's own code."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,21 @@ TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
 
 @dataclass(frozen=True, eq=False)
 class UnknownRule(Rule):
-    """The rule of a call whose weights were seen: the model's own code knows it."""
+    """The rule of a call of which only the weights were seen: it is known to the model's own code alone."""
 
     scale: float = 1.0
 
     def describe(self) -> dict[str, Any]:
-        """That nothing is known."""
+        """null for everything but the mask, which is the model's own."""
         return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
 
 
 @dataclass(frozen=True, eq=False)
 class SeenCall:
-    """Weights `[h, n, m]` and, where seen, the scores that went into their softmax; there are no values (e = 0)."""
+    """An attention call made of weights `[h, n, m]`, without values (e = 0).
+
+    scores  what went into their softmax `[h, n, m]`, -inf where masked; None where that was not seen
+    """
 
     weights: torch.Tensor
     scores: torch.Tensor | None
@@ -71,7 +74,10 @@ class SeenCall:
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The seen rows, a few at a time (only the asked ones), against all keys; the output is empty."""
+        """The weights in bands of rows (all rows, or only `rows`) against all keys; the bands' outputs are empty.
+
+        Raises LoadError where scores are wanted and were not seen.
+        """
         if want_scores and self.scores is None:
             raise LoadError(
                 f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
@@ -85,19 +91,21 @@ class SeenCall:
             yield Band(start, stop, 0, self.m, weights, scores, weights.new_empty((self.h, stop - start, 0)))
 
 
-def blocked(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same with -inf where the model put about the lowest float, and weights 0 in rows where it did so everywhere.
+def mask_lowest(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mask the cells where a model put about the lowest float into `scores`: weight 0 and score -inf there.
 
-    >>> w, s = blocked(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[2.0, -3e38], [-3e38, -3e38]]))
+    A row that is masked everywhere, which the model's softmax made even, gets weights of 0.
+
+    >>> w, s = mask_lowest(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[2.0, -3e38], [-3e38, -3e38]]))
     >>> w.tolist(), s.tolist()
     ([[1.0, 0.0], [0.0, 0.0]], [[2.0, -inf], [-inf, -inf]])
     """
-    closed = scores <= torch.finfo(scores.dtype).min / 2
-    return weights.masked_fill(closed, 0.0), scores.masked_fill(closed, -torch.inf)
+    is_masked = scores <= torch.finfo(scores.dtype).min / 2
+    return weights.masked_fill(is_masked, 0.0), scores.masked_fill(is_masked, -torch.inf)
 
 
-def check(weights: torch.Tensor, place: Place) -> None:
-    """Refuse rows that can't be attention: cells outside [0, 1], sums over 1."""
+def check_rows(weights: torch.Tensor, place: Place) -> None:
+    """Raise LoadError for weights `[h, n, m]` that can't be attention: cells outside [0, 1], row sums over 1."""
     low, high = float(weights.min()), float(weights.max())
     most = float(weights.sum(-1).max())
     if low < -TOLERANCE or high > 1 + TOLERANCE or most > 1 + TOLERANCE:

@@ -1,4 +1,4 @@
-"""Softmaxes in the many layouts of models' own code, brought to `[b, h, n, m]` with true positions."""
+"""Layouts that softmaxes have in models' own code, brought to `[b, h, n, m]` with keys at their true places."""
 
 import torch
 from torch import nn
@@ -6,17 +6,17 @@ from torch import nn
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 
 
-def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, blank: float) -> torch.Tensor:
+def as_matrices(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, fill: float) -> torch.Tensor:
     """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`.
 
-    tokens  how many tokens the model was given, to cut what it padded itself; None if it was given none
-    blank   what stands in cells that the module left out: 0 in weights, the lowest float in scores
+    tokens  how many tokens the model was given, to cut off what it padded itself; None if it was given none
+    fill    what stands in cells that the module left out: 0 in weights, the lowest float in scores
     """
     h = heads_of(module)
     if window := getattr(module, "one_sided_attn_window_size", 0):
-        return _unbanded(x, window, tokens, blank)
+        return _from_band(x, window, tokens, fill)
     if (block := getattr(module, "block_len", 0)) and tokens is not None and x.ndim == 5 and x.shape[-2] == block:
-        return _unblocked(x, tokens, blank)
+        return _from_blocks(x, tokens, fill)
     if getattr(module, "block_size", 0) and tokens is not None and x.shape[-2] == x.shape[-1] > tokens:
         return x[..., :tokens, :tokens]
     if x.ndim == 3:  # batch and heads in one axis
@@ -28,28 +28,28 @@ def as_maps(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, 
     return x.flatten(0, x.ndim - 4) if x.ndim > 4 else x
 
 
-def _unbanded(x: torch.Tensor, window: int, tokens: int | None, blank: float) -> torch.Tensor:
-    """Longformer's `[b, n, h, window + 1 + window]`, column c for key i - window + c, at the keys' true places."""
-    x = x.transpose(1, 2)
+def _from_band(x: torch.Tensor, window: int, tokens: int | None, fill: float) -> torch.Tensor:
+    """Longformer's `[b, n, h, window + 1 + window]`, column c of row i for key i - window + c, as `[b, h, n, n]`."""
+    x = x.transpose(1, 2)  # [b, h, n, window + 1 + window]
     b, h, n, width = x.shape
-    placed = x.new_full((b, h, n, n + 2 * window), blank)
+    placed = x.new_full((b, h, n, n + 2 * window), fill)
     columns = torch.arange(n, device=x.device)[:, None] + torch.arange(width, device=x.device)
     placed.scatter_(3, columns.expand(b, h, n, width), x)
     real = n if tokens is None else min(tokens, n)
     return placed[:, :, :real, window : window + real]
 
 
-def _unblocked(x: torch.Tensor, tokens: int, blank: float) -> torch.Tensor:
-    """LongT5's `[b, blocks, h, l, 3 * l + g]` at the keys' true places, `[b, h, tokens, tokens + g]`.
+def _from_blocks(x: torch.Tensor, tokens: int, fill: float) -> torch.Tensor:
+    """LongT5's blocks `[b, blocks, h, l, 3 * l + g]` as `[b, h, tokens, tokens + g]`.
 
     Row r of block k is query k * l + r; column c < 3 * l is key (k - 1) * l + c, and behind the keys of the text stand
     the g summaries of its pieces.
     """
-    x = x.transpose(1, 2)
+    x = x.transpose(1, 2)  # [b, h, blocks, l, 3 * l + g]
     b, h, blocks, rows, _ = x.shape
     local, summaries = x[..., : 3 * rows], x[..., 3 * rows :]
-    placed = x.new_full((b, h, blocks, rows, (blocks + 2) * rows), blank)
+    placed = x.new_full((b, h, blocks, rows, (blocks + 2) * rows), fill)
     columns = rows * torch.arange(blocks, device=x.device)[:, None, None] + torch.arange(3 * rows, device=x.device)
     placed.scatter_(4, columns.expand(local.shape), local)
-    texts = placed.flatten(2, 3)[:, :, :tokens, rows : rows + tokens]
-    return torch.cat([texts, summaries.flatten(2, 3)[:, :, :tokens]], dim=-1)
+    own = placed.flatten(2, 3)[:, :, :tokens, rows : rows + tokens]  # [b, h, tokens, tokens]
+    return torch.cat([own, summaries.flatten(2, 3)[:, :, :tokens]], dim=-1)

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.anatomy.forward_arguments import UNFIT, out_of_memory
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 
@@ -47,7 +47,7 @@ def write(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int | 
     with quick, _set(model, settings), torch.no_grad():
         try:
             model.generate(**arguments, generation_config=settings, stopping_criteria=StoppingCriteriaList([seen]))
-        except (*UNFIT, ImportError) as error:
+        except (*INPUT_ERRORS, ImportError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
             line = str(error).strip().partition("\n")[0] or type(error).__name__

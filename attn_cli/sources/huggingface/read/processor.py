@@ -16,7 +16,7 @@ from transformers import (
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.anatomy.not_run import READS
+from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, explained, positions
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
@@ -24,8 +24,8 @@ from attn_cli.sources.media import MEDIA_COMMANDS, Media
 
 # What a model's forward calls a picture and a sound.
 _TAKES = {
-    "image": tuple(name for name in READS["vision"] if not name.endswith("videos")),
-    "audio": READS["audio"],
+    "image": tuple(name for name in INPUT_NAMES["vision"] if not name.endswith("videos")),
+    "audio": INPUT_NAMES["audio"],
 }
 # Types that were trained on texts filled up to their whole length, and read the filling too.
 _FILLED = {"siglip", "siglip2"}

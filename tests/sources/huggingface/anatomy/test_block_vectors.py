@@ -5,9 +5,9 @@ import torch
 
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.block_vectors import stepping
+from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
-from attn_cli.sources.huggingface.anatomy.streams import Seats
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 
 
@@ -15,10 +15,13 @@ from tests.sources.huggingface.models import KINDS, sentence, tiny
 def test_steps_are_the_hidden_states(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
-    seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
+    places = [place for module in attention_modules(model) for place in ModulePlaces(model).of(module)]
     steps: list[BlockVectors] = []
     rows = [1, 7]
-    with stepping(model, seats, Selection(), rows, inputs["input_ids"].shape[1], steps.append), torch.no_grad():
+    with (
+        recording_blocks(model, places, Selection(), rows, inputs["input_ids"].shape[1], steps.append),
+        torch.no_grad(),
+    ):
         output = model(**inputs, output_hidden_states=True)
     hidden = output.encoder_hidden_states if model.config.is_encoder_decoder else output.hidden_states
     blocks = len(hidden) - 1
@@ -31,9 +34,9 @@ def test_steps_are_the_hidden_states(kind: str) -> None:
 
 def test_only_asked_blocks_are_followed() -> None:
     model = tiny("llama")
-    seats = [seat for module in attention_modules(model) for seat in Seats(model).of(module)]
+    places = [place for module in attention_modules(model) for place in ModulePlaces(model).of(module)]
     steps: list[BlockVectors] = []
-    with stepping(model, seats, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
+    with recording_blocks(model, places, Selection(layers=(-1,)), [0], 11, steps.append), torch.no_grad():
         model(**sentence(model))
     assert [step.layer for step in steps] == [1]
     assert steps[0].before.shape == (1, 32)

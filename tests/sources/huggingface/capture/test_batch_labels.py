@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from attn_cli.call import Place
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.capture.batch_labels import Texts
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 
 
 def test_every_layer_gets_the_same_labels_and_every_text_its_own() -> None:
-    texts = Texts([[Token(0, "a"), Token(1, "b")], [Token(0, "c"), Token(1, "d")]], None, halves=False)
+    labels = BatchLabels([[Token(0, "a"), Token(1, "b")], [Token(0, "c"), Token(1, "d")]], None, encoder_decoder=False)
     place = Place(0, "first", (0,), (0,))
-    part = texts.part(place, 2, 2, 2)
-    assert [token.text for token in part.queries] == ["a", "b"]
-    assert part.queries is part.key_tokens is texts.part(replace(place, layer=1, name="second"), 2, 2, 2).queries
-    assert [token.text for token in texts.part(replace(place, text=1), 2, 2, 2).queries] == ["c", "d"]
+    text = labels.unpadded(place, 2, 2, 2)
+    assert [token.text for token in text.queries] == ["a", "b"]
+    assert text.queries is text.key_tokens is labels.unpadded(replace(place, layer=1, name="second"), 2, 2, 2).queries
+    assert [token.text for token in labels.unpadded(replace(place, text=1), 2, 2, 2).queries] == ["c", "d"]

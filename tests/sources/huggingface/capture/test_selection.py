@@ -7,8 +7,8 @@ import torch
 from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
-from attn_cli.sources.huggingface.anatomy.streams import Seats
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.source import ModelSource
@@ -98,8 +98,8 @@ def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
     """The same is seen as in a whole pass, and the blocks above don't run."""
     model = tiny(kind)
     first = Selection(layers=(0,))
-    seats = Seats(model)
-    modules = {module: seats.of(module)[0].layer for module in attention_modules(model)}
+    places = ModulePlaces(model)
+    modules = {module: places.of(module)[0].layer for module in attention_modules(model)}
     assert {*modules.values()} == {0, 1}
     found: list[list[np.ndarray]] = []
     for until_asked in (False, True):
@@ -111,13 +111,13 @@ def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
             maps.append(matrix.weights)
 
         ended = False
-        with capture(model, visit, selection=first, until_asked=until_asked) as seen, torch.no_grad():
+        with capture(model, visit, selection=first, until_asked=until_asked) as ledger, torch.no_grad():
             model(**sentence(model))
             ended = True
         found.append(maps)
         assert ended == (not until_asked)
         # In an encoder-decoder the encoder's last block comes before the decoder's first.
-        assert all(module in seen.modules for module in modules) == (not until_asked)
+        assert all(module in ledger.runs for module in modules) == (not until_asked)
     assert len(found[0]) == len(found[1]) > 0
     for whole, cut in zip(*found, strict=True):
         np.testing.assert_array_equal(whole, cut)

@@ -1,0 +1,80 @@
+"""Where a module sits in its model: number and path of its block, and the stream that the block is part of."""
+
+from typing import NamedTuple
+
+from torch import nn
+
+from attn_cli.sources.huggingface.anatomy.streams import StreamNames, looks_like_attention, names_attention
+
+
+class ModulePlace(NamedTuple):
+    """One place of a module in its model.
+
+    layer       the number of its block
+    path        its own path
+    stream      as `StreamNames` names it
+    blocks      how many blocks the stack has
+    block_path  the path of its block, "" where it is in none
+    """
+
+    layer: int
+    path: str
+    stream: str
+    blocks: int
+    block_path: str = ""
+
+
+class ModulePlaces:
+    """The places of a model's modules."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.paths: dict[nn.Module, list[str]] = {}
+        attention_paths = []
+        for path, module in model.named_modules(remove_duplicate=False):
+            if path:
+                self.paths.setdefault(module, []).append(path)
+                if looks_like_attention(path, module):
+                    attention_paths.append(path)
+        self.streams = StreamNames(model, attention_paths)
+        self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
+
+    def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
+        """The module's places, several where it is built into several blocks; none if it isn't the model's."""
+        if module not in self._places:
+            self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
+        return self._places[module]
+
+    def _place(self, path: str) -> ModulePlace:
+        layer, blocks, block_path = _block(self.model, path)
+        return ModulePlace(layer, path, self.streams.of(path), blocks, block_path)
+
+
+def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
+    """The number of the block that `path` leads into, the number of blocks in that stack, and the block's path.
+
+    A block is an element of the first list on the path. Where these elements are stages that hold lists of equal
+    blocks again, blocks are counted through all stages. A path without a list is block 0 of 1.
+    """
+    parts = path.split(".")
+    lists = [i for i, part in enumerate(parts) if part.isdigit()]
+    if not lists:
+        return 0, 1, ""
+    stack = model.get_submodule(".".join(parts[: lists[0]]))
+    number, total = int(parts[lists[0]]), len(list(stack.children()))
+    if len(lists) > 1:
+        within = parts[lists[0] + 1 : lists[1]]
+        inner = [_list_at(stage, within) for stage in stack.children()]
+        classes = {type(x) for stage in inner for x in stage}
+        below = parts[lists[1] + 1 :]
+        if len(classes) == 1 and any(names_attention(part) for part in below) and max(map(len, inner)) > 0:
+            place = sum(len(stage) for stage in inner[:number]) + int(parts[lists[1]])
+            return place, sum(map(len, inner)), ".".join(parts[: lists[1] + 1])
+    return number, total, ".".join(parts[: lists[0] + 1])
+
+
+def _list_at(module: nn.Module, parts: list[str]) -> list[nn.Module]:
+    """The elements of the list at the end of `parts` below `module`; none if it isn't there."""
+    for part in parts:
+        module = getattr(module, part, None)  # type: ignore[assignment]
+    return list(module.children()) if isinstance(module, nn.ModuleList | nn.Sequential) else []

@@ -1,0 +1,65 @@
+"""The functions that transformers calls for every layer while a capture is open: attn's own, and one that looks on."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+
+
+class AttentionFunction:
+    """Computes the layers that transformers asks its registry for, and shows the selected ones to a visitor."""
+
+    def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
+        self.ledger, self.visitor = ledger, visitor
+
+    def compute(
+        self,
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        position_bias: torch.Tensor | None = None,
+        s_aux: torch.Tensor | None = None,
+        sinks: torch.Tensor | None = None,
+        **_: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """One layer, in the registry's signature: query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
+
+        Returns the output `[b, n, h, e]`, and None for the weights, which nobody holds.
+        """
+        sink, sink_per_query = sink_of(s_aux, sinks), None
+        if sink is not None and sink.numel() != query.shape[1]:
+            sink, sink_per_query = None, sink
+        scale = scale_of(module, query, scaling)
+        layer_rule = LayerRule(scale, softcap, position_bias, sink, attention_mask)
+        output: torch.Tensor | None = None
+        # What is computed here is no softmax or SDPA of the model's own: the function mode must not see it.
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            place, is_selected = self.ledger.record(module, "registry")
+            if sink_per_query is not None:
+                weights, scores = layer_rule.with_sink_per_query(query, key, value, sink_per_query)
+                h, g = query.shape[1], value.shape[1]
+                if is_selected:
+                    self.visitor.visit_weights(place, [head // (h // g) for head in range(h)], weights, scores)
+                output = weights @ value.float().repeat_interleave(h // g, dim=1)  # [b, h, n, m] @ [b, h, m, e]
+            elif is_selected:
+                output = self.visitor.visit_products(place, query, key, value, layer_rule)
+            if output is None:
+                output = layer_rule.output(query, key, value)
+        return output.to(query.dtype).transpose(1, 2).contiguous(), None
+
+    def look_on(
+        self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+    ) -> None:
+        """Show a layer beside the model's own attention, which computes its output."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            place, is_selected = self.ledger.record(module, "beside")
+            if is_selected:
+                self.visitor.visit_products(place, query, key, value, layer_rule)

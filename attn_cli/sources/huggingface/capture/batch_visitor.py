@@ -1,0 +1,102 @@
+"""A layer's batch shown to the visitor: one attention call for each of its texts, without padding, with labels."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.seen_call import SeenCall, UnknownRule, check_rows
+
+Visit = Callable[[Call], None]
+
+
+class BatchVisitor:
+    """Calls `visit` for each text of a batch, with the selected heads.
+
+    keeps_output  whether the model goes on with the output that the visitor's walks compute
+    """
+
+    def __init__(self, visit: Visit, ledger: Ledger, *, keeps_output: bool) -> None:
+        self.visit, self.ledger, self.keeps_output = visit, ledger, keeps_output
+
+    def visit_products(
+        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+    ) -> torch.Tensor | None:
+        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text.
+
+        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
+        """
+        b, h, n, _ = query.shape
+        heads = self.ledger.selection.pick_heads(h)
+        groups = tuple(head // (h // key.shape[1]) for head in heads)
+        fills_output = len(heads) == h and self.keeps_output
+        places = [self.ledger.place_of_text(place, index, b) for index in range(b)]
+        texts = [self._unpadded(at, index, query, key, layer_rule) for index, at in enumerate(places)]
+        # Rows of a query next to each other, as the model goes on with them.
+        output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)  # [b, h, n, e]
+        is_complete = fills_output
+        for index, (at, text) in enumerate(zip(places, texts, strict=True)):
+            rows, keys = text.rows, text.keys
+            q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]  # [h, n, d] [g, m, d] [g, m, e]
+            if len(heads) < h:
+                q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
+            call = AttentionCall(
+                q,
+                k,
+                v,
+                layer_rule.of_text(index, rows, keys, heads),
+                replace(at, heads=heads, groups=groups),
+                text.queries,
+                text.key_tokens,
+                Output(output[index, :, rows]) if fills_output else None,
+            )
+            self.visit(call)
+            padding = (slice(0, rows.start), slice(rows.stop, n)) if fills_output else ()  # goes on, too
+            for rest in padding:
+                output[index, :, rest] = layer_rule.output_of_rows(index, query[:, :, rest], key, value, rest)
+            is_complete = is_complete and call.output is not None and call.output.complete
+        return output if is_complete else None
+
+    def visit_weights(
+        self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
+    ) -> None:
+        """Visit weights `[b, h, n, m]`, and the scores of their softmax where they were seen, text by text.
+
+        groups  for every head the key/value head that it reads
+        """
+        b, h, n, m = weights.shape
+        heads = self.ledger.selection.pick_heads(h)
+        for index in range(b):
+            at = self.ledger.place_of_text(place, index, b)
+            text = self.ledger.labels.unpadded(at, b, n, m)
+            cells = (index, list(heads), text.rows, text.keys)
+            call = SeenCall(
+                weights[cells],
+                None if scores is None else scores[cells],
+                replace(at, heads=heads, groups=tuple(groups[head] for head in heads)),
+                text.queries,
+                text.key_tokens,
+                UnknownRule(),
+            )
+            check_rows(call.weights, call.place)
+            self.visit(call)
+
+    def _unpadded(
+        self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule
+    ) -> UnpaddedText:
+        """The query rows and keys of one element of the batch between its padding, labelled."""
+        b, n, m = query.shape[0], query.shape[2], key.shape[2]
+        labels, padding = self.ledger.labels, layer_rule.padding()
+        # What a model masks of its own accord, such as patches of an image, is shown masked and not cut away.
+        is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
+        if padding is None or padding.shape[-1] != m or not is_of_texts:
+            return labels.unpadded(place, b, n, m)
+        real = padding[index].nonzero()
+        first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
+        # Queries are the last n of the m keys (n < m with a cache of past keys).
+        rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
+        return labels.labelled(place, b, rows, slice(first, last))

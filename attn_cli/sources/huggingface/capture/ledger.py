@@ -1,0 +1,109 @@
+"""What an open capture keeps account of: where each attention call sits, how often it ran, and what is selected."""
+
+from dataclasses import replace
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from attn_cli.call import Place
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+
+# Models whose blocks run again after the last one: nobody knows from the outside when they have run for the last time.
+CYCLING = {"hrm_text", "efficientloftr"}
+
+
+class SelectionDone(Exception):
+    """Ends a forward pass after the last selected layer; not an error."""
+
+
+class Ledger:
+    """The account of an open capture: places, counts, labels and the selection.
+
+    calls          how often each (stream, block number) has attended
+    blocks         how many blocks each stream has
+    runs           how often each attention module has run
+    unseen         the places of selected modules that ran and must have attended, but showed no attention
+    not_over_keys  the places of selected attention modules whose softmax is not over keys
+    """
+
+    def __init__(self, model: PreTrainedModel, selection: Selection, labels: BatchLabels) -> None:
+        self.selection, self.labels = selection, labels
+        self.calls: dict[tuple[str, int], int] = {}
+        self.blocks: dict[str, int] = {}
+        self.runs: dict[nn.Module, int] = {}
+        self.unseen: list[ModulePlace] = []
+        self.not_over_keys: list[ModulePlace] = []
+        self._model = model
+        self._places = ModulePlaces(model)
+        self._runs_needed: dict[nn.Module, int] = {}
+        self._calls_of_text: dict[tuple[str, int], int] = {}
+
+    @property
+    def total(self) -> int:
+        """How many attention calls were recorded."""
+        return sum(self.calls.values())
+
+    def end_after_selection(self) -> None:
+        """From now on end the forward pass once every selected module has run in all its places.
+
+        A pass through all layers is left alone, and so is a model whose blocks run again after the last one.
+        """
+        if self.selection.layers is None or self._model.config.model_type in CYCLING:
+            return
+        for module in attention_modules(self._model):
+            places = self._places.of(module)
+            if any(self._selects(place) for place in places):
+                self._runs_needed[module] = len(places)
+
+    def record(self, module: nn.Module, way: str) -> tuple[Place, bool]:
+        """Count the call that `module` makes now; its place, and whether it is selected.
+
+        way  how the call is seen, as `Place.way` says it
+
+        Raises SelectionDone where nothing selected is left to run.
+        """
+        if self._runs_needed and module not in self._runs_needed and self._is_done():
+            raise SelectionDone
+        run = self.runs.get(module, 0)
+        self.runs[module] = run + 1
+        at = self._place(module, run)
+        self.calls[at.stream, at.layer] = self.calls.get((at.stream, at.layer), 0) + 1
+        self.blocks[at.stream] = at.blocks
+        return Place(at.layer, at.path, (), (), at.stream, way=way), self._selects(at)
+
+    def record_unseen(self, module: nn.Module) -> None:
+        """Keep the place of a module that ran and whose code names a softmax, but that showed none."""
+        self._keep_selected(module, self.unseen)
+
+    def record_not_over_keys(self, module: nn.Module) -> None:
+        """Keep the place of an attention module whose softmax is not over keys."""
+        self._keep_selected(module, self.not_over_keys)
+
+    def place_of_text(self, place: Place, index: int, batch: int) -> Place:
+        """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
+        text = self.labels.text_of(index, batch)
+        call = self._calls_of_text.get((place.name, text), 0)
+        self._calls_of_text[place.name, text] = call + 1
+        return replace(place, text=text, call=call)
+
+    def _keep_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
+        at = self._place(module)
+        if self._selects(at):
+            places.append(at)
+
+    def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
+        """Where the module sits when it runs for the `run`-th time: where it is built into several blocks, in turn."""
+        places = self._places.of(module)
+        if not places:
+            return ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)
+        return places[run % len(places)]
+
+    def _selects(self, place: ModulePlace) -> bool:
+        return self.selection.has_layer(place.layer, place.blocks)
+
+    def _is_done(self) -> bool:
+        """Whether every selected module has run in all its places."""
+        return all(self.runs.get(module, 0) >= places for module, places in self._runs_needed.items())
