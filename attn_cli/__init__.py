@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
     from attn_cli.summaries.reduce import Summary, reduce
-    from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+    from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
     from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
     from attn_cli.summaries.reducers.overall import Overall, OverallKeys
     from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -43,7 +43,7 @@ _HOMES = {
     "selection": ("Selection",),
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
-    "summaries.reducers.heads": ("Heads", "HeadStatistics"),
+    "summaries.reducers.heads.head_statistics": ("Heads", "HeadStatistics"),
     "summaries.reducers.matrix": ("FullMatrix", "Matrix"),
     "summaries.reducers.overall": ("Overall", "OverallKeys"),
     "summaries.reducers.pooled": ("PooledMatrix",),

@@ -3,7 +3,7 @@
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.shared_options import Shared, takes_shared
 from attn_cli.errors import ExitCode
-from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 
 
 @takes_shared

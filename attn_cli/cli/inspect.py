@@ -15,7 +15,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.views import View

@@ -15,7 +15,7 @@ from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads import Heads
+from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.masked import Masked
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.output import Outputs

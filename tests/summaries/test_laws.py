@@ -20,7 +20,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import Tile
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
-from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.output import KeepOutput, Outputs
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys

@@ -10,7 +10,7 @@ from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys

@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Prompt, Token, Word
 from attn_cli.summaries.calls.in_words import InWords, prompt_in_words
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads import HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.report import Report

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads import Heads
+from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.reducers.top import Top

@@ -21,7 +21,7 @@ from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.in_words import InWords, merged
 from attn_cli.summaries.calls.without_special import WithoutSpecial
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import Received, ReceivedShares

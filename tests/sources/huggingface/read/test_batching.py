@@ -9,7 +9,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.heads import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.top import Top, TopKeys
 from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see

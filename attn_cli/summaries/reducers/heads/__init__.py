@@ -1,0 +1,1 @@
+"""Per-head statistics: what each head does, in a handful of numbers, one statistic a file."""
