@@ -11,6 +11,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.received import Received
@@ -21,27 +22,6 @@ from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
-
-
-class Column(NamedTuple):
-    """A number of the head table: its name, heading, digits after the point, and what it means, in {unit}s."""
-
-    name: str
-    heading: str
-    digits: int
-    meaning: str
-
-
-# A narrow screen loses the last ones first.
-_COLUMNS = (
-    Column("entropy_bits", "entropy (bits)", 2, "entropy of the weights"),
-    Column("distance", "distance", 1, "distance in {unit}s"),
-    Column("first_weight", "first", 2, "weight on the first key"),
-    Column("previous_weight", "previous", 2, "on the previous {unit}"),
-    Column("self_weight", "self", 2, "on the query itself"),
-    Column("induction_weight", "induction", 2, "on what followed the query's {unit} before"),
-    Column("sink_weight", "sink", 2, "on the learned sink"),
-)
 
 
 class HeadRow(NamedTuple):
@@ -71,28 +51,26 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token") ->
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
-    empty = {
-        "sink_weight": not any(row.heads.sink_weight.any() for row in rows),
-        "induction_weight": all(np.isnan(row.heads.induction_weight).all() for row in rows),
-    }
-    columns = [column for column in _COLUMNS if not empty.get(column.name, False)]
+    values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
+              for statistic in STATISTICS}  # fmt: skip
+    columns = [statistic for statistic in STATISTICS if not statistic.says_nothing(values[statistic])]
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
         columns.pop()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
     for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
-    for summary, heads, at in rows:
+    for number, (summary, _, at) in enumerate(rows):
         place = summary.place
         cells = [Text(place.stream)] if streams else []
         cells += [Text(str(place.layer)), Text(str(place.heads[at]))]
         cells += [Text(str(place.groups[at]))] if grouped else []
         for column in columns:
-            value = float(getattr(heads, column.name)[at])
-            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.name.endswith("weight") else Style.null()
+            value = float(values[column][number])
+            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.unit == "weight" else Style.null()
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
-    yield Text("means over queries: " + ", ".join(column.meaning for column in columns).format(unit=unit), _DIM)
+    yield Text("means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM)
 
 
 def masked_rows_note(summaries: Sequence[Summary]) -> Text | None:

@@ -1,0 +1,232 @@
+"""Numbers of one row of attention, noted while its band passes: what per-head statistics say that they need.
+
+Moments are maxima and sums over all keys of a row; cells are the weight on one key, chosen for every row.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attn_cli.arrays import Array, indices, namespace, row_dot, zeros
+from attn_cli.call import Call
+from attn_cli.kernel.walk.bands import Band
+from attn_cli.prompt import Token
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """How the n queries of a call stand among its m keys.
+
+    keys         what the keys mean
+    offset       the key at which query 0 stands: m - n, as with a cache of past keys
+    same_tokens  whether the queries are keys too; not so in cross-attention
+    looks_back   whether no query may attend to a key after itself
+    has_sink     whether a learned sink takes a share of every row
+    like         an array of the library, device and precision of the weights
+    """
+
+    n: int
+    m: int
+    keys: tuple[Token, ...]
+    offset: int
+    same_tokens: bool
+    looks_back: bool
+    has_sink: bool
+    like: Array
+
+    @classmethod
+    def of(cls, call: Call) -> "Alignment":
+        """The alignment of `call`.
+
+        The first query tells whether a call looks back: every mask that isn't causal lets it attend, or says that it
+        may let it attend, to keys after itself.
+        """
+        offset = call.m - call.n
+        looks_back = call.rule.mask.span(0, 1, call.m).last <= offset + 1
+        same_tokens = call.place.stream != "cross"
+        has_sink = call.rule.sink is not None
+        return cls(call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, call.like)
+
+    @cached_property
+    def positions(self) -> Array:
+        """The numbers 0, 1, 2 ... `[max(n, m)]`, as floats, where the weights are."""
+        count = max(self.m, self.n)
+        return zeros((count,), self.like) + indices(0, count, self.like)
+
+
+@dataclass(frozen=True, eq=False)
+class BandRows:
+    """The rows of one band, with the memory `[h, b]` that each of their numbers is written to."""
+
+    band: Band
+    alignment: Alignment
+    numbers: "Mapping[RowNumber, Array]"
+
+    @property
+    def weight_sum(self) -> Array:
+        """The sum of every row's weights `[h, b]`: 1, or 0 where masked, unless there is a learned sink."""
+        if self.alignment.has_sink:
+            return self.numbers[WeightSum()]
+        weights = self.band.weights
+        return namespace(weights).astype(self.numbers[LargestWeight()] > 0, weights.dtype)
+
+
+class RowNumber(ABC):
+    """One number of every row. Those that are equal are noted once, however many statistics need them."""
+
+    @abstractmethod
+    def note(self, rows: BandRows, out: Array) -> None:
+        """Write the number of the band's rows into `out` `[h, b]`, which holds zeros."""
+
+
+@dataclass(frozen=True)
+class LargestWeight(RowNumber):
+    """The maximum of the weights: 0 for a row that may attend to nothing."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One maximum per row."""
+        out[...] = namespace(rows.band.weights).max(rows.band.weights, axis=-1)
+
+
+@dataclass(frozen=True)
+class LargestScore(RowNumber):
+    """The maximum of the scores."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One maximum per row."""
+        scores = rows.band.raw_scores
+        out[...] = namespace(scores).max(scores, axis=-1)
+
+
+@dataclass(frozen=True)
+class MeanScore(RowNumber):
+    """The sum over keys of weight times score."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One dot product per row."""
+        out[...] = row_dot(rows.band.weights, rows.band.raw_scores)
+
+
+@dataclass(frozen=True)
+class WeightSum(RowNumber):
+    """The sum of the weights."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One sum per row."""
+        out[...] = namespace(rows.band.weights).sum(rows.band.weights, axis=-1)
+
+
+@dataclass(frozen=True)
+class MeanKey(RowNumber):
+    """The sum over keys of weight times key number j."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One product of matrix and vector."""
+        band = rows.band
+        out[...] = band.weights @ rows.alignment.positions[band.first : band.last]  # [h, b, c] @ [c]
+
+
+@dataclass(frozen=True)
+class MeanDistance(RowNumber):
+    """The sum over keys of weight times |i - j|, where a query i may attend to keys j on both sides."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """Two products and a sum over the band's own keys.
+
+        Up to the band's own end i - j by a product, as if no key were after its query; what is wrong with that among
+        the band's own keys is added, and keys beyond come by a product again.
+        """
+        band, positions = rows.band, rows.alignment.positions
+        xp = namespace(band.weights)
+        begin, end = band.start + rows.alignment.offset, band.stop + rows.alignment.offset  # the queries as keys
+        i = positions[: band.stop - band.start] + begin  # [b]
+        split = min(max(end, band.first), band.last)
+        distance, mass = 0.0, rows.weight_sum
+        if split < band.last:
+            after = band.weights[:, :, split - band.first :]
+            beyond = xp.sum(after, axis=-1)
+            distance, mass = after @ positions[split : band.last] - beyond * i, mass - beyond
+        if split > band.first:
+            before = band.weights[:, :, : split - band.first]
+            distance = distance + mass * i - before @ positions[band.first : split]
+        own = max(begin, band.first)
+        if split > own:
+            ahead = positions[None, own:split] - i[:, None]  # [b, split - own]
+            ahead = xp.where(ahead > 0, 2 * ahead, 0 * ahead)
+            distance = distance + xp.sum(band.weights[:, :, own - band.first : split - band.first] * ahead, axis=-1)
+        out[...] = distance
+
+
+class Cell(RowNumber):
+    """The weight on one key per row; 0 where the row has no such key, or may not attend to it."""
+
+    @abstractmethod
+    def exists(self, alignment: Alignment) -> bool:
+        """Whether any row of the call has such a key."""
+
+
+@dataclass(frozen=True)
+class FixedKey(Cell):
+    """The weight on the same key for all rows."""
+
+    key: int
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Always."""
+        return True
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """One column."""
+        band = rows.band
+        if band.first <= self.key < band.last:
+            out[...] = band.weights[:, :, self.key - band.first]
+
+
+@dataclass(frozen=True)
+class Diagonal(Cell):
+    """The weight on the key that stands `back` places before the query, after it if `back` is negative."""
+
+    back: int
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Where queries are keys, and are allowed to attend to that side."""
+        return alignment.same_tokens and (self.back >= 0 or not alignment.looks_back)
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """A diagonal of the rows whose key is in the band."""
+        band = rows.band
+        shift = rows.alignment.offset - self.back  # query i and key i + shift
+        first_row, last_row = max(band.start, band.first - shift), min(band.stop, band.last - shift)
+        if first_row >= last_row:
+            return
+        weights = band.weights[:, first_row - band.start : last_row - band.start, :]
+        square = weights[:, :, first_row + shift - band.first : last_row + shift - band.first]
+        out[:, first_row - band.start : last_row - band.start] = namespace(square).linalg.diagonal(square)
+
+
+@dataclass(frozen=True)
+class KeyOfRow(Cell):
+    """The weight on a key that depends on the tokens.
+
+    keys_of  gives for every token its key `[m]`, -1 where it has none
+    """
+
+    keys_of: Callable[[Sequence[Token]], np.ndarray]
+
+    def keys(self, alignment: Alignment) -> np.ndarray:
+        """The key of every query `[n]`, -1 where it has none."""
+        return self.keys_of(alignment.keys)[alignment.offset :]
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Where queries are keys and some query has a key."""
+        return alignment.same_tokens and alignment.offset >= 0 and bool((self.keys(alignment) >= 0).any())
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """The cells of the rows whose key is in the band."""
+        band = rows.band
+        keys = self.keys(rows.alignment)[band.start : band.stop]
+        inside = np.flatnonzero((keys >= band.first) & (keys < band.last))
+        out[:, inside] = band.weights[:, inside, keys[inside] - band.first]

@@ -1,0 +1,103 @@
+"""What a per-head statistic is: its name and words, the numbers of a row that it needs, and how they become one."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attn_cli.summaries.reducers.heads.row_numbers import Alignment, Cell, LargestWeight, RowNumber, WeightSum
+
+
+@dataclass(frozen=True, eq=False)
+class HeadRows:
+    """The numbers of all rows of a call, `[h, n]` each, in float64."""
+
+    numbers: Mapping[RowNumber, np.ndarray]
+    alignment: Alignment
+
+    @cached_property
+    def live(self) -> np.ndarray:
+        """Which rows may attend to anything, `[h, n]`."""
+        live: np.ndarray = self.numbers[LargestWeight()] > 0
+        return live
+
+    @cached_property
+    def weight_sum(self) -> np.ndarray:
+        """The sum of the weights on keys `[h, n]`: less than 1 by what a learned sink takes, 0 in a masked row."""
+        return self.numbers[WeightSum()] if self.alignment.has_sink else self.live.astype(np.float64)
+
+    @cached_property
+    def sink(self) -> np.ndarray:
+        """What the learned sink takes of every row, `[h, n]`."""
+        return np.where(self.live, 1 - self.weight_sum, 0.0)
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
+        mean: np.ndarray = values.sum(axis=-1) / np.maximum(self.live.sum(axis=-1), 1)
+        return mean
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Statistic(ABC):
+    """One number per head, a mean over queries; NaN, and null in JSON, where a call has no such number.
+
+    name     what Python, machine output and schemas call it
+    unit     "bits", "tokens" or "weight"
+    heading  of its column in a table
+    digits   after the point, in a table
+    caption  what the line below a table says of the column; {unit} stands for token or word
+    meaning  what the JSON Schema says
+    minimum  of the JSON Schema, None for none
+    nothing  a table without any other value leaves the column out; None: the column always stays
+    """
+
+    name: str
+    unit: str
+    heading: str
+    digits: int
+    caption: str
+    meaning: str
+    minimum: float | None = None
+    nothing: float | None = None
+
+    @abstractmethod
+    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
+        """The numbers of a row that it is made of, None where the call has no such statistic.
+
+        Every row's `LargestWeight`, and its `WeightSum` where there is a learned sink, are noted anyway.
+        """
+
+    @abstractmethod
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The statistic `[h]` from the numbers that it needs."""
+
+    def says_nothing(self, values: np.ndarray) -> bool:
+        """Whether all of these values are `nothing`."""
+        if self.nothing is None:
+            return False
+        return np.array_equal(values, np.full(values.shape, self.nothing), equal_nan=True)
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its value."""
+        least = {} if self.minimum is None else {"minimum": self.minimum}
+        return {"type": ["number", "null"], **least, "description": self.meaning}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellWeight(Statistic):
+    """The mean weight on one key per query, over all queries that may attend to anything."""
+
+    cell: Cell
+    unit: str = "weight"
+    digits: int = 2
+
+    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
+        """The cell, if the call has it."""
+        return (self.cell,) if self.cell.exists(alignment) else None
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The mean of the cells."""
+        return rows.mean(rows.numbers[self.cell])
