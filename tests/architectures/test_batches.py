@@ -5,7 +5,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from attn_cli.sources.huggingface.read.batching import ALONE
+from attn_cli.sources.huggingface.known_types import TYPES
 from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, padded, reads_text, seen
 from tests.architectures.check import built
 from tests.architectures.inputs import TOKENS
@@ -62,7 +62,7 @@ def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -
 
 
 @pytest.mark.every_type
-@pytest.mark.parametrize("kind", sorted(ALONE))
+@pytest.mark.parametrize("kind", [name for name, known in TYPES.items() if known.reads_alone])
 def test_padding_misleads_what_reads_alone(kind: str) -> None:
     """Nobody reads alone for nothing: the type or a variant of it gives other weights in a padded batch."""
     moved = []

@@ -10,9 +10,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-
-# Models whose blocks run again after the last one: nobody knows from the outside when they have run for the last time.
-CYCLING = {"hrm_text", "efficientloftr"}
+from attn_cli.sources.huggingface.known_types import type_of
 
 
 class SelectionDone(Exception):
@@ -51,7 +49,7 @@ class Ledger:
 
         A pass through all layers is left alone, and so is a model whose blocks run again after the last one.
         """
-        if self.selection.layers is None or self._model.config.model_type in CYCLING:
+        if self.selection.layers is None or type_of(self._model.config).repeats_blocks:
             return
         for module in attention_modules(self._model):
             places = self._places.of(module)

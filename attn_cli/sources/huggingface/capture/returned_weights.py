@@ -8,15 +8,15 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.capture.own_code import OwnCode
+from attn_cli.sources.huggingface.known_types import TYPES
 
-# By class name, since importing their model code would load it.
-BLOCK_SPARSE = {"BigBirdBlockSparseAttention", "BigBirdPegasusBlockSparseAttention"}
-CHUNKED = {"LocalSelfAttention", "LSHSelfAttention"}
+# By name, since importing the classes would load the code of their models.
+_CLASSES = {name for known in TYPES.values() for name in known.returns_weights}
 
 
 def returns_weights(module: nn.Module) -> bool:
     """Whether the module is one whose weights are seen only in what it returns."""
-    return type(module).__name__ in BLOCK_SPARSE | CHUNKED
+    return type(module).__name__ in _CLASSES
 
 
 def request_weights(module: nn.Module, own_code: OwnCode) -> list[RemovableHandle]:

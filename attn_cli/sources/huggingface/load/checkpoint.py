@@ -29,6 +29,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.model_classes import model_class, saved_class, stack_of, writing_class
 from attn_cli.sources.huggingface.load.origin import DTYPES, Origin, vet
 from attn_cli.sources.huggingface.load.quantised import TALKERS
@@ -107,8 +108,7 @@ def positions(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
         value = getattr(config, name, None)
         if isinstance(value, int) and value > 0:
-            # RoBERTa and its kin number positions from padding_idx + 1 on.
-            offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if "roberta" in str(config.model_type) else 0
+            offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if type_of(config).positions_from_padding else 0
             return value - offset
     return None
 

@@ -17,11 +17,10 @@ from transformers import (
     PreTrainedModel,
 )
 
+from attn_cli.sources.huggingface.known_types import type_of
+
 _WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
 _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
-# What these write does not follow from a pass over what they have read and written: XLNet predicts a place without its
-# token, Moshi hears itself. Measured for every type.
-_OTHERWISE = frozenset({"moshi", "xlnet"})
 
 
 def model_class(config: PreTrainedConfig) -> Any:
@@ -48,9 +47,10 @@ def writing_class(config: PreTrainedConfig) -> Any:
     Where it was saved from the bare stack, or doesn't say from what, the one that puts a head on it.
     """
     halves = bool(getattr(config, "is_encoder_decoder", False))
-    two_ways = type(config) in AutoModelForMaskedLM._model_mapping or config.model_type == "bert-generation"
+    known = type_of(config)
+    two_ways = type(config) in AutoModelForMaskedLM._model_mapping or known.attends_both_ways
     reads_ahead = two_ways and not halves and not getattr(config, "is_decoder", False)
-    if reads_ahead or config.model_type in _OTHERWISE:
+    if reads_ahead or known.generates_otherwise:
         return None
     saved = saved_class(config)
     if saved is not None and not _is_stack(saved, config):

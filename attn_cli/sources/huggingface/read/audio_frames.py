@@ -9,9 +9,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.prompt import Token
 from attn_cli.sources.audio import Sound
-
-# Encoders that halve the frames of a spectrogram once.
-_HALVING = {"whisper"}
+from attn_cli.sources.huggingface.known_types import type_of
 
 
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
@@ -25,8 +23,9 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
     if rate and samples is not None and samples.ndim == 2 and hasattr(config, "conv_stride"):
         count = int(model._get_feat_extract_output_lengths(samples.shape[1]))
         return _frames(count, prod(config.conv_stride) / rate)
-    if rate and spectrum is not None and spectrum.ndim == 3 and config.model_type in _HALVING:
-        return _frames(spectrum.shape[2] // 2, 2 * extractor.hop_length / rate)  # type: ignore[union-attr]
+    frames = type_of(config).frames_per_token
+    if rate and spectrum is not None and spectrum.ndim == 3 and frames:
+        return _frames(spectrum.shape[2] // frames, frames * extractor.hop_length / rate)  # type: ignore[union-attr]
     return ()
 
 

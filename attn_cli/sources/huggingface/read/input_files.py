@@ -16,8 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.read.image_patches import tower_tokens, with_patches
+from attn_cli.sources.huggingface.read.text_patches import with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 
 PREFIX = "input."
 

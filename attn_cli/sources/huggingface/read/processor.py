@@ -17,6 +17,7 @@ from transformers import (
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
+from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, explained, positions
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
@@ -27,8 +28,6 @@ _TAKES = {
     "image": tuple(name for name in INPUT_NAMES["vision"] if not name.endswith("videos")),
     "audio": INPUT_NAMES["audio"],
 }
-# Types that were trained on texts filled up to their whole length, and read the filling too.
-_FILLED = {"siglip", "siglip2"}
 
 
 class Rendered(NamedTuple):
@@ -55,7 +54,7 @@ class Processor:
                 reads = f"it reads --{known[0]}" if known else "it reads text alone"
                 raise InputError(f"{self.called} takes no --{kind}", reads)
         self.reads_text = "input_ids" in takes
-        self.filled = positions(loaded.model) if loaded.model.config.model_type in _FILLED else None
+        self.filled = positions(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         self.processor = self._loaded(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)

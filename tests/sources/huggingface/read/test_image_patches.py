@@ -10,26 +10,23 @@ from transformers import PreTrainedModel
 from attn_cli.call import AttentionCall, Call
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.read.image_patches import (
-    BEFORE_PATCHES,
-    COARSER_IN_TEXT,
-    MERGED,
-    SAME_IN_TEXT,
-    WINDOWED,
-    tower_tokens,
-    with_patches,
-)
+from attn_cli.sources.huggingface.known_types import TYPES, CoarserGrid, EachPatch, MergedSquares, RowByRow
+from attn_cli.sources.huggingface.read.text_patches import with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built
 from tests.architectures.tiny import every_type
 
-TYPES = set(every_type())
+BUILT = set(every_type())
+TOWERS = [name for name, known in TYPES.items() if isinstance(known.vision, RowByRow)]
+MERGED = [name for name, known in TYPES.items() if isinstance(known.vision, MergedSquares)]
+IN_ONE_ORDER = [name for name in MERGED if TYPES[name].vision == MergedSquares(windows=False)]
+IN_TEXT = [name for name, known in TYPES.items() if isinstance(known.image_tokens, EachPatch | CoarserGrid)]
 # A type that has each kind of tower: the tower alone, or what its name begins with.
 HOLDERS = {
-    kind: kind if kind in TYPES else kind.removesuffix("_vision_model").removesuffix("_vision")
-    for kind in BEFORE_PATCHES
+    kind: kind if kind in BUILT else kind.removesuffix("_vision_model").removesuffix("_vision") for kind in TOWERS
 } | {"blip_2_vision_model": "blip-2", "kosmos_2_vision_model": "kosmos-2"}
 
 
@@ -71,7 +68,7 @@ def brighter(inputs: dict[str, Any], tokens: tuple[Token, ...], place: tuple[int
     return pixels
 
 
-@pytest.mark.parametrize("kind", [*BEFORE_PATCHES, *sorted(MERGED)])
+@pytest.mark.parametrize("kind", [*TOWERS, *IN_ONE_ORDER])
 def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """In the first block of a tower a token's key holds its own patch alone."""
     model, inputs = built(HOLDERS.get(kind, kind))
@@ -84,7 +81,7 @@ def test_the_patch_that_changes_is_the_one_that_is_named(kind: str) -> None:
         assert changed_keys(model, inputs, pixels, {"vision", "self"}) == [patches[place]]
 
 
-@pytest.mark.parametrize("kind", sorted(MERGED | WINDOWED | SAME_IN_TEXT | COARSER_IN_TEXT))
+@pytest.mark.parametrize("kind", [*MERGED, *IN_TEXT])
 def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) -> None:
     """With a tower that doesn't mix its patches, what stands in the text holds those of its own place."""
     model, inputs = built(kind)

@@ -1,0 +1,222 @@
+"""What attn knows of single model types: one register, one entry for each type.
+
+Most models need no entry: what attn has to know of a model is read off its code, its configuration and its forward
+pass. `TYPES` holds the rest, by the name that a config.json gives as `model_type`: facts that can't be read off, each
+of them measured. An entry of a vision tower stands under the tower's own type, such as siglip_vision_model.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+CLS = "[CLS]"
+DISTILLATION = "[DIST]"
+REGISTERS = "registers"  # as many tokens as the tower's configuration gives as num_register_tokens
+
+
+@dataclass(frozen=True)
+class RowByRow:
+    """A vision tower that sees the patches of an image, or of a tile of one, row by row.
+
+    before  the tokens before the patches; REGISTERS stands for several
+    """
+
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GivenGrid:
+    """A vision tower that gets the patches row by row in one axis, their grid in `spatial_shapes`, and padding."""
+
+
+@dataclass(frozen=True)
+class MergedSquares:
+    """A model whose vision tower gets squares of `spatial_merge_size` patches, row by row within each square.
+
+    Its text holds a token for each square. An entry of the whole model, not of the tower.
+
+    windows  whether the tower gets the squares window by window, each of `window_size` pixels
+    """
+
+    windows: bool = False
+
+
+class Tiles(Enum):
+    """Where the tiles of one image stand in `pixel_values`, for a tower that sees them one by one.
+
+    BATCH   in the batch axis, `[tiles, channels, height, width]`
+    SECOND  in the axis after it, `[1, tiles, channels, height, width]`
+    """
+
+    BATCH = "batch"
+    SECOND = "second"
+
+
+@dataclass(frozen=True)
+class EachPatch:
+    """A text that holds a token for each patch that the tower sees."""
+
+
+@dataclass(frozen=True)
+class CoarserGrid:
+    """A text whose tokens hold means over a square grid that is coarser than that of the patches."""
+
+
+@dataclass(frozen=True)
+class Squares:
+    """A text that holds a token for each square of patches.
+
+    side           the field of the configuration that says how many patches wide a square is: a whole number, or a
+                   ratio below 1, the reciprocal of it
+    square_images  whether the model takes every image, or tile, for as wide as it is high
+    """
+
+    side: str
+    square_images: bool = False
+
+
+@dataclass(frozen=True)
+class PackedTiles:
+    """A text that holds a token for each patch of the tiles joined into one image, and one at the end of each row."""
+
+
+@dataclass(frozen=True)
+class ModelType:
+    """What has to be known of one model type; the defaults hold for a type without an entry.
+
+    reads_alone             Padding changes the weights between the tokens of a text, so that texts are not padded into
+                            one batch: by convolutions over neighbours, pooled or hashed pieces of the text, positions
+                            and patches counted from its end, keys put behind its last one. Measured for every type by
+                            tests/architectures.
+    attends_both_ways       Tokens attend to later ones unless the configuration says is_decoder, so that it can't
+                            generate. For types without a class for masked words, which tells it of the others.
+    generates_otherwise     What it generates does not follow from a pass over what it has read and generated: XLNet
+                            predicts a place without its token, Moshi hears itself. Measured for every type.
+    padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
+    positions_from_padding  Positions are numbered from pad_token_id + 1 on, so that there are fewer than the
+                            configuration says.
+    repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after an asked layer.
+    frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
+    returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
+                            return weights in their true places if asked: block-sparse and hashed attention.
+    vision                  The order in which the vision tower sees patches; None where unknown. Tested by changing a
+                            patch and looking for the key that changes, as `tiles` and `image_tokens` are.
+    tiles                   Where the tiles of an image are, if it sees an image in tiles.
+    image_tokens            Which patches the image's tokens in a text hold; None where unknown.
+    """
+
+    reads_alone: bool = False
+    attends_both_ways: bool = False
+    generates_otherwise: bool = False
+    padded_to_full_length: bool = False
+    positions_from_padding: bool = False
+    repeats_blocks: bool = False
+    frames_per_token: int | None = None
+    returns_weights: tuple[str, ...] = ()
+    vision: RowByRow | GivenGrid | MergedSquares | None = None
+    tiles: Tiles | None = None
+    image_tokens: EachPatch | CoarserGrid | Squares | PackedTiles | None = None
+
+
+TYPES: dict[str, ModelType] = {
+    "aimv2_vision_model": ModelType(vision=RowByRow()),
+    "altclip_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "aya_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
+    "beit": ModelType(vision=RowByRow((CLS,))),
+    "bert-generation": ModelType(attends_both_ways=True),
+    "big_bird": ModelType(returns_weights=("BigBirdBlockSparseAttention",)),
+    "bigbird_pegasus": ModelType(returns_weights=("BigBirdPegasusBlockSparseAttention",)),
+    "blip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "blip_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "blt": ModelType(reads_alone=True),
+    "canine": ModelType(reads_alone=True),
+    "chinese_clip_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "clip_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "clipseg_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "cohere2_vision": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_factor", square_images=True)),
+    "convbert": ModelType(reads_alone=True),
+    "cpmant": ModelType(reads_alone=True),
+    "data2vec-vision": ModelType(vision=RowByRow((CLS,))),
+    "deepseek_v4": ModelType(reads_alone=True),
+    "deepseek_vl": ModelType(image_tokens=EachPatch()),
+    "deit": ModelType(vision=RowByRow((CLS, DISTILLATION))),
+    "dinov2": ModelType(vision=RowByRow((CLS,))),
+    "dinov2_with_registers": ModelType(vision=RowByRow((CLS, REGISTERS))),
+    "dinov3_vit": ModelType(vision=RowByRow((CLS, REGISTERS))),
+    "dpt": ModelType(vision=RowByRow((CLS,))),
+    "efficientloftr": ModelType(repeats_blocks=True),
+    "fastspeech2_conformer": ModelType(reads_alone=True),
+    "fastspeech2_conformer_with_hifigan": ModelType(reads_alone=True),
+    "funnel": ModelType(reads_alone=True),
+    "gemma3": ModelType(image_tokens=CoarserGrid()),
+    "glm4v": ModelType(vision=MergedSquares()),
+    "glm4v_moe": ModelType(vision=MergedSquares()),
+    "glm_ocr": ModelType(vision=MergedSquares()),
+    "granite_docling_vision": ModelType(vision=RowByRow()),
+    "hrm_text": ModelType(repeats_blocks=True),
+    "idefics2": ModelType(tiles=Tiles.SECOND),
+    "idefics2_vision": ModelType(vision=RowByRow()),
+    "idefics3": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
+    "idefics3_vision": ModelType(vision=RowByRow()),
+    "ijepa": ModelType(vision=RowByRow()),
+    "instructblip_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "internvl": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_ratio", square_images=True)),
+    "internvl_vision": ModelType(vision=RowByRow((CLS,))),
+    "janus_vision_model": ModelType(vision=RowByRow()),
+    "kosmos_2_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "lfm2_vl": ModelType(image_tokens=Squares("downsample_factor")),
+    "llava": ModelType(image_tokens=EachPatch()),
+    "llava_next": ModelType(tiles=Tiles.SECOND, image_tokens=PackedTiles()),
+    "llava_onevision": ModelType(tiles=Tiles.SECOND),
+    "longt5": ModelType(reads_alone=True),
+    "metaclip_2_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "mistral3": ModelType(image_tokens=Squares("spatial_merge_size")),
+    "mlcd_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "mobilebert": ModelType(reads_alone=True),
+    "moshi": ModelType(generates_otherwise=True),
+    "musicgen_melody": ModelType(reads_alone=True),
+    "nystromformer": ModelType(reads_alone=True),
+    "ovis2_vision": ModelType(vision=RowByRow()),
+    "owlv2_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "owlvit_vision_model": ModelType(vision=RowByRow((CLS,))),
+    "paligemma": ModelType(image_tokens=EachPatch()),
+    "pegasus_x": ModelType(reads_alone=True),
+    "perceiver": ModelType(reads_alone=True),
+    "pixtral": ModelType(vision=RowByRow()),
+    "qianfan_ocr_vision": ModelType(vision=RowByRow((CLS,))),
+    "qwen2_5_vl": ModelType(vision=MergedSquares(windows=True)),
+    "qwen2_vl": ModelType(vision=MergedSquares()),
+    "qwen3_5": ModelType(vision=MergedSquares()),
+    "qwen3_5_moe": ModelType(vision=MergedSquares()),
+    "qwen3_vl": ModelType(vision=MergedSquares()),
+    "qwen3_vl_moe": ModelType(vision=MergedSquares()),
+    "reformer": ModelType(reads_alone=True, returns_weights=("LocalSelfAttention", "LSHSelfAttention")),
+    "roberta": ModelType(positions_from_padding=True),
+    "roberta-prelayernorm": ModelType(positions_from_padding=True),
+    "sam3_lite_text_text_model": ModelType(reads_alone=True),
+    "siglip": ModelType(padded_to_full_length=True),
+    "siglip2": ModelType(padded_to_full_length=True),
+    "siglip2_vision_model": ModelType(vision=GivenGrid()),
+    "siglip_vision_model": ModelType(vision=RowByRow()),
+    "smolvlm": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
+    "smolvlm_vision": ModelType(vision=RowByRow()),
+    "t5gemma2": ModelType(reads_alone=True),
+    "vit": ModelType(vision=RowByRow((CLS,))),
+    "vit_msn": ModelType(vision=RowByRow((CLS,))),
+    "whisper": ModelType(frames_per_token=2),
+    "xlm-roberta": ModelType(positions_from_padding=True),
+    "xlm-roberta-xl": ModelType(positions_from_padding=True),
+    "xlnet": ModelType(generates_otherwise=True),
+}
+
+
+def type_of(config: "PreTrainedConfig") -> ModelType:
+    """What is known of the type of a configuration: that of a whole model, or of a part of one.
+
+    A type of remote code that is called after RoBERTa numbers positions as RoBERTa does.
+    """
+    name = str(config.model_type)
+    return TYPES.get(name, TYPES["roberta"] if "roberta" in name else ModelType())

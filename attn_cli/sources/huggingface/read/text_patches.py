@@ -1,0 +1,118 @@
+"""Which patches of the image its tokens in a text hold.
+
+Known for the types in `known_types`, and for one image; nothing is guessed for others.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isqrt
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.known_types import (
+    CoarserGrid,
+    EachPatch,
+    GivenGrid,
+    MergedSquares,
+    PackedTiles,
+    RowByRow,
+    Squares,
+    type_of,
+)
+from attn_cli.sources.huggingface.read.image_patches import (
+    Grid,
+    Patch,
+    pixel_grid,
+    row_by_row,
+    spatial_grid,
+    thw_grid,
+    tiles_of,
+    vision_config,
+)
+
+
+def with_patches(tokens: Sequence[Token], model: PreTrainedModel, arrays: Mapping[str, Any]) -> tuple[Token, ...]:
+    """The tokens of a text, those of the image labelled by the patches that they hold, where these are known."""
+    config = model.config
+    marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
+    places = [at for at, token in enumerate(tokens) if token.id in marks]
+    labelled = list(tokens)
+    for at in places:  # they hold the image: nothing that a tokenizer added, and no word of the text
+        labelled[at] = replace(tokens[at], special=False, start=None, end=None)
+    patches = _patches(model, arrays, len(places))
+    if len(patches) == len(places):
+        for number, (at, patch) in enumerate(zip(places, patches, strict=True)):
+            if patch is None:
+                piece = labelled[places[number - 1]].piece
+                labelled[at] = replace(labelled[at], text="[NEWLINE]", special=True, piece=piece)
+            else:
+                labelled[at] = patch.labelled(labelled[at])
+    return tuple(labelled)
+
+
+def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> Sequence[Patch | None]:
+    """The patch, or square of patches, that each of the image's `count` tokens holds; None for the end of a row.
+
+    An empty sequence where they are not known.
+    """
+    config = model.config
+    known = type_of(config)
+    if isinstance(known.vision, MergedSquares):
+        grid = thw_grid(arrays)
+        return [] if grid is None else row_by_row(grid.in_squares(int(config.vision_config.spatial_merge_size)))
+    match known.image_tokens:
+        case PackedTiles():
+            return _packed(model, arrays)
+        case CoarserGrid():
+            return [] if tiles_of(config, arrays) is None else row_by_row(Grid(isqrt(count), isqrt(count)))
+        case EachPatch():
+            return _in_tiles(config, arrays, 1)
+        case Squares() as squares:
+            return _in_squares(config, arrays, squares)
+    return []
+
+
+def _in_squares(config: PreTrainedConfig, arrays: Mapping[str, Any], squares: Squares) -> list[Patch]:
+    """The squares of patches, row by row; of each tile, where there are several."""
+    value = getattr(config, squares.side)
+    side = round(1 / value) if value < 1 else int(value)
+    if isinstance(type_of(vision_config(config)).vision, GivenGrid):
+        grid = spatial_grid(arrays)
+        return [] if grid is None else row_by_row(grid.in_squares(side))
+    return _in_tiles(config, arrays, side, square_images=squares.square_images)
+
+
+def _in_tiles(
+    config: PreTrainedConfig, arrays: Mapping[str, Any], side: int, *, square_images: bool = False
+) -> list[Patch]:
+    """The squares of `side` x `side` patches of each tile, row by row; none if only `square_images` are known."""
+    tiles = tiles_of(config, arrays)
+    grid = pixel_grid(vision_config(config), tiles)
+    if tiles is None or grid is None or (square_images and grid.rows != grid.columns):
+        return []
+    numbers = range(len(tiles)) if len(tiles) > 1 else (None,)
+    return [patch for tile in numbers for patch in row_by_row(grid.in_squares(side), tile)]
+
+
+def _packed(model: PreTrainedModel, arrays: Mapping[str, Any]) -> list[Patch | None]:
+    """The patches of tiles that the model joins into one image; None for the end of a row.
+
+    Told by the model's own `pack_image_features`, which gets the numbers of patches in place of their vectors.
+    """
+    config = model.config
+    vision, tiles = vision_config(config), tiles_of(config, arrays)
+    grid, sizes = pixel_grid(vision, tiles), arrays.get("image_sizes")
+    layout = type_of(vision).vision
+    if tiles is None or grid is None or sizes is None or len(sizes) != 1 or not isinstance(layout, RowByRow):
+        return []
+    if len(layout.before) != (config.vision_feature_select_strategy == "default"):  # it leaves out one, patch or not
+        return []
+    patches = [patch for tile in range(len(tiles)) for patch in row_by_row(grid, tile)]
+    numbers = torch.arange(len(patches), dtype=torch.float64).reshape(len(tiles), grid.size, 1)
+    (packed,), _ = model.pack_image_features(
+        [numbers], sizes, config.vision_feature_select_strategy, image_newline=numbers.new_full((1,), -1)
+    )
+    return [None if number < 0 else patches[int(number)] for number in packed[:, 0].tolist()]

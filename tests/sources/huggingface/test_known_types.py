@@ -1,0 +1,59 @@
+"""The register of model types: names that exist, each entry with something to say, and no second register."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+import attn_cli.sources.huggingface
+from attn_cli.sources.huggingface.known_types import TYPES, ModelType, type_of
+
+HOUSE = Path(attn_cli.sources.huggingface.__file__).parent
+FILES = sorted(path for path in HOUSE.rglob("*.py") if path.name != "known_types.py")
+
+
+def names_of_types(code: str) -> list[str]:
+    """What a file knows of single model types: registered names as strings, and tests of a `model_type`."""
+    nodes = list(ast.walk(ast.parse(code)))
+    names = [node.value for node in nodes if isinstance(node, ast.Constant) and str(node.value) in TYPES]
+    looking: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Compare | ast.Match)]
+    looking += [node.slice for node in nodes if isinstance(node, ast.Subscript)]
+    looking += [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return [str(name) for name in names] + [ast.unparse(x) for x in looking if "model_type" in ast.unparse(x)]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_name_is_a_type_of_transformers(name: str) -> None:
+    assert name in CONFIG_MAPPING_NAMES
+
+
+def test_names_are_in_order_and_every_entry_says_something() -> None:
+    assert list(TYPES) == sorted(TYPES)
+    assert ModelType() not in TYPES.values()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_no_other_file_knows_single_types(file: Path) -> None:
+    assert names_of_types(file.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["if config.model_type == kind: ...", "x = table[model.config.model_type]", "x = table.get(config.model_type)",
+     "alone = {'longt5'}", "if str(config.model_type).startswith('qwen'): ..."],
+)  # fmt: skip
+def test_a_second_register_would_be_found(code: str) -> None:
+    assert names_of_types(code)
+
+
+def test_a_type_without_an_entry_has_the_defaults() -> None:
+    class Own(PreTrainedConfig):  # type: ignore[misc]
+        model_type = "own"
+
+    class Kin(PreTrainedConfig):  # type: ignore[misc]
+        model_type = "my-roberta"
+
+    assert type_of(Own()) == ModelType()
+    assert type_of(Kin()) == ModelType(positions_from_padding=True)
