@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.commands import Commands, declare
+from attn_cli.cli.kit.commands import Commands, declare
 from attn_cli.cli.kit.stderr import say
 from attn_cli.cli.kit.usage_errors import explained
 from attn_cli.errors import AttnError, ExitCode, reason

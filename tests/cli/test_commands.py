@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from attn_cli.cli.commands import COMMANDS
+from attn_cli.cli.kit.commands import COMMANDS
 from tests.program import attn
 from tests.test_rooms import modules_after
 
