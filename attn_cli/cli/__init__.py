@@ -13,13 +13,15 @@ import typer
 
 from attn_cli._version import __version__
 from attn_cli.cli.kit.commands import Commands, declare
-from attn_cli.cli.kit.stderr import say
-from attn_cli.cli.kit.usage_errors import explained
+from attn_cli.cli.kit.stderr import print_line
+from attn_cli.cli.kit.usage_errors import message_and_hint
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.views.sink import ReaderGone
 
-_ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_END_SIGNALS = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+]  # Windows has no SIGHUP
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     cls=Commands,
@@ -30,8 +32,8 @@ app = typer.Typer(
 declare(app)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"attn {__version__}")
         raise typer.Exit
 
@@ -77,13 +79,13 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    for number in _ENDINGS:
+    for number in _END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
-            signal.signal(number, _ended)
+            signal.signal(number, _end)
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
-        code = _told(error, debug)
+        code = _exit_code(error, debug)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SystemExit as request:
@@ -91,38 +93,38 @@ def main() -> NoReturn:
     sys.exit(_flushed(code))
 
 
-def _told(error: Exception, debug: bool) -> int:
-    """Say what went wrong in one line, and what to try in a second; return the exit code."""
+def _exit_code(error: Exception, debug: bool) -> int:
+    """Print what went wrong in one line, and what to try in a second; return the exit code."""
     if isinstance(error, ReaderGone | BrokenPipeError):
         return ExitCode.DONE
     if debug:
         traceback.print_exception(error)
     if isinstance(error, AttnError):
-        return _complained(error.message, error.hint, error.code)
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return _complained(f"can't write: {reason(error)}", "", ExitCode.OUTPUT)
+        return _print_error(error.message, error.hint, error.code)
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        return _print_error(f"can't write: {reason(error)}", "", ExitCode.OUTPUT)
     if isinstance(error, MemoryError):
-        return _complained(
+        return _print_error(
             "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
         )
     if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # a usage error of Typer's own
-        message, hint = explained(error)
-        return _complained(message, hint, int(error.exit_code))
+        message, hint = message_and_hint(error)
+        return _print_error(message, hint, int(error.exit_code))
     if debug:
         return ExitCode.BUG
-    return _complained(
+    return _print_error(
         f"a bug: {type(error).__name__}: {error}", "please report it with what --debug prints", ExitCode.BUG
     )
 
 
-def _complained(message: str, hint: str, code: int) -> int:
-    say(f"attn: {message}")
+def _print_error(message: str, hint: str, code: int) -> int:
+    print_line(f"attn: {message}")
     if hint:
-        say(f"      {hint}")
+        print_line(f"      {hint}")
     return code
 
 
-def _ended(number: int, frame: FrameType | None) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
     """End in good order, without a half-written file; the code is the shell's for this signal."""
     raise SystemExit(ExitCode(128 + number))
 
@@ -136,5 +138,5 @@ def _flushed(code: int) -> int:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at exit, and complains
         if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
-            return _complained(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
+            return _print_error(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
     return code

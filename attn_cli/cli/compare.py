@@ -1,16 +1,17 @@
-"""attn compare: one word in two contexts."""
+"""One word in two contexts: its vector before and after attention, and what moved it."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.picking import first_place
 from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.run import place
-from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
-from attn_cli.cli.kit.stderr import tell
+from attn_cli.cli.kit.shared_options import ModelCommandOptions
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import reduce
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from attn_cli.summaries.answers.compare import Journey
 
 
-@takes_model
+@takes_options
 def compare(
-    chosen: ModelOptions,
+    options: ModelCommandOptions,
     first: Annotated[
         str, typer.Argument(metavar="TEXT", help="One text; one may be -, standard input.", show_default=False)
     ],
@@ -50,52 +51,48 @@ def compare(
     """  # fmt: skip
     from attn_cli.summaries.answers.compare import compared  # here: no other command needs it
 
-    selection = chosen.selection
+    selection = options.selection
     words = list(word or [])
     if len(words) > 2:
         raise InputError(f"--word {len(words)} times, for two texts", "give it once, or once for each text")
     texts = whole_texts((first, second))
-    with chosen.view() as view:
-        source = chosen.source()
+    with options.view() as view:
+        source = options.source()
         prompts = [source.read([text])[0] for text in texts]
-        picks = words if len(words) == 2 else [words[0] if words else _shared(*prompts)] * 2
-        found, warnings = [], []
+        picks = words if len(words) == 2 else [words[0] if words else _common_word(*prompts)] * 2
+        journeys, warnings = [], []
         for prompt, pick in zip(prompts, picks, strict=True):
-            rows, notes = place(prompt, pick)
-            found.append(_followed(source, prompt, rows, selection))
+            rows, notes = first_place(pick, prompt)
+            journeys.append(_followed(source, prompt, rows, selection))
             warnings += [*prompt.warnings, *notes]
-        for warning in (warnings := list(dict.fromkeys(warnings))):
-            tell(warning, quiet=chosen.quiet)
-        comparison = compared(*found)
+        warnings = list(dict.fromkeys(warnings))
+        print_notes(warnings, quiet=options.quiet)
+        comparison = compared(*journeys)
         others = tuple(prompts[1:])
         view.show(Report("compare", source.about, prompts[0], (), tuple(warnings), finding=comparison, others=others))
     return ExitCode.DONE
 
 
 def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
-    """The word's way through the blocks."""
+    """The word's vector on its way through the chosen blocks, and what pulled it there."""
     from attn_cli.summaries.answers.compare import Journey
     from attn_cli.summaries.reducers.pull import PullOfKeys
 
     journey = Journey(prompt, tuple(rows))
 
     def visit(call: Call) -> None:
-        if _own(call.queries, prompt):
+        if call.queries == prompt.tokens:  # and not those of another stream
             journey.summaries.append(reduce(call, PullOfKeys(rows)))
 
     source.follow(prompt, rows, selection, visit, journey.steps.append)
     return journey
 
 
-def _own(tokens: tuple[Token, ...], prompt: Prompt) -> bool:
-    return tokens == prompt.tokens
-
-
-def _shared(one: Prompt, other: Prompt) -> str:
-    """The only word that both texts have."""
+def _common_word(one: Prompt, other: Prompt) -> str:
+    """The only word that both texts have; InputError if there is none, or more than one."""
     words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (one, other)]
     both = [word for word in words[0] if word in words[1]]
     if len(both) != 1:
-        known = f"both have {', '.join(both)}" if both else "they share no word; give --word twice, once for each"
-        raise InputError("which word? give --word WORD", known)
+        hint = f"both have {', '.join(both)}" if both else "they share no word; give --word twice, once for each"
+        raise InputError("which word? give --word WORD", hint)
     return both[0]

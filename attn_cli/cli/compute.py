@@ -1,19 +1,20 @@
-"""attn compute: attention from scratch on the user's own matrices."""
+"""Attention from scratch on your own matrices or words."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.compute_options import Problem, takes_problem
-from attn_cli.cli.kit.memory import check_room
-from attn_cli.cli.kit.run import picked
-from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
-from attn_cli.cli.kit.stderr import tell
+from attn_cli.cli.kit.compute_options import ProblemOptions
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.memory import check_memory
+from attn_cli.cli.kit.picking import picked_tokens
+from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.matrices import Matrices, open_matrices
@@ -30,37 +31,57 @@ from attn_cli.summaries.report import Report
 from attn_cli.views import OutputView, View
 from attn_cli.views.drawing.palette import SCALES
 
-Make = Callable[[Call], Sequence[Reducer]]  # the reducers of one call
+CallReducers = Callable[[Call], Sequence[Reducer]]
+"""The reducers that look at one call."""
 
 
-@takes_problem
-@takes_output
+@dataclass(frozen=True)
+class CheckOptions:
+    """The user's own results, to be checked against the definition."""
+
+    expect: Annotated[
+        str | None,
+        typer.Option("--expect", help="Check this output; exit code 1 if it is wrong.", metavar="FILE"),
+    ] = None
+    expect_weights: Annotated[
+        str | None, typer.Option("--expect-weights", help="Check these weights too, or alone.", metavar="FILE")
+    ] = None
+    tol: Annotated[
+        float | None,
+        typer.Option("--tol", help="Tolerance of the check, times max(1, |number|).", min=0.0, metavar="NUMBER"),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is to be checked."""
+        return self.expect is not None or self.expect_weights is not None
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """How matrices are drawn."""
+
+    pool: Annotated[
+        str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
+    ] = "max"
+    color_scale: Annotated[str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")] = (
+        "linear"
+    )
+
+
+@takes_options
 def compute(
-    problem: Problem,
-    shown: OutputOptions,
+    problem: ProblemOptions,
+    *,
     steps: o.Steps = False,
     token: o.TokenPick = None,
     decode: Annotated[
         bool, typer.Option("--decode", help="Causal, one row at a time from a key/value cache, and what that saves.")
     ] = False,
-    expect: Annotated[
-        str | None,
-        typer.Option("--expect", help="Check this output; exit code 1 if it is wrong.", metavar="FILE"),
-    ] = None,
-    expect_weights: Annotated[
-        str | None, typer.Option("--expect-weights", help="Check these weights too, or alone.", metavar="FILE")
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option("--tol", help="Tolerance of the check, times max(1, |number|).", min=0.0, metavar="NUMBER"),
-    ] = None,
+    check: CheckOptions,
     head: o.Head = "all",
-    pool: Annotated[
-        str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
-    ] = "max",
-    color_scale: Annotated[
-        str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")
-    ] = "linear",
+    drawing: MapOptions,
+    output: OutputOptions,
 ) -> ExitCode:
     """Attention from scratch on your own matrices or words.
 
@@ -78,67 +99,69 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
-    o.one_of(pool, ("max", "mean"), "--pool")
-    o.one_of(color_scale, SCALES, "--color-scale")
+    o.one_of(drawing.pool, ("max", "mean"), "--pool")
+    o.one_of(drawing.color_scale, SCALES, "--color-scale")
     selection = o.selection("all", head)
-    checks = expect is not None or expect_weights is not None
-    asked = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", checks)) if on]
-    if len(asked) > 1:
-        raise InputError(f"{' and '.join(asked)} at once", "one at a time")
+    answers = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", check.given)) if on]
+    if len(answers) > 1:
+        raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     if token is not None and not steps:
         raise InputError("--token picks the query of a walk", "add --steps")
-    if tol is not None and not checks:
+    if check.tol is not None and not check.given:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
-    with shown.view() as view:
-        matrices = open_matrices(problem.options(causal=decode, precise=checks))
+    with output.view() as view:
+        matrices = open_matrices(problem.options(causal=decode, precise=check.given))
         if steps:
-            rows = None if token is None else picked(matrices.labelled, token)[0]
-            report = _report("steps", matrices, selection, lambda _: [WalkSteps(rows)], color_scale)
+            report = _report("steps", matrices, selection, _walk(matrices, token), drawing.color_scale)
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
-        elif checks:
-            report = _checked(matrices, selection, expect, expect_weights, tol)
+        elif check.given:
+            report = _checked(matrices, selection, check)
+        elif isinstance(view, OutputView):
+            report = _report("compute", matrices, selection, _to_file(matrices, selection, view), drawing.color_scale)
         else:
-            make = (
-                _to_file(matrices, selection, view) if isinstance(view, OutputView) else _reducers(matrices, view, pool)
-            )
-            report = _report("compute", matrices, selection, make, color_scale)
-        for note in report.warnings:
-            tell(note, quiet=shown.quiet)
+            reducers = _whole(matrices, view, drawing.pool)
+            report = _report("compute", matrices, selection, reducers, drawing.color_scale)
+        print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
     return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
 
 
-def _checked(
-    matrices: Matrices, selection: Selection, output: str | None, weights: str | None, tol: float | None
-) -> Report:
+def _walk(matrices: Matrices, pick: str | None) -> CallReducers:
+    """Every step of the picked queries, of all without a pick."""
+    prompt = matrices.labelled
+    rows = None if pick is None else picked_tokens(pick, prompt.tokens, prompt.text)[0]
+    return lambda _: [WalkSteps(rows)]
+
+
+def _checked(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
     """The user's output and weights against the definition."""
-    given = None if output is None else expected_of(output, "output", matrices)
-    mixed = None if weights is None else expected_of(weights, "weights", matrices)
-    seen = [x for x in (given, mixed) if x is not None]
-    tolerance = max(TOLERANCES[min(x.itemsize, 8)] for x in seen) if tol is None else tol
-    check = CheckOutput(
-        None if given is None else given.values,
-        None if mixed is None else mixed.values,
+    output = None if check.expect is None else expected_of(check.expect, "output", matrices)
+    weights = None if check.expect_weights is None else expected_of(check.expect_weights, "weights", matrices)
+    files = [file for file in (output, weights) if file is not None]
+    tolerance = max(TOLERANCES[min(file.itemsize, 8)] for file in files) if check.tol is None else check.tol
+    reducer = CheckOutput(
+        None if output is None else output.values,
+        None if weights is None else weights.values,
         tolerance,
         joined=matrices.joined,
     )
-    matrices = replace(matrices, notes=matrices.notes + tuple(x.note for x in seen if x.note))
-    return _report("check", matrices, selection, lambda _: [check])
+    matrices = replace(matrices, notes=matrices.notes + tuple(file.note for file in files if file.note))
+    return _report("check", matrices, selection, lambda _: [reducer])
 
 
 def _report(
     command: str,
     matrices: Matrices,
     selection: Selection,
-    reducers: Make,
+    reducers: CallReducers,
     color_scale: str = "linear",
 ) -> Report:
-    found: list[Summary] = []
+    summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
-        found.append(reduce(call, *reducers(call)))
+        summaries.append(reduce(call, *reducers(call)))
 
     matrices.each(selection, visit)
     options = {
@@ -148,18 +171,18 @@ def _report(
         "joined": matrices.joined,
         "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.made else {},
     }
-    return Report(command, matrices.about, matrices.prompt, tuple(found), matrices.notes, options)
+    return Report(command, matrices.about, matrices.prompt, tuple(summaries), matrices.notes, options)
 
 
-def _reducers(matrices: Matrices, view: View, pool: str) -> Make:
+def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
     """Scores, weights, output and the count of rows that may attend to nothing, as large as the view takes them."""
     room = view.room
     if room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         what = f"{2 * count:,} matrices of {n:,} x {m:,}"
-        check_room(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
+        check_memory(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
 
-    def make(call: Call) -> Sequence[Reducer]:
+    def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []
         if room is None:
             return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
@@ -169,25 +192,25 @@ def _reducers(matrices: Matrices, view: View, pool: str) -> Make:
             *masked,
         ]
 
-    return make
+    return of_call
 
 
-def _to_file(matrices: Matrices, selection: Selection, view: OutputView) -> Make:
-    """The output alone: row by row into the file if it is done once it leaves a band, else kept until all is there."""
-    rows = None
+def _to_file(matrices: Matrices, selection: Selection, view: OutputView) -> CallReducers:
+    """The output alone: row by row into the file, or kept until all of it is there, where W_O or U_V follow."""
+    file = None
     h = len(selection.pick_heads(matrices.q.shape[-3]))
     if not matrices.joined and matrices.value_up is None:
         size = (matrices.q.shape[-2], matrices.v.shape[-1])
         shape = (*matrices.lead, *((h,) if matrices.head_axis else ()), *size)
-        rows = view.rows(shape, max(matrices.q.itemsize, 4))
+        file = view.rows(shape, max(matrices.q.itemsize, 4))
 
-    def make(call: Call) -> Sequence[Reducer]:
-        if rows is None:
+    def of_call(call: Call) -> Sequence[Reducer]:
+        if file is None:
             return [_output(matrices)]
-        before = call.place.text * h
-        return [PassOutput(lambda head, first, values: rows.write(before + head, first, values))]
+        before = call.place.text * h  # heads of earlier batch entries
+        return [PassOutput(lambda head, first, values: file.write(before + head, first, values))]
 
-    return make
+    return of_call
 
 
 def _output(matrices: Matrices) -> KeepOutput:

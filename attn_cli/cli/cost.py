@@ -1,12 +1,13 @@
-"""attn cost: what attention takes, in operations and bytes."""
+"""What attention takes: operations and bytes, for plain, grouped, latent and windowed keys."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import Layer
 from attn_cli.prompt import Prompt
@@ -17,35 +18,79 @@ from attn_cli.summaries.report import Report
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
-@takes_output
-def cost(
-    shown: OutputOptions,
-    n: Annotated[int, typer.Option("--tokens", "-n", help="How long the text is.", min=1, metavar="N")],
+@dataclass(frozen=True)
+class SizeOptions:
+    """The sizes of attention: a model's, and those that are given instead."""
+
     model: Annotated[
         str | None,
         typer.Option("--model", "-m", help="A model folder: sizes from its config.json.", metavar="FOLDER"),
-    ] = None,
-    heads: Annotated[int | None, typer.Option("--heads", help="Query heads.", min=1, metavar="H")] = None,
-    kv_heads: Annotated[
-        int | None, typer.Option("--kv-heads", help="Key heads; H if missing.", min=1, metavar="G")
-    ] = None,
-    dim: Annotated[int | None, typer.Option("--dim", help="Size of a head.", min=1, metavar="D")] = None,
+    ] = None
+    heads: Annotated[int | None, typer.Option("--heads", help="Query heads.", min=1, metavar="H")] = None
+    kv_heads: Annotated[int | None, typer.Option("--kv-heads", help="Key heads; H if missing.", min=1, metavar="G")] = (
+        None
+    )
+    dim: Annotated[int | None, typer.Option("--dim", help="Size of a head.", min=1, metavar="D")] = None
     width: Annotated[
         int | None, typer.Option("--width", help="Of the embeddings; H * D if missing.", min=1, metavar="W")
-    ] = None,
-    layers: Annotated[int | None, typer.Option("--layers", help="How many.", min=1, metavar="L")] = None,
-    latent: Annotated[int | None, typer.Option("--latent", help="Latent keys of rank R.", min=1, metavar="R")] = None,
+    ] = None
+    layers: Annotated[int | None, typer.Option("--layers", help="How many.", min=1, metavar="L")] = None
+    latent: Annotated[int | None, typer.Option("--latent", help="Latent keys of rank R.", min=1, metavar="R")] = None
     rope_dim: Annotated[
         int | None, typer.Option("--rope-dim", help="... with a shared key part of P; D / 2.", min=0, metavar="P")
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option("--window", help="How many keys a query sees.", min=1, metavar="W")
-    ] = None,
+    ] = None
+    window: Annotated[int | None, typer.Option("--window", help="How many keys a query sees.", min=1, metavar="W")] = (
+        None
+    )
+
+    def sizes(self) -> Sizes:
+        """The model's sizes, or those that are given alone, with every given one in place of the model's.
+
+        Raises LoadError for a model without sizes, InputError where sizes are missing or don't fit.
+        """
+        sizes = self._without_model() if self.model is None else read_sizes(self.model)
+        layer = self._with_heads(sizes.layer)
+        if self.dim is not None:
+            layer = replace(layer, d=self.dim, e=self.dim)
+        if self.latent is not None:
+            shared = layer.d // 2 if self.rope_dim is None else self.rope_dim
+            layer = replace(layer, kv_heads=layer.heads, d=layer.d + shared, rank=self.latent, shared=shared)
+        elif self.rope_dim is not None:
+            raise InputError("--rope-dim is a part of latent keys", "add --latent R")
+        layer = replace(layer, width=self.width or layer.width, window=self.window or layer.window)
+        count = self.layers or sizes.layers
+        windowed = count if self.window is not None else min(sizes.windowed, count)
+        return Sizes(layer, count, windowed, sizes.dtype)
+
+    def _without_model(self) -> Sizes:
+        if self.heads is None or (self.dim is None and self.width is None):
+            raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
+        d = self.dim or (self.width or 0) // self.heads
+        return Sizes(Layer(self.heads, self.heads, d, d, self.width or self.heads * d), self.layers or 1, 0, None)
+
+    def _with_heads(self, layer: Layer) -> Layer:
+        if self.heads is not None and self.heads != layer.heads:
+            layer = replace(layer, heads=self.heads, kv_heads=min(layer.kv_heads, self.heads))
+        if self.kv_heads is not None:
+            layer = replace(layer, kv_heads=self.kv_heads, rank=0, shared=0)
+        if layer.heads % layer.kv_heads:
+            raise InputError(
+                f"{layer.kv_heads} key heads don't divide {layer.heads} heads", "every key head serves as many heads"
+            )
+        return layer
+
+
+@takes_options
+def cost(
+    n: Annotated[int, typer.Option("--tokens", "-n", help="How long the text is.", min=1, metavar="N")],
+    chosen: SizeOptions,
+    *,
     batch: Annotated[int, typer.Option("--batch", help="Texts at once.", min=1, metavar="B")] = 1,
     causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are blocked.")] = True,
     dtype: Annotated[
         str, typer.Option("--dtype", help="Of what is kept: auto, float32, bfloat16, float16, float8.", metavar="DTYPE")
     ] = "auto",
+    output: OutputOptions,
 ) -> ExitCode:
     """What attention takes: operations and bytes, for plain, grouped, latent and windowed keys.
 
@@ -58,59 +103,17 @@ def cost(
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --json
     """
     o.one_of(dtype, ("auto", *_BYTES), "--dtype")
-    with shown.view() as view:
-        sizes = _given(heads, dim, layers, width) if model is None else read_sizes(model)
-        sizes = _changed(sizes, heads, kv_heads, dim, layers, width, latent, rope_dim, window)
-        kept = (sizes.dtype or ("float16" if model is None else "float32")) if dtype == "auto" else dtype
-        itemsize = _BYTES.get(kept, 2)
-        found = cost_of(sizes.layer, sizes.layers, sizes.windowed, n, batch=batch, causal=causal, itemsize=itemsize)
+    with output.view() as view:
+        sizes = chosen.sizes()
+        stored = (sizes.dtype or ("float16" if chosen.model is None else "float32")) if dtype == "auto" else dtype
+        itemsize = _BYTES.get(stored, 2)
+        answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, n, batch=batch, causal=causal, itemsize=itemsize)
         source = {
-            "model": model or "what attention takes",
+            "model": chosen.model or "what attention takes",
             "type": "cost",
             "revision": None,
-            "dtype": kept,
+            "dtype": stored,
             "device": "none",
         }
-        view.show(Report("cost", source, Prompt("", ()), (), finding=found))
+        view.show(Report("cost", source, Prompt("", ()), (), finding=answer))
     return ExitCode.DONE
-
-
-def _given(heads: int | None, dim: int | None, layers: int | None, width: int | None) -> Sizes:
-    if heads is None or (dim is None and width is None):
-        raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
-    d = dim or (width or 0) // heads
-    return Sizes(Layer(heads, heads, d, d, width or heads * d), layers or 1, 0, None)
-
-
-def _changed(
-    sizes: Sizes,
-    heads: int | None,
-    kv_heads: int | None,
-    dim: int | None,
-    layers: int | None,
-    width: int | None,
-    latent: int | None,
-    rope_dim: int | None,
-    window: int | None,
-) -> Sizes:
-    """A model's sizes with those that were given instead."""
-    layer = sizes.layer
-    if heads is not None and heads != layer.heads:
-        layer = replace(layer, heads=heads, kv_heads=min(layer.kv_heads, heads))
-    if kv_heads is not None:
-        layer = replace(layer, kv_heads=kv_heads, rank=0, shared=0)
-    if layer.heads % layer.kv_heads:
-        raise InputError(
-            f"{layer.kv_heads} key heads don't divide {layer.heads} heads", "every key head serves as many heads"
-        )
-    if dim is not None:
-        layer = replace(layer, d=dim, e=dim)
-    if latent is not None:
-        shared = layer.d // 2 if rope_dim is None else rope_dim
-        layer = replace(layer, kv_heads=layer.heads, d=layer.d + shared, rank=latent, shared=shared)
-    elif rope_dim is not None:
-        raise InputError("--rope-dim is a part of latent keys", "add --latent R")
-    layer = replace(layer, width=width or layer.width, window=window or layer.window)
-    count = layers or sizes.layers
-    windowed = count if window is not None else min(sizes.windowed, count)
-    return Sizes(layer, count, windowed, sizes.dtype)

@@ -1,13 +1,14 @@
-"""attn heads: what each head does, in numbers."""
+"""One line per head: how spread, how far, and at what."""
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.shared_options import Shared, takes_shared
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 
 
-@takes_shared
-def heads(shared: Shared, words: o.Words = False) -> ExitCode:
+@takes_options
+def heads(shared: TextCommandOptions, words: o.Words = False) -> ExitCode:
     """One line per head: how spread, how far, and at what.
 
     \b

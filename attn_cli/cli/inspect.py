@@ -1,4 +1,4 @@
-"""attn inspect: the overview of one text."""
+"""The overview: tokens, heads, most attended tokens, one matrix."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,8 +8,9 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.run import Choose
-from attn_cli.cli.kit.shared_options import Shared, takes_shared
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.run import ReducersFor, Rows
+from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
@@ -23,9 +24,9 @@ from attn_cli.views import View
 DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole
 
 
-@takes_shared
+@takes_options
 def inspect(
-    shared: Shared,
+    shared: TextCommandOptions,
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
@@ -50,29 +51,29 @@ def inspect(
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
-    def make(view: View, source: Source) -> Choose:
+    def reducers(view: View, source: Source) -> ReducersFor:
         height, width = view.room or DATA_ROOM
         last = max((planned.layer for planned in source.planned(shared.selection)), default=0)
 
-        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
                 reducers.append(PooledMatrix(height, width, scores=scores, mean_heads=mean, pooling=pool))
             return reducers
 
-        return choose
+        return of_call
 
-    return shared.run("inspect", make, words=merges)
+    return shared.run("inspect", reducers, words=merges)
 
 
-def walk(selection: Selection, view: View, source: Source) -> Choose:
+def walk(selection: Selection, view: View, source: Source) -> ReducersFor:
     """The walk through the chosen layers, by default the last one, of all rows or the picked ones."""
     last = None
     if selection.layers is None:
         last = max((planned.layer for planned in source.planned(selection)), default=0)
 
-    def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+    def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
         return [WalkSteps(rows)] if last in (None, call.place.layer) else []
 
-    return choose
+    return of_call

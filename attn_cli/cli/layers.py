@@ -1,31 +1,29 @@
-"""attn layers: the map of a model."""
+"""The map of a model: every block, its kind, heads, mask, scale, and how it is seen."""
 
 from typing import Annotated
 
 import typer
 
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.shared_options import LoadOptions, OutputOptions, check_alone, takes_loading, takes_output
-from attn_cli.cli.kit.stderr import tell
+from attn_cli.cli.kit.shared_options import LoadOptions, OutputOptions, check_alone
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
 
-SHORT = "the cat sat on the mat"
+DEFAULT_TEXT = "the cat sat on the mat"
 
 
-@takes_loading
-@takes_output
+@takes_options
 def layers(
-    loading: LoadOptions,
-    shown: OutputOptions,
     text: Annotated[
         str | None,
         typer.Argument(
             metavar="TEXT",
-            show_default=SHORT,
+            show_default=DEFAULT_TEXT,
             help="What the model reads for the one run that it takes; - reads stdin.",
         ),
     ] = None,
@@ -34,6 +32,9 @@ def layers(
     image: o.Image = None,
     audio: o.Audio = None,
     model: o.Model = DEFAULT_MODEL,
+    *,
+    output: OutputOptions,
+    loading: LoadOptions,
 ) -> ExitCode:
     """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
 
@@ -47,18 +48,17 @@ def layers(
       attn layers -m ./my-model --json | jq -r '.result.layers[] | .mask'
       attn layers -m openai/clip-vit-base-patch32 "a cat" --image cat.jpg
     """
-    picture, sound = o.once(image, "--image"), o.once(audio, "--audio")
-    check_alone(inputs, text=text is not None, media=(picture, sound) != (None, None))
-    given = any(x is not None for x in (inputs, picture, sound))
-    (text,) = whole_texts(("" if given else SHORT,) if text is None else (text,))
-    with shown.view() as view:
+    image_file, audio_file = o.once(image, "--image"), o.once(audio, "--audio")
+    check_alone(inputs, text=text is not None, media=(image_file, audio_file) != (None, None))
+    without_text = any(x is not None for x in (inputs, image_file, audio_file))
+    (text,) = whole_texts(("" if without_text else DEFAULT_TEXT,) if text is None else (text,))
+    with output.view() as view:
         source = loading.opened(
-            model, quiet=shown.quiet, decoder_text=decoder_text, inputs=inputs, image=picture, audio=sound
+            model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
         )
         prompt = source.read([text])[0]
-        found = LayerMap()
-        rest = source.survey(prompt, found.add)
-        for warning in prompt.warnings:
-            tell(warning, quiet=shown.quiet)
-        view.show(Report("layers", source.about, prompt, (), prompt.warnings, finding=found.result(rest)))
+        layer_map = LayerMap()
+        unseen = source.survey(prompt, layer_map.add)
+        print_notes(prompt.warnings, quiet=output.quiet)
+        view.show(Report("layers", source.about, prompt, (), prompt.warnings, finding=layer_map.result(unseen)))
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""attn matrix: scores or weights themselves."""
+"""Scores or weights themselves, as heat maps or as arrays."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,9 +7,10 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.memory import check_room
-from attn_cli.cli.kit.run import Check, Choose
-from attn_cli.cli.kit.shared_options import Shared, takes_shared
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.memory import check_memory
+from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
+from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Source
@@ -21,9 +22,9 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.views import View
 
 
-@takes_shared
+@takes_options
 def matrix(
-    shared: Shared,
+    shared: TextCommandOptions,
     token: o.TokenPick = None,
     scores: o.Scores = False,
     weights: o.Weights = False,
@@ -48,37 +49,38 @@ def matrix(
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     merges = shared.merges(words, scores=scores)
+    show_weights = weights or not scores
+    keep_scores = scores or not weights  # data holds both, unless one is named
 
-    def make(view: View, source: Source) -> Choose:
-        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+    def reducers(view: View, source: Source) -> ReducersFor:
+        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.room is None:
-                both = not isinstance(call, InWords)
-                kinds = {"weights": weights or not scores, "scores": both and (scores or not weights)}
-                return [FullMatrix(**kinds, rows=rows, mean_heads=mean)]
+                both = keep_scores and not isinstance(call, InWords)
+                return [FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=mean)]
             if rows is not None and patch_grid(call.keys) is not None:  # drawn as the image, whose rows are not pooled
-                return [FullMatrix(weights=weights or not scores, scores=scores, rows=rows, mean_heads=mean)]
-            wanted = [kind for kind, asked in (("scores", scores), ("weights", weights or not scores)) if asked]
+                return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
             return [
-                PooledMatrix(*view.room, rows=rows, scores=kind == "scores", mean_heads=mean, pooling=pool)
-                for kind in wanted
+                PooledMatrix(*view.room, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
+                for kind, wanted in ((True, scores), (False, show_weights))
+                if wanted
             ]
 
-        return choose
+        return of_call
 
-    def check(view: View, source: Source) -> Check:
-        kinds = 1 if merges else (weights or not scores) + (scores or not weights)
-        heads = [1 if mean else layer.heads for layer in source.planned(shared.selection)]
+    def memory(view: View, source: Source) -> MemoryEstimate:
+        kinds = 1 if merges else show_weights + keep_scores
+        heads = sum(1 if mean else layer.heads for layer in source.planned(shared.selection))
 
-        def said(prompt: Prompt, rows: Sequence[int] | None) -> str:
+        def estimate(prompt: Prompt, rows: Rows) -> str:
             if view.room is not None:
                 return ""
             n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
-            return check_room(
-                4 * kinds * sum(heads) * n * m,
-                f"{sum(heads):,} matrices of {n:,} x {m:,}",
+            return check_memory(
+                4 * kinds * heads * n * m,
+                f"{heads:,} matrices of {n:,} x {m:,}",
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or look at a screen, which pools",
             )
 
-        return said
+        return estimate
 
-    return shared.run("matrix", make, token=token, check=check, hide_special=no_special, words=merges)
+    return shared.run("matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges)

@@ -1,12 +1,13 @@
-"""attn nearest: the nearest words of a table, and analogies."""
+"""The nearest words of a table of word vectors, and analogies."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.read_texts import texts_of
-from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
-from attn_cli.cli.kit.stderr import say, tell
+from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.cli.kit.stderr import print_line, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
     from attn_cli.sources.toy import TableSource
 
 
-@takes_output
+@takes_options
 def nearest(
-    shown: OutputOptions,
     text: Annotated[
         str | None,
         typer.Argument(
@@ -34,6 +34,8 @@ def nearest(
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
     k: Annotated[int, typer.Option("--top", "-k", help="How many words.", min=1, metavar="K")] = 10,
+    *,
+    output: OutputOptions,
 ) -> ExitCode:
     """The nearest words of a table of word vectors, and analogies.
 
@@ -48,32 +50,31 @@ def nearest(
       attn nearest --lines --file analogies.txt -k 1 -f csv
     """
     worst, number = ExitCode.DONE, -1
-    with shown.view() as view:
+    with output.view() as view:
         source = open_table_source(model)
-        for number, asked in enumerate(texts_of(text, file, lines=lines)):
+        for number, question in enumerate(texts_of(text, file, lines=lines)):
             try:
-                report = _answered(source, asked, k, number if lines else None)
+                report = _answer(source, question, k, number if lines else None)
             except AttnError as error:
                 if not lines:
                     raise
                 worst = max(worst, error.code)
-                say(f"attn: line {number + 1}: {error.message}")
+                print_line(f"attn: line {number + 1}: {error.message}")
                 continue
-            for warning in report.warnings:
-                tell(warning, quiet=shown.quiet)
+            print_notes(report.warnings, quiet=output.quiet)
             view.show(report)
         if number < 0:
             raise InputError("no text", "there was nothing to read")
     return worst
 
 
-def _answered(source: "TableSource", asked: str | InputError, k: int, index: int | None) -> Report:
+def _answer(source: "TableSource", question: str | InputError, k: int, index: int | None) -> Report:
     """The k words nearest to one word or expression."""
     from attn_cli.summaries.answers.nearest import nearest as nearest_words  # here: no other command needs it
 
-    if isinstance(asked, InputError):
-        raise asked
-    prompt, signs = source.read_terms(asked)
+    if isinstance(question, InputError):
+        raise question
+    prompt, signs = source.read_terms(question)
     rows = [token.id for token in prompt.tokens if token.id is not None]
-    found = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
-    return Report("nearest", source.about, prompt, (), prompt.warnings, index=index, finding=found)
+    neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
+    return Report("nearest", source.about, prompt, (), prompt.warnings, index=index, finding=neighbours)

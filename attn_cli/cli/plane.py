@@ -1,13 +1,14 @@
-"""attn plane: words as points, before and after attention."""
+"""The words of a text as points in the plane, before and after attention."""
 
 from typing import Annotated
 
 import typer
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.shared_options import ModelOptions, takes_model
-from attn_cli.cli.kit.stderr import tell
+from attn_cli.cli.kit.shared_options import ModelCommandOptions
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.summaries.report import Report
@@ -15,9 +16,9 @@ from attn_cli.summaries.report import Report
 _MOST = 9  # a text's mark is its number, one character wide
 
 
-@takes_model
+@takes_options
 def plane(
-    chosen: ModelOptions,
+    options: ModelCommandOptions,
     texts: Annotated[
         list[str],
         typer.Argument(
@@ -41,23 +42,22 @@ def plane(
 
     if len(texts) > _MOST:
         raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")
-    selection = chosen.selection
-    read = whole_texts(texts)
-    with chosen.view() as view:
-        source = chosen.source()
-        prompts = [source.read([text])[0] for text in read]
-        ways: list[list[BlockVectors]] = []
+    selection = options.selection
+    contents = whole_texts(texts)
+    with options.view() as view:
+        source = options.source()
+        prompts = [source.read([text])[0] for text in contents]
+        journeys: list[list[BlockVectors]] = []
         for prompt in prompts:
             steps: list[BlockVectors] = []
-            source.follow(prompt, range(len(prompt.tokens)), selection, _pass_by, steps.append)
-            ways.append(steps)
+            source.follow(prompt, range(len(prompt.tokens)), selection, _ignore, steps.append)
+            journeys.append(steps)
         warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))
-        for warning in warnings:
-            tell(warning, quiet=chosen.quiet)
-        found = points_in_plane(prompts, ways, unit=unit)
-        view.show(Report("plane", source.about, prompts[0], (), warnings, finding=found, others=tuple(prompts[1:])))
+        print_notes(warnings, quiet=options.quiet)
+        points = points_in_plane(prompts, journeys, unit=unit)
+        view.show(Report("plane", source.about, prompts[0], (), warnings, finding=points, others=tuple(prompts[1:])))
     return ExitCode.DONE
 
 
-def _pass_by(call: Call) -> None:
-    """Nobody looks at the weights."""
+def _ignore(call: Call) -> None:
+    """The plane is made of vectors alone; weights are not looked at."""

@@ -1,10 +1,11 @@
-"""attn scale: why scores are divided by sqrt(d)."""
+"""Why 1 / sqrt(d): softmax saturates, and products of long vectors are large."""
 
 from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit.shared_options import OutputOptions, takes_output
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.prompt import Prompt
@@ -16,9 +17,8 @@ _KEYS = 16
 _LARGEST = 2**16
 
 
-@takes_output
+@takes_options
 def scale(
-    shown: OutputOptions,
     scores: Annotated[
         str, typer.Option("--scores", help="Scores whose softmax is shown, larger and larger.", metavar="S,S,...")
     ] = "50,45,40",
@@ -32,6 +32,8 @@ def scale(
         int, typer.Option("--samples", help="Queries for each size.", min=2, max=100_000, metavar="N")
     ] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="Of the random numbers.", min=0, metavar="SEED")] = 0,
+    *,
+    output: OutputOptions,
 ) -> ExitCode:
     """Why 1 / sqrt(d): softmax saturates, and products of long vectors are large.
 
@@ -41,15 +43,15 @@ def scale(
       attn scale --scores 2,1,0.5 --factors 1,2,4,8
       attn scale --dims 64,128,4096 --json | jq .result.variance
     """
-    given = numbers_in(scores, "--scores", "with commas: --scores 1,2,4")
-    grown = numbers_in(factors, "--factors", "with commas: --factors 1,2,4")
+    score_list = numbers_in(scores, "--scores", "with commas: --scores 1,2,4")
+    factor_list = numbers_in(factors, "--factors", "with commas: --factors 1,2,4")
     sizes = numbers_in(dims, "--dims", "with commas: --dims 1,2,4")
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
         raise InputError(f"--dims {wrong:g} is not a size", f"whole numbers from 1 to {_LARGEST:,}")
-    with shown.view() as view:
-        found = Scaling(
-            tuple(saturation(given, grown)),
+    with output.view() as view:
+        scaling = Scaling(
+            tuple(saturation(score_list, factor_list)),
             tuple(spread(int(d), keys=_KEYS, samples=samples, seed=seed) for d in sizes),
             _KEYS,
             samples,
@@ -62,5 +64,5 @@ def scale(
             "dtype": "float64",
             "device": "cpu",
         }
-        view.show(Report("scale", source, Prompt("", ()), (), finding=found))
+        view.show(Report("scale", source, Prompt("", ()), (), finding=scaling))
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""attn schema: the published JSON Schemas."""
+"""The JSON Schema of a command's --json output."""
 
 from typing import Annotated
 

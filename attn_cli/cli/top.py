@@ -1,4 +1,4 @@
-"""attn top: what each query attends to most."""
+"""The keys that each query (or the asked one) attends to most."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,8 +7,9 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.run import Choose
-from attn_cli.cli.kit.shared_options import Shared, takes_shared
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.run import ReducersFor, Rows
+from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer
@@ -19,9 +20,9 @@ from attn_cli.views import View
 _MANY = 64  # queries; a screen tells of more of them together, if none was picked
 
 
-@takes_shared
+@takes_options
 def top(
-    shared: Shared,
+    shared: TextCommandOptions,
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
     overall: Annotated[
@@ -46,12 +47,12 @@ def top(
 
     merges = shared.merges(words)
 
-    def make(view: View, source: Source) -> Choose:
-        def choose(rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
+    def reducers(view: View, source: Source) -> ReducersFor:
+        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if overall or (view.room is not None and rows is None and call.n > _MANY):
                 return [OverallKeys(k, rows=rows, mean_heads=mean)]
             return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges)]
 
-        return choose
+        return of_call
 
-    return shared.run("overall" if overall else "top", make, token=token, hide_special=no_special, words=merges)
+    return shared.run("overall" if overall else "top", reducers, token=token, hide_special=no_special, words=merges)

@@ -1,10 +1,11 @@
 """What stands for a command in `attn --help` is what the command says of itself."""
 
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from attn_cli.cli.kit.commands import COMMANDS
+from attn_cli.cli.kit.commands import COMMANDS, help_lines
 from tests.program import attn
 from tests.test_rooms import modules_after
 
@@ -13,6 +14,14 @@ from tests.test_rooms import modules_after
 def test_the_line_is_the_first_of_the_docstring(name: str) -> None:
     command = getattr(import_module(f"attn_cli.cli.{name}"), name)
     assert COMMANDS[name] == " ".join(command.__doc__.partition("\n\n")[0].split())
+
+
+def test_a_module_in_the_folder_is_a_command_and_needs_no_other_entry(tmp_path: Path) -> None:
+    for name in ("zebra", "attend", "top", "inspect", "__init__", "_private"):
+        (tmp_path / f"{name}.py").write_text(f'"""What {name} does."""\n\nimport nothing\n')
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit" / "run.py").touch()
+    assert help_lines(tmp_path) == {name: f"What {name} does." for name in ("inspect", "top", "attend", "zebra")}
 
 
 def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:

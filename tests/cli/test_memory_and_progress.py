@@ -7,10 +7,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit import memory as room
-from attn_cli.cli.kit import progress
+from attn_cli.cli.kit import memory, progress
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import answer
+from attn_cli.cli.kit.run import Ask, answer_texts
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from tests.program import attn, refused
@@ -20,7 +19,7 @@ LIMIT = 4
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -52,7 +51,7 @@ def test_verbose_says_length_memory_and_time() -> None:
 
 
 def test_bytes_in_words_follow_the_machine() -> None:
-    free = room.free_memory()
+    free = memory.free_memory()
     assert free is None or 10**8 < free < 10**14
 
 
@@ -119,6 +118,6 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     source.read.side_effect = InputError("it can't", "")
     for quiet in (False, True):
         with pytest.raises(InputError):
-            answer("top", source, iter(["a"]), view, mock.Mock(), selection=Selection(), generate=8, quiet=quiet)
+            answer_texts(Ask("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet))
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
     assert lines == ["", "writing up to 8 tokens ...", "", ""]

@@ -5,26 +5,26 @@ from pathlib import Path
 
 from attn_cli.errors import InputError, reason
 
-Messages = tuple[dict[str, str], ...]
+ChatMessages = tuple[dict[str, str], ...]
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
 
 
-def messages_before(system: str | None, file: str | None) -> Messages:
-    """What stands before the user's text, in order. Raises InputError for a file that holds no messages."""
+def messages_before(system: str | None, file: str | None) -> ChatMessages:
+    """The messages before the user's text: the system message, then those of a file. InputError if it holds none."""
     first = () if system is None else ({"role": "system", "content": system},)
     return first if file is None else (*first, *_read(file))
 
 
-def _read(file: str) -> Messages:
+def _read(file: str) -> ChatMessages:
+    """The messages of a JSON file: a list, or an object with the list under "messages"."""
     try:
-        found = json.loads(Path(file).expanduser().read_text("utf-8"))
+        content = json.loads(Path(file).expanduser().read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"can't read {file}: {reason(error)}", _HINT) from error
-    if isinstance(found, dict):
-        found = found.get("messages")
-    if not isinstance(found, list) or not found:
+    messages = content.get("messages") if isinstance(content, dict) else content
+    if not isinstance(messages, list) or not messages:
         raise InputError(f"{file} holds no list of messages", _HINT)
-    for number, message in enumerate(found):
+    for number, message in enumerate(messages):
         if not isinstance(message, dict) or not all(isinstance(message.get(x), str) for x in ("role", "content")):
             raise InputError(f"{file}: message {number} has no role and content in words", _HINT)
-    return tuple({"role": message["role"], "content": message["content"]} for message in found)
+    return tuple({"role": message["role"], "content": message["content"]} for message in messages)

@@ -1,9 +1,10 @@
-"""The commands, imported when they are called: `attn --help` waits for none of them."""
+"""The commands: every module of `attn_cli.cli` is one, imported when it is called. `attn --help` imports none."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -13,34 +14,40 @@ from typer.main import get_command
 
 from attn_cli.errors import InputError
 
-# What each module of this room offers under its own name, in one line: the first of its docstring.
-COMMANDS = {
-    "inspect": "The overview: tokens, heads, most attended tokens, one matrix.",
-    "matrix": "Scores or weights themselves, as heat maps or as arrays.",
-    "top": "The keys that each query (or the asked one) attends to most.",
-    "heads": "One line per head: how spread, how far, and at what.",
-    "layers": "The map of a model: every block, its kind, heads, mask, scale, and how it is seen.",
-    "compare": "One word in two contexts: its vector before and after attention, and what moved it.",
-    "plane": "The words of a text as points in the plane, before and after attention.",
-    "learn": "Learn W_Q and W_K, so that a word attends to another, by gradient descent on a table's fixed vectors.",
-    "nearest": "The nearest words of a table of word vectors, and analogies.",
-    "compute": "Attention from scratch on your own matrices or words.",
-    "cost": "What attention takes: operations and bytes, for plain, grouped, latent and windowed keys.",
-    "scale": "Why 1 / sqrt(d): softmax saturates, and products of long vectors are large.",
-    "schema": "The JSON Schema of a command's --json output.",
-}
+_FIRST = (  # in --help; commands that are not named here follow in alphabetical order
+    "inspect", "matrix", "top", "heads", "layers", "compare", "plane", "learn", "nearest", "compute", "cost", "scale",
+    "schema",
+)  # fmt: skip
+
+
+def help_lines(folder: Path) -> dict[str, str]:
+    """The commands in a folder, and a line about each: the first of its module's docstring, read without importing it.
+
+    Every module is the command of its name, unless the name begins with _; folders are none.
+    """
+    files = {file.stem: file for file in folder.glob("[!_]*.py")}
+    names = sorted(files, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    return {name: _first_line(files[name]) for name in names}
+
+
+def _first_line(file: Path) -> str:
+    with file.open(encoding="utf-8") as lines:
+        return lines.readline().strip().strip('"')
+
+
+COMMANDS = help_lines(Path(__file__).parent.parent)
 
 
 class Commands(TyperGroup):
-    """A group that holds a line for each command until one is called."""
+    """A group of stand-ins, one help line each, that imports a command when it is called."""
 
     listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command itself; while --help lists them, what stands for it."""
-        line = super().get_command(ctx, cmd_name)
-        if line is None or self.listing:
-            return line
+        """The command itself; while --help lists them, a stand-in with its help line."""
+        stand_in = super().get_command(ctx, cmd_name)
+        if stand_in is None or self.listing:
+            return stand_in
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(cmd_name)(getattr(import_module(f"attn_cli.cli.{cmd_name}"), cmd_name))
         return get_command(alone)
@@ -49,7 +56,7 @@ class Commands(TyperGroup):
         """The command that the first word names; InputError with the line that was meant if it names none."""
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        raise InputError(f"no command {_cut(args[0])!r}", f"try: {meant(args)}    all commands: attn --help")
+        raise InputError(f"no command {_cut(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in --help."""
@@ -61,17 +68,17 @@ class Commands(TyperGroup):
 
 
 def declare(app: typer.Typer) -> None:
-    """Put a line for every command into `app`, whose group must be `Commands`."""
+    """Add a stand-in for every command to `app`, whose group must be `Commands`."""
     for name, line in COMMANDS.items():
         app.command(name, help=line)(lambda: None)
 
 
-def meant(words: Sequence[str]) -> str:
-    """The line that was meant by words of which the first is no command: a mistyped one, or a text for `inspect`.
+def suggestion(words: Sequence[str]) -> str:
+    """A likely command line for words of which the first is no command: that one mistyped, or a text for `inspect`.
 
-    >>> print(meant(["hedas", "river bank", "-q"]))
+    >>> print(suggestion(["hedas", "river bank", "-q"]))
     attn heads "river bank" -q
-    >>> print(meant(["river", "bank", "-m", "gpt2"]))
+    >>> print(suggestion(["river", "bank", "-m", "gpt2"]))
     attn inspect "river bank" -m gpt2
     """
     near = get_close_matches(words[0], COMMANDS, 1)

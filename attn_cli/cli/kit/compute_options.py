@@ -1,12 +1,10 @@
 """The options that say what attention is computed from, and by which rule."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit.dataclass_options import spread
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP
@@ -16,8 +14,8 @@ _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Matrices or words, projections, heads, positions, masks, and what happens to scores."""
+class ProblemOptions:
+    """What attention is computed from, and by which rule: matrices or words, projections, heads, positions, masks."""
 
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", show_default=False, help="Words instead of x; - reads stdin.")
@@ -123,19 +121,14 @@ class Problem:
         causal   a causal mask even where none was named
         precise  in float64, whatever the precision of the files
         """
-        said = asdict(self)
-        names = [name for name in ("text", "context_text") if said[name] is not None]
-        said |= dict(zip(names, whole_texts([said[name] for name in names]), strict=True))
+        values = asdict(self)
+        names = [name for name in ("text", "context_text") if values[name] is not None]
+        values |= dict(zip(names, whole_texts([values[name] for name in names]), strict=True))
         return MatrixOptions(
-            seed=said.pop("random_projections"),
-            masks=tuple(said.pop("mask") or ()),
-            softmax=not said.pop("no_softmax"),
+            seed=values.pop("random_projections"),
+            masks=tuple(values.pop("mask") or ()),
+            softmax=not values.pop("no_softmax"),
             causal=causal,
             precise=precise,
-            **said,
+            **values,
         )
-
-
-def takes_problem(command: Callable[..., int]) -> Callable[..., int]:
-    """`command(problem, ...)` with the fields of `Problem` as options of its own."""
-    return spread(command, "problem", Problem, before=len(Problem.__dataclass_fields__))

@@ -2,33 +2,54 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
 
+from attn_cli.errors import ExitCode
 
-def spread(command: Callable[..., int], name: str, kind: type, *, before: int) -> Callable[..., int]:
-    """`command(name=kind(...), ...)` with the fields of `kind` as options of its own.
 
-    The command's own options stand after the first `before` fields: that is the order in which --help lists them.
+def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
+    """`command` with every parameter whose type is a dataclass replaced by that dataclass's fields, each an option.
+
+    The fields stand in the parameter's place, which is the order in which --help lists them. A dataclass may name a
+    field in `COMMANDS_OWN_AFTER`: the fields after it then stand behind all that the command itself declares.
     """
     signature = inspect.signature(command)
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for other, parameter in signature.parameters.items()
-        if other != name
-    ]
-    shared = [
+    groups: dict[str, type] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    last: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if name in groups:
+            options = _parameters(groups[name])
+            names = [option.name for option in options]
+            before = 1 + names.index(getattr(groups[name], "COMMANDS_OWN_AFTER", names[-1]))
+            parameters += options[:before]
+            last += options[before:]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters += last
+
+    @wraps(command)
+    def with_groups(**values: Any) -> int:
+        together = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        return int(command(**together, **values))
+
+    with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_groups
+
+
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    """The fields of a dataclass as parameters of a function."""
+    return [
         inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in fields(kind)
     ]
-    parameters = [*shared[:before], *own, *shared[before:]]
-
-    @wraps(command)
-    def spread_out(**values: Any) -> int:
-        together = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        return int(command(**{name: together}, **values))
-
-    spread_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    spread_out.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return spread_out

@@ -1,4 +1,4 @@
-"""The options that commands share, declared once."""
+"""Options that several commands take, each declared once as an annotated type, and how their values are read."""
 
 import re
 from typing import Annotated
@@ -112,7 +112,7 @@ Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use
 
 
 def selection(layers: str, heads: str) -> Selection:
-    """What --layer and --head choose."""
+    """The layers and heads that --layer and --head choose."""
     return Selection(numbers(layers, "layer"), numbers(heads, "head"))
 
 
@@ -124,14 +124,14 @@ def numbers(text: str, what: str) -> tuple[int, ...] | None:
     """
     if text.strip().lower() == "all":
         return None
-    found: dict[int, None] = {}
+    chosen: dict[int, None] = {}  # a set that keeps its order
     for part in text.split(","):
         match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
         if match is None or (match[2] and int(match[1]) > int(match[2])):
             raise InputError(f"--{what} {text!r} is not a choice of {what}s", "examples: 3   -1   0,2   4-7   all")
         first = int(match[1])
-        found |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
-    return tuple(found)
+        chosen |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
+    return tuple(chosen)
 
 
 def once(values: list[str] | None, option: str) -> str | None:

@@ -1,72 +1,73 @@
-"""How far a run is: a line on a terminal's stderr, with -v words about time and memory anywhere."""
+"""How far a run is: a line on stderr while it lasts, on a terminal; with --verbose time and memory, anywhere."""
 
 import shutil
 import sys
 import time
 from types import TracebackType
 
-from attn_cli.cli.kit.memory import amount
-from attn_cli.cli.kit.stderr import tell
+from attn_cli.cli.kit.memory import bytes_in_words
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.views.drawing.sanitise import fit
 
-_QUICK = 0.5  # seconds; who waits less needs no line
-_BETWEEN = 0.1  # seconds between two changes of it
+_FIRST_LINE = 0.5  # seconds; a shorter run shows no line
+_BETWEEN_LINES = 0.1  # seconds
 
 
 class Progress:
-    """Counts layers while a model runs; the line is gone when the block ends.
+    """Counts attention layers while a model runs and shows the count; the line is gone when the block ends.
 
-    layers   how many calls are expected for each text
-    texts    how many texts run together
-    done     how many texts ran before, for runs of many lines
+    layers   attention calls expected for each text
+    texts    texts that run together in this batch
+    done     texts of earlier batches
     """
 
     def __init__(self, layers: int, texts: int, done: int, *, quiet: bool, verbose: bool) -> None:
         self.layers, self.texts, self.done = layers, texts, done
-        self.shown = not quiet and layers > 1 and sys.stderr.isatty()
+        self.on_terminal = not quiet and layers > 1 and sys.stderr.isatty()
         self.verbose = verbose and not quiet
         self.calls = 0
-        self.begun = self.changed = time.monotonic()
-        self.generated = False
+        self.begun = self.drawn_at = time.monotonic()
+        self.drawn = False
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Take the line away, and say with -v what the run took."""
-        if self.generated:  # no escape code: any terminal can do this
-            print(f"\r{' ' * self._room()}\r", end="", file=sys.stderr, flush=True)
+        """Take the line away; with --verbose say what time and memory the run took."""
+        if self.drawn:  # no escape code: any terminal can do this
+            print(f"\r{' ' * self._width()}\r", end="", file=sys.stderr, flush=True)
         if self.verbose and kind is None:
             peak = peak_memory()
-            memory = f", peak memory {amount(peak)}" if peak else ""
-            tell(f"ran in {time.monotonic() - self.begun:.2f} s{memory}", quiet=False)
+            memory = f", peak memory {bytes_in_words(peak)}" if peak else ""
+            print_notes([f"ran in {time.monotonic() - self.begun:.2f} s{memory}"], quiet=False)
 
     def step(self) -> None:
-        """One more layer of one text was seen."""
+        """Count one more layer of one text."""
         self.calls += 1
         now = time.monotonic()
         spent, share = now - self.begun, self.calls / (self.layers * self.texts)
         if self.verbose and self.calls == self.texts and share < 1:
-            tell(f"the first layer took {spent:.2f} s, all will take about {spent / share:.1f} s", quiet=False)
-        if self.shown and spent > _QUICK and now - self.changed > _BETWEEN:
+            note = f"the first layer took {spent:.2f} s, all will take about {spent / share:.1f} s"
+            print_notes([note], quiet=False)
+        if self.on_terminal and spent > _FIRST_LINE and now - self.drawn_at > _BETWEEN_LINES:
             left = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
             text = f"text {self.done + 1} · " if self.done or self.texts > 1 else ""
             layer = min(-(-self.calls // self.texts), self.layers)
             line = f"{text}layer {layer} of {self.layers}{left}"
-            print(f"\r{fit(line, self._room())}", end="", file=sys.stderr, flush=True)
-            self.changed, self.generated = now, True
+            print(f"\r{fit(line, self._width())}", end="", file=sys.stderr, flush=True)
+            self.drawn_at, self.drawn = now, True
 
     @staticmethod
-    def _room() -> int:
+    def _width() -> int:
         return shutil.get_terminal_size().columns - 1
 
 
 def peak_memory() -> int | None:
-    """The most memory in bytes that this process has held so far; None where the system doesn't tell."""
+    """The most bytes of memory that this process has held so far; None where the system doesn't tell."""
     try:
         import resource
     except ImportError:  # Windows
         return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

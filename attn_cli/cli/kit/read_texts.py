@@ -26,7 +26,7 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
         yield from _by_line(io.BytesIO(content)) if lines else (text,)
         return
     where = "standard input" if file in (None, "-") else file or ""
-    source = _stdin(asked=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(where))
+    source = _stdin(explicit=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(where))
     if lines:
         yield from _by_line(source)
     else:
@@ -40,8 +40,8 @@ def whole_texts(texts: Sequence[str]) -> list[str]:
     """
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
-    found = [next(texts_of(text, None, lines=False)) for text in texts]
-    return [text for text in found if isinstance(text, str)]  # all: one that is no UTF-8 was raised
+    contents = [next(texts_of(text, None, lines=False)) for text in texts]
+    return [content for content in contents if isinstance(content, str)]  # all: one that is no UTF-8 was raised
 
 
 def _content(file: str) -> bytes:
@@ -51,12 +51,12 @@ def _content(file: str) -> bytes:
         raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from None
 
 
-def _stdin(*, asked: bool) -> Iterator[bytes]:
-    """The lines of standard input, as they come; a terminal is read only if the user `asked` for it."""
+def _stdin(*, explicit: bool) -> Iterator[bytes]:
+    """The lines of standard input, as they come; a terminal is read only where - was given (`explicit`)."""
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
-        if not asked:
+        if not explicit:
             raise InputError("no text", "give it in quotes or with --file FILE; - reads what you type")
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
     yield from iter(sys.stdin.buffer.readline, b"")  # not the stream itself, which `yield from` would close

@@ -1,16 +1,15 @@
-"""The options that every command on a text takes: declared once, spread over each command's signature."""
+"""Groups of options that several commands take, as dataclasses, with what a command does with them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.chat_messages import Messages, messages_before
-from attn_cli.cli.kit.dataclass_options import spread
+from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.read_texts import texts_of
-from attn_cli.cli.kit.run import Check, Choose, answer
-from attn_cli.cli.kit.stderr import said
+from attn_cli.cli.kit.run import Ask, MemoryEstimate, ReducersFor, answer_texts
+from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
@@ -20,7 +19,7 @@ from attn_cli.views.drawing.palette import SCALES
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What is read."""
+    """What is read: a text, a file, an image, audio, or a message of a chat."""
 
     text: o.Text = None
     file: o.File = None
@@ -37,16 +36,16 @@ class TextOptions:
 
     @property
     def without_text(self) -> bool:
-        """Whether there may be no text, and none is given: what a file holds or earlier messages is read alone."""
-        more = (self.inputs, self.image or None, self.audio or None, self.messages)
-        return any(x is not None for x in more) and (self.text, self.file, self.lines) == (None, None, False)
+        """Whether no text is given and none is needed: an image, audio, inputs or messages are read alone."""
+        instead = (self.inputs, self.image or None, self.audio or None, self.messages)
+        return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
     def in_chat(self) -> bool:
         """Whether the text is a message, as --system and --messages say too."""
         return self.chat or self.system is not None or self.messages is not None
 
-    def chat_before(self) -> Messages | None:
+    def chat_before(self) -> ChatMessages | None:
         """The messages before the text; None for a text that is no message."""
         if not self.in_chat:
             return None
@@ -79,7 +78,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class LookOptions:
-    """What is looked at."""
+    """Which model, and which of its layers and heads."""
 
     model: o.Model = DEFAULT_MODEL
     projections: o.Projections = None
@@ -100,8 +99,8 @@ class LoadOptions:
     offline: o.Offline = False
 
     def opened(self, model: str, *, quiet: bool, **reading: Any) -> Source:
-        """The source behind a --model value, with a word on a terminal while it loads; `reading` as `open_source`."""
-        with said(f"loading {model} ...", quiet=quiet or is_table(model)):
+        """The source of a --model value, with a line on a terminal while it loads; `reading` as for `open_source`."""
+        with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
             return open_source(
                 model,
                 revision=self.revision,
@@ -116,8 +115,10 @@ class LoadOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
-    """Model, choice of layers and heads, and output: what a command on several texts takes."""
+class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of the last base come first
+    """The options of every command on a model: layers and heads, output, loading."""
+
+    COMMANDS_OWN_AFTER: ClassVar[str] = "head"
 
     @property
     def selection(self) -> Selection:
@@ -125,21 +126,21 @@ class ModelOptions(LoadOptions, OutputOptions, LookOptions):  # the fields of th
         return o.selection(self.layer, self.head)
 
     def source(self, **reading: Any) -> Source:
-        """The source that --model and its options ask for; `reading` as `open_source`."""
+        """The source that --model and its options ask for; `reading` as for `open_source`."""
         return self.opened(self.model, quiet=self.quiet, projections=self.projections, **reading)
 
 
 @dataclass(frozen=True)
-class Shared(ModelOptions, TextOptions):
-    """All of it, how weights become colours, and how much is said: what a command on a text takes."""
+class TextCommandOptions(ModelCommandOptions, TextOptions):
+    """The options of every command on a text: also the text, how weights become colours, and how much is reported."""
 
     scale: o.Scale = "linear"
     verbose: o.Verbose = False
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
-        """Whether --words has something to merge: the tokens of a table are words.
+        """Whether pieces are to be merged into words: with --words, and not in a table, whose tokens are words.
 
-        Refuses it beside what words don't have.
+        Raises InputError for --words beside --scores or --steps, which words don't have.
         """
         if not words or is_table(self.model):
             return False
@@ -152,28 +153,24 @@ class Shared(ModelOptions, TextOptions):
     def run(
         self,
         command: str,
-        make: Callable[[View, Source], Choose],
+        reducers: Callable[[View, Source], ReducersFor],
         *,
         token: str | None = None,
-        check: Callable[[View, Source], Check] | None = None,
+        memory: Callable[[View, Source], MemoryEstimate] | None = None,
         hide_special: bool = False,
         words: bool = False,
     ) -> ExitCode:
-        """Answer `command`: everything that can be refused is checked before a model is loaded.
+        """Answer `command` for each text: everything that can be refused is checked before a model is loaded.
 
-        `make` gets the view and the source and returns which reducers look at which call; `check` gets them too and
-        returns what looks at each text before the model runs; `token` picks query rows, with `words` pieces are merged
-        into words, and with `hide_special` special tokens are no rows and no keys.
+        reducers      which reducers look at which call, once view and source are known
+        token         what picks query rows, None for all
+        memory        what may refuse a text before the model runs, once view and source are known
+        hide_special  special tokens are no rows and no keys
+        words         the pieces of words are merged
         """
-        chosen = self.selection
+        selection = self.selection
         o.one_of(self.scale, SCALES, "--scale")
-        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
-        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
-        if self.generate is not None and (self.inputs, self.pair) != (None, None):
-            raise InputError(
-                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
-            )
+        image, audio = self._media()
         chat = self.chat_before()
         texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
         if not self.lines:
@@ -190,54 +187,42 @@ class Shared(ModelOptions, TextOptions):
                 audio=audio,
                 chat=chat,
             )
-            return answer(
-                command,
-                source,
-                texts,
-                view,
-                make(view, source),
-                selection=chosen,
-                token=token,
-                lines=self.lines,
-                pair=self.pair,
-                generate=self.generate,
-                options={"scale": self.scale},
-                check=check(view, source) if check else None,
-                hide_special=hide_special,
-                words=words,
-                quiet=self.quiet,
-                verbose=self.verbose,
+            return answer_texts(
+                Ask(
+                    command=command,
+                    source=source,
+                    texts=texts,
+                    view=view,
+                    reducers=reducers(view, source),
+                    selection=selection,
+                    token=token,
+                    lines=self.lines,
+                    pair=self.pair,
+                    generate=self.generate,
+                    scale=self.scale,
+                    memory=memory(view, source) if memory else None,
+                    hide_special=hide_special,
+                    words=words,
+                    quiet=self.quiet,
+                    verbose=self.verbose,
+                )
             )
+
+    def _media(self) -> tuple[str | None, str | None]:
+        """The files of --image and --audio; InputError where they, or a text, stand beside what leaves no room."""
+        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
+        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
+        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
+        if self.generate is not None and (self.inputs, self.pair) != (None, None):
+            raise InputError(
+                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
+            )
+        return image, audio
 
 
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:
-    """InputError where a text, or a picture or a sound, is given beside --inputs, which hold all that is read."""
+    """InputError where a text, or an image or audio, is given beside --inputs, which hold all that is read."""
     if inputs is not None and text:
         raise InputError("a text and --inputs at once", "give one of them")
     if inputs is not None and media:
         raise InputError("--inputs and --image or --audio at once", "give one of them")
-
-
-def takes_shared(command: Callable[..., ExitCode]) -> Callable[..., int]:
-    """`command(shared, ...)` with the fields of `Shared` as options of its own; its exit code is the program's."""
-    return spread(command, "shared", Shared, before=_after_heads(Shared))
-
-
-def takes_model(command: Callable[..., ExitCode]) -> Callable[..., int]:
-    """`command(chosen, ...)` with the fields of `ModelOptions` as options of its own, for commands on several texts."""
-    return spread(command, "chosen", ModelOptions, before=_after_heads(ModelOptions))
-
-
-def takes_output(command: Callable[..., ExitCode]) -> Callable[..., int]:
-    """`command(shown, ...)` with the fields of `OutputOptions` as options of its own, after all others."""
-    return spread(command, "shown", OutputOptions, before=0)
-
-
-def takes_loading(command: Callable[..., int]) -> Callable[..., int]:
-    """`command(loading, ...)` with the fields of `LoadOptions` as options of its own, after all others."""
-    return spread(command, "loading", LoadOptions, before=0)
-
-
-def _after_heads(kind: type[ModelOptions]) -> int:
-    """Where a command's own options stand: between what to look at and where to show it."""
-    return 1 + [field.name for field in fields(kind)].index("head")

@@ -1,34 +1,35 @@
-"""Talk goes to stderr: errors, warnings, and a word before slow work."""
+"""What goes to stderr: errors, warnings and notes, and a line that says what is being waited for."""
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from attn_cli.views.drawing.sanitise import fit, visible
 
 
-def say(line: str) -> None:
-    """One line on stderr; a stderr that can't be written is no reason to fail."""
+def print_line(line: str) -> None:
+    """Print one line to stderr, made safe for a terminal. A stderr that can't be written is no reason to fail."""
     with suppress(OSError):
         print(visible(line), file=sys.stderr)
 
 
-def tell(message: str, *, quiet: bool) -> None:
-    """A warning or a note, unless `quiet`."""
+def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
+    """Print warnings and notes, one line each, unless `quiet`."""
     if not quiet:
-        say(f"attn: {message}")
+        for note in notes:
+            print_line(f"attn: {note}")
 
 
 @contextmanager
-def said(message: str, *, quiet: bool) -> Iterator[None]:
-    """Show `message` on a terminal's stderr while the block runs, then take it away again."""
-    shown = not quiet and sys.stderr.isatty()
-    room = shutil.get_terminal_size().columns - 1
-    if shown:
-        print(f"\r{fit(message, room).rstrip()}", end="", file=sys.stderr, flush=True)
+def status_line(message: str, *, quiet: bool) -> Iterator[None]:
+    """Show `message` on stderr while the block runs, and take it away again; only on a terminal, unless `quiet`."""
+    on_terminal = not quiet and sys.stderr.isatty()
+    width = shutil.get_terminal_size().columns - 1
+    if on_terminal:
+        print(f"\r{fit(message, width).rstrip()}", end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        if shown:
-            print(f"\r{' ' * room}\r", end="", file=sys.stderr, flush=True)  # no escape code: any terminal can do this
+        if on_terminal:
+            print(f"\r{' ' * width}\r", end="", file=sys.stderr, flush=True)  # no escape code: any terminal can do this

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, from Typer's own errors: what came, and what was expected."""
+"""Typer's own usage errors in this program's words: what was given, and what was expected."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ _KINDS = {
 }
 
 
-def explained(error: Any) -> tuple[str, str]:
-    """The message of a usage error, and a hint."""
+def message_and_hint(error: Any) -> tuple[str, str]:
+    """What a usage error says, and what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
-    message = _of_value(error) or str(error.format_message()).removesuffix(".")
+    message = _value_error(error) or str(error.format_message()).removesuffix(".")
     more = ""
     if "No such option" in message:
         more = f"; a text that starts with - goes after --: {command} -- TEXT"
@@ -21,16 +21,16 @@ def explained(error: Any) -> tuple[str, str]:
     return message, f"try: {command} --help{more}"
 
 
-def _of_value(error: Any) -> str:
-    """Of a value that its option can't take; "" for any other error.
+def _value_error(error: Any) -> str:
+    """What is wrong with a value that its option can't take; "" for any other error.
 
-    Typer checks values with pydantic, whose words tell of its own insides and not what came.
+    Typer checks values with pydantic, whose messages speak of its own types and not of the value.
     """
-    found = getattr(error.__cause__, "errors", None)
+    errors = getattr(error.__cause__, "errors", None)
     parameter = getattr(error, "param", None)
-    if found is None or parameter is None:
+    if errors is None or parameter is None:
         return ""
-    first = found()[0]
+    first = errors()[0]
     kind = _KINDS.get(first["type"], "")
-    said = kind.format_map(first.get("ctx", {})) if kind else f"can't be taken: {first['msg']}"
-    return f"{' / '.join(map(repr, parameter.opts))}: {first['input']!r} {said}"
+    problem = kind.format_map(first.get("ctx", {})) if kind else f"can't be taken: {first['msg']}"
+    return f"{' / '.join(map(repr, parameter.opts))}: {first['input']!r} {problem}"

@@ -1,0 +1,93 @@
+"""The language of --token and --word: which tokens a word, a number, `bank#2` or `+` picks."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.text import cut
+
+
+def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[int], tuple[str, ...]]:
+    """The indices of the tokens that `pick` means, and notes: a word in several places means all of them.
+
+    A number (from the end if negative), a word, `word#2` for its second place, `+` for all that the model generated,
+    or `+word` for a word of that. `text` is what the tokens' start and end count in; a word that is no token of its own
+    is found there. Raises InputError, with the tokens listed, for a pick that means nothing.
+    """
+    generated = [token.index for token in tokens if token.generated]
+    if pick == "+" and generated:  # as a screen marks them
+        return generated, ()
+    if re.fullmatch(r"-?\d+", pick):
+        index = int(pick)
+        if not -len(tokens) <= index < len(tokens):
+            raise InputError(f"there is no token {index}", f"tokens: {_listed(tokens)}")
+        return [index % len(tokens)], ()
+    word, number = pick, ""
+    places = _places(word, tokens, text)
+    if not places and (match := re.fullmatch(r"(.+)#(\d+)", pick, re.DOTALL)):
+        word, number = match.groups()
+        places = _places(word, tokens, text)
+    if not places:
+        raise InputError(f"no token {word!r} in the text", f"tokens: {_listed(tokens)}")
+    if number:
+        if not 1 <= int(number) <= len(places):
+            times = f"{len(places)} time{'s' * (len(places) != 1)}"
+            raise InputError(f"{word!r} occurs {times}, there is no {pick}", f"tokens: {_listed(tokens)}")
+        return places[int(number) - 1], ()
+    starts = ", ".join(str(place[0]) for place in places)
+    note = f"{word!r} occurs {len(places)} times, at {starts}; {word}#2 picks the second"
+    return _together(places), (note,) if len(places) > 1 else ()
+
+
+def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
+    """The tokens of one place that `pick` means, the first where a word has several, and notes. Raises InputError."""
+    indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)
+    if not notes:
+        return indices, ()
+    first, _ = picked_tokens(f"{pick}#1", prompt.tokens, prompt.text)
+    return first, (f"{notes[0]}; the first is taken",)
+
+
+def all_places(word: str, prompt: Prompt) -> list[int]:
+    """The tokens of all places where a word stands; none if it isn't there."""
+    return _together(_places(word, prompt.tokens, prompt.text))
+
+
+def _together(places: Sequence[Sequence[int]]) -> list[int]:
+    return sorted({index for place in places for index in place})
+
+
+def _places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
+    """The tokens of every place where `word` stands: whole tokens first, else the pieces that make it up."""
+    if not word:  # which would be found everywhere
+        return []
+    exact = [[token.index] for token in tokens if token.text == word]
+    same = exact or [[token.index] for token in tokens if token.text.lower() == word.lower()]
+    if same:
+        return same
+    spans = [match.span() for match in re.finditer(re.escape(word), text, re.IGNORECASE)]
+    pieces = [
+        [t.index for t in tokens if t.start is not None and t.end is not None and t.start < last and t.end > first]
+        for first, last in spans
+    ]
+    return [place for place in pieces if place] or _whole_words(word, tokens) or _generated_places(word, tokens, text)
+
+
+def _generated_places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
+    """The places of `+word` among the tokens that the model generated, which screens mark so."""
+    if not word.startswith("+") or not any(token.generated for token in tokens):
+        return []
+    return [place for place in _places(word[1:], tokens, text) if all(tokens[index].generated for index in place)]
+
+
+def _whole_words(word: str, tokens: Sequence[Token]) -> list[list[int]]:
+    """The pieces of every such word among tokens without a place in the text, such as those that a decoder reads."""
+    groups = ((whole, list(pieces)) for whole, pieces in groupby(tokens, lambda token: token.word))
+    return [[t.index for t in pieces] for whole, pieces in groups if whole and whole.text.lower() == word.lower()]
+
+
+def _listed(tokens: Sequence[Token]) -> str:
+    words = " ".join(f"{token.index} {cut(token.text, 40)}" for token in tokens[:40])
+    return words + (" ..." if len(tokens) > 40 else "")

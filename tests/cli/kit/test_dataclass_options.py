@@ -1,0 +1,52 @@
+"""A dataclass of options becomes options of a command, in the order in which --help lists them."""
+
+import inspect
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.errors import ExitCode
+
+
+@dataclass(frozen=True)
+class Where:
+    file: str = "-"
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class Around:
+    COMMANDS_OWN_AFTER: ClassVar[str] = "first"
+
+    first: int = 1
+    last: int = 2
+
+
+def test_fields_stand_where_their_dataclass_stands() -> None:
+    @takes_options
+    def command(a: int, where: Where, *, b: int = 0) -> ExitCode:
+        raise AssertionError
+
+    assert [*inspect.signature(command).parameters] == ["a", "file", "line", "b"]
+
+
+def test_a_dataclass_may_stand_around_the_commands_own_options() -> None:
+    @takes_options
+    def command(around: Around, *, own: int = 0, where: Where) -> ExitCode:
+        raise AssertionError
+
+    parameters = inspect.signature(command).parameters
+    assert [*parameters] == ["first", "own", "file", "line", "last"]
+    assert [parameter.default for parameter in parameters.values()] == [1, 0, "-", 1, 2]
+
+
+def test_the_command_gets_its_dataclasses_whole() -> None:
+    calls = []
+
+    @takes_options
+    def command(around: Around, *, own: int = 0, where: Where) -> ExitCode:
+        calls.append((around, own, where))
+        return ExitCode.NEGATIVE
+
+    assert command(first=5, own=3, file="a", line=7, last=6) == 1
+    assert calls == [(Around(5, 6), 3, Where("a", 7))]
