@@ -8,8 +8,9 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import Band, bands
-from attn_cli.kernel.walk.plan import best_tile
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.prompt import Token
 
 
@@ -138,7 +139,10 @@ class Ingredients:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean."""
+    """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
+
+    planner  decides how the call is walked
+    """
 
     q: Array
     k: Array
@@ -149,6 +153,7 @@ class AttentionCall:
     keys: tuple[Token, ...]
     output: Output | None = None
     ingredients: Ingredients = field(default_factory=Ingredients)
+    planner: Planner = plan_of
 
     @property
     def h(self) -> int:
@@ -179,9 +184,8 @@ class AttentionCall:
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The attention of this call, a few rows at a time (only the asked rows); fills `output` if there is one."""
-        heads, height = best_tile(self.q, self.k) if in_parts else (None, None)
-        walk = bands(self.q, self.k, self.v, self.rule, rows=rows, height=height, heads=heads, want_scores=want_scores)
-        for band in walk:
+        plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
+        for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:
                 self.output.add(band)
             yield band

@@ -1,7 +1,9 @@
 """Generated attention problems for the laws: any sizes, heads, groups and rules, in either array library."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,10 +12,25 @@ from hypothesis import strategies as st
 from attn_cli.kernel.definition.bias import Added, Alibi, Summed
 from attn_cli.kernel.definition.masks import All, Asked, Causal, Given, Keys, Mask, Open, Prefix, Window
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.plan import Plan, Planner, plan_of
+
+# How calls that tests make are walked.
+planner: ContextVar[Planner] = ContextVar("planner", default=plan_of)
+
+
+def planned_by(always: Mapping[str, Any] | None = None, *, in_parts: Mapping[str, Any]) -> Planner:
+    """`plan_of` with some of its choices replaced: `always`, and `in_parts` if bands of some heads are allowed."""
+
+    def plan(*call: Any, **wishes: Any) -> Plan:
+        return replace(plan_of(*call, **wishes), **(always or {}), **(in_parts if wishes.get("in_parts") else {}))
+
+    return plan
 
 
 @dataclass
 class Problem:
+    """Queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]`, and the rule between them."""
+
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray

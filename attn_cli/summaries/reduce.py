@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from attn_cli.call import Call, Place
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 
 

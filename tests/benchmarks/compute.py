@@ -11,7 +11,7 @@ import torch
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.plan import best_tile
+from attn_cli.kernel.walk.plan import plan_of
 from tests.benchmarks.timing import Row, compared, process
 
 _SDPA = """
@@ -54,8 +54,7 @@ def _kernel(repeats: int) -> Iterator[Row]:
 
         def walk(rule: Rule = rule) -> None:
             output = np.empty((h, n, d), np.float32)
-            heads, height = best_tile(q, k)
-            for band in bands(q, k, v, rule, heads=heads, height=height):
+            for band in bands(q, k, v, rule, plan_of(q, k, rule, in_parts=True)):
                 output[band.heads, band.start : band.stop] = band.output
 
         def sdpa(causal: bool = causal) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import Band, bands
-from attn_cli.kernel.walk.plan import tile_of
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.plan import Plan, tile_of
 from tests.program import attn, refused
 from tests.views.test_golden import DEPTHS, Golden
 
@@ -97,7 +98,7 @@ def test_attn_holds_no_more_than_it_says() -> None:
     found = cost("-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
     heads, rows = found["band"]
     x = np.zeros((4, 3000, 8), dtype=np.float32)
-    largest: list[Band] = list(bands(x, x[:2], x[:2], Rule(1.0), rows=range(300), heads=heads, height=rows))
+    largest: list[Band] = list(bands(x, x[:2], x[:2], Rule(1.0), Plan(range(300), heads, rows)))
     assert (heads, rows) == tuple(tile_of(4, 2, 3000))
     assert max(band.weights.nbytes for band in largest) == found["band_bytes"]
 

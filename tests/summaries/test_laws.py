@@ -9,15 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import attn_cli.call
-import attn_cli.kernel.walk.bands
-import attn_cli.kernel.walk.plan
-from attn_cli.arrays import is_torch
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.plan import Tile
+from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
@@ -27,7 +23,7 @@ from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import Received, ReceivedShares
 from attn_cli.summaries.reducers.top import Top, TopKeys
-from tests.strategies import Problem, as_tensors, problems
+from tests.strategies import Problem, as_tensors, planned_by, planner, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
@@ -36,15 +32,14 @@ CLOSE = {"rtol": 1e-11, "atol": 1e-12}
 @pytest.fixture(scope="module", params=["one tile", "small tiles", "few widths"], autouse=True)
 def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
     """Problems of tests fit into one band; here they are cut as large ones are, too, and widened as for oneDNN."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param != "one tile":
-            patch.setattr(attn_cli.call, "best_tile", lambda q, k: Tile(1, 5))
-        if request.param == "few widths":
-            patch.setattr(attn_cli.kernel.walk.plan, "_WIDTHS", 2)
-            patch.setattr(attn_cli.kernel.walk.bands, "prefers_onednn", lambda q, k: is_torch(q))
-            patch.setattr(attn_cli.kernel.walk.bands, "tall", lambda rows: True)
-            patch.setattr(attn_cli.kernel.walk.bands, "product", lambda a, b, *_, **__: a @ b)
-        yield
+    plans = {
+        "one tile": plan_of,
+        "small tiles": planned_by(in_parts={"heads": 1, "height": 5}),
+        "few widths": planned_by({"widths": 2}, in_parts={"heads": 1, "height": 5}),
+    }
+    token = planner.set(plans[request.param])
+    yield
+    planner.reset(token)
 
 
 def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:
@@ -53,7 +48,7 @@ def call_of(problem: Problem, *, tensors: bool) -> AttentionCall:
         q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), as_tensors(rule)
     h, n, m = problem.q.shape[0], problem.q.shape[1], problem.k.shape[1]
     place = Place(3, "a.b", tuple(range(h)), tuple(range(h)), "self" if n == m else "cross")
-    return AttentionCall(q, k, v, rule, place, _tokens(n), _tokens(m))
+    return AttentionCall(q, k, v, rule, place, _tokens(n), _tokens(m), planner=planner.get())
 
 
 def _tokens(count: int) -> tuple[Token, ...]:

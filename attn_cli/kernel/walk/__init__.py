@@ -1,1 +1,5 @@
-"""The same attention a few query rows at a time: how it is computed fast, in memory that grows with n."""
+"""The same attention a few query rows at a time: how it is computed fast, in memory that grows with n.
+
+Read `plan` (what is decided about a call), `bands` (how a plan cuts the call), `band` (what one band is, and what it is
+computed from), `passes` (its arithmetic), then what these use: `masked_cells`, `matmul`, `threads`.
+"""

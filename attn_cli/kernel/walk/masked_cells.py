@@ -1,7 +1,7 @@
-"""Blocked cells of a band: they hold the lowest finite number before the softmax, and weight 0 after it."""
+"""Masked cells of a band: they hold the lowest finite number before the softmax, and weight 0 after it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +10,12 @@ from attn_cli.arrays import Array, indices, is_torch, namespace, zeros
 from attn_cli.kernel.definition.masks import Mask, Span
 
 
-class Blocked(NamedTuple):
-    """Which cells of some columns of a band are blocked, `[b, .]` or `[h, b, .]`.
+class MaskedCells(NamedTuple):
+    """Which cells of some columns of a band are masked.
 
-    cells  booleans, or, with `ceiling`, the most that a score may be: infinity, and the lowest number where blocked
+    columns  of the band
+    cells    `[b, .]` or `[h, b, .]`: booleans, True where masked; with `ceiling` instead the most that a score may be:
+             the lowest finite number where masked, infinity elsewhere
     """
 
     columns: slice
@@ -21,34 +23,32 @@ class Blocked(NamedTuple):
     ceiling: bool
 
 
-def blocked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, ceiling: bool) -> list[Blocked]:
-    """The blocked cells of a band. Only keys that are not open for all rows are asked."""
-    found = []
+def masked_cells(mask: Mask, rows: tuple[int, int], span: Span, like: Array, *, ceiling: bool) -> Iterator[MaskedCells]:
+    """The masked cells of query rows rows[0]:rows[1] and the span's keys; keys that all rows see are left out."""
     for left, right in ((span.first, span.open_first), (span.open_last, span.last)):
         if right > left:
             cells = ~mask.allowed(indices(*rows, like)[:, None], indices(left, right, like)[None, :])
             if ceiling:
-                most = zeros((), like)
-                cells = namespace(like).where(cells, most + lowest_of(like), most + math.inf)
-            found.append(Blocked(slice(left - span.first, right - span.first), cells, ceiling))
-    return found
+                zero = zeros((), like)
+                cells = namespace(like).where(cells, zero + lowest_of(like), zero + math.inf)
+            yield MaskedCells(slice(left - span.first, right - span.first), cells, ceiling)
 
 
-def block(scores: Array, blocked: Sequence[Blocked], heads: slice) -> None:
-    """Set the blocked cells of a band of these heads to the lowest number, in place."""
+def mask_cells(scores: Array, masked: Sequence[MaskedCells], heads: slice) -> None:
+    """Set the masked cells in the scores `[h, b, c]` of a band of these heads to the lowest finite number, in place."""
     lowest = lowest_of(scores)
-    for columns, cells, ceiling in blocked:
-        closed = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells
+    for columns, cells, ceiling in masked:
+        own = cells[heads, ...] if cells.ndim == 3 and cells.shape[0] > 1 else cells  # [b, .] or [h, b, .]
         part = scores[..., columns]
-        if ceiling:  # six times as fast as telling cell by cell, but a score that is no number would stay
-            namespace(scores).minimum(part, closed, out=part)
+        if ceiling:  # six times as fast as filling cell by cell, but a score of NaN would stay
+            namespace(scores).minimum(part, own, out=part)
         elif is_torch(scores):
-            part.masked_fill_(closed, lowest)
+            part.masked_fill_(own, lowest)
         elif isinstance(scores, np.ndarray):
-            np.copyto(part, lowest, where=closed)
+            np.copyto(part, lowest, where=own)
         else:
             xp = namespace(scores)
-            scores[..., columns] = xp.where(closed, xp.full_like(part, lowest), part)
+            scores[..., columns] = xp.where(own, xp.full_like(part, lowest), part)
 
 
 def lowest_of(scores: Array) -> float:
@@ -57,6 +57,6 @@ def lowest_of(scores: Array) -> float:
 
 
 def with_infinities(scores: Array) -> Array:
-    """A copy of `scores` with -inf in the blocked cells."""
+    """A copy of `scores` with -inf in the masked cells."""
     xp = namespace(scores)
     return xp.where(scores == lowest_of(scores), xp.full_like(scores, -float("inf")), scores)

@@ -1,16 +1,162 @@
-"""How much of an attention makes a band: small enough for the cache, large enough for quick matrix products."""
+"""How a call is walked, decided once: how much of it makes a band, what multiplies, what a walk need not do.
 
+A plan holds choices only. Whatever is in it, `bands` gives the same numbers to rounding, and the tests of a quick way
+pass the plan that takes it. A new way to compute a band is one more executor, and a line in `plan_of` that names it.
+"""
+
+import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
-from attn_cli.arrays import Array, is_torch
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
 from attn_cli.kernel.definition.masks import Span
-from attn_cli.kernel.walk.matmul import prefers_onednn
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.band import Executor
+from attn_cli.kernel.walk.matmul import Product, batched, by_onednn, onednn_is_wider
+from attn_cli.kernel.walk.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.walk.threads import cores
 
 CACHE_BYTES = 3 * 2**20  # one band of scores; measured best between 1.5 and 3 MiB on processors with 1 MiB of L2 a core
 ONEDNN_BYTES = 4 * 2**20  # the same where oneDNN multiplies one key head at a time
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
-_WIDTHS = 16  # of the bands of a walk where oneDNN multiplies: it keeps up to 4 MiB of kernels for each
+_ONEDNN_KEYS = 1024  # from here on oneDNN's kernels pay; heads with keys of their own make more and smaller products
+_ONEDNN_ROWS = 128
+_ONEDNN_WIDTHS = 16  # of the bands of a walk: oneDNN keeps up to 4 MiB of kernels for each
+_FINITE = 1e30  # no sum of such numbers overflows
+_THREADED = 2**24  # scores; fewer are computed before a second thread has begun
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every choice about a walk.
+
+    rows              the query rows, ascending
+    heads, height     the most query heads and rows in a band; `heads` divides, or is a multiple of, the number of query
+                      heads that share a key head
+    keep_scores       bands carry their scores; otherwise weights are written over them
+    executor          computes a band
+    product           multiplies matrices for the executor
+    least_rows        a band that multiplies fewer rows at once uses `batched` as product, and is not widened
+    widths            bands get masked keys at their ends, so that their numbers of keys are about so many different
+                      ones; None: no key more than the rows see
+    contiguous        keys and values are copied to lie without gaps, for a `product` that needs it; of tensors only
+    finite_scores     no score is infinite or NaN: cells are masked by an elementwise minimum
+    subtract_maximum  the softmax subtracts the row's maximum, as is safe; not if all exponentials fit into a float32
+    threads           how many compute bands ahead of the reader; 0: the reader's thread computes them
+    """
+
+    rows: Sequence[int]
+    heads: int
+    height: int
+    keep_scores: bool = False
+    executor: Executor = in_passes
+    product: Product = batched
+    least_rows: int = 0
+    widths: int | None = None
+    contiguous: bool = False
+    finite_scores: bool = False
+    subtract_maximum: bool = True
+    threads: int = 0
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """The rows as start:stop without gaps, none longer than a band is high."""
+        return runs(self.rows, self.height)
+
+
+class Planner(Protocol):
+    """Decides how a call is walked, as `plan_of` does."""
+
+    def __call__(
+        self,
+        q: Array,
+        k: Array,
+        rule: Rule,
+        *,
+        rows: Sequence[int] | None = None,
+        want_scores: bool = False,
+        in_parts: bool = False,
+    ) -> Plan:
+        """The plan of a call."""
+
+
+def plan_of(
+    q: Array,
+    k: Array,
+    rule: Rule,
+    *,
+    rows: Sequence[int] | None = None,
+    want_scores: bool = False,
+    in_parts: bool = False,
+) -> Plan:
+    """The quickest plan known for q `[h, n, d]` and k `[g, m, d]`, by their sizes, library, device and processor.
+
+    rows         the ascending query rows that are wanted, None for all
+    want_scores  whether bands must carry scores
+    in_parts     whether a band may be of some heads only, where that is quicker
+    """
+    rows = range(q.shape[1]) if rows is None else rows
+    q, k = at_least_float32(q), at_least_float32(k)
+    (h, _, _), (g, m, _) = q.shape, k.shape
+    onednn = _suits_onednn(q, k)
+    if onednn and in_parts:
+        tile = onednn_tile(h, g, m)
+    else:
+        tile = tile_of(h, g, m, on_gpu=is_torch(q) and q.device.type != "cpu", whole=not in_parts)
+    reach = _reach(q, k, rule)
+    # NumPy's elementwise functions use one core each.
+    threads = cores() if isinstance(q, np.ndarray) and len(rows) * h * m > _THREADED else 0
+    return Plan(
+        rows,
+        tile.heads,
+        min(tile.height, max(1, len(rows))),
+        keep_scores=want_scores,
+        product=by_onednn if onednn else batched,
+        least_rows=_ONEDNN_ROWS if onednn else 0,
+        widths=_ONEDNN_WIDTHS if onednn else None,
+        contiguous=onednn,
+        finite_scores=reach < _FINITE,
+        subtract_maximum=not reach <= SAFE_SCORE,
+        threads=threads if threads > 1 else 0,
+    )
+
+
+def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
+    """How weights `[h, n, m]` that somebody else computed are handed over: all heads of so many rows at a time."""
+    h, n, m = weights.shape
+    return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
+
+
+def _suits_onednn(q: Array, k: Array) -> bool:
+    """Whether oneDNN is quicker for q `[h, n, d]` and k `[g, m, d]`, in bands of enough rows."""
+    if not is_torch(q) or q.device.type != "cpu" or str(q.dtype) != "torch.float32":
+        return False
+    keys = _ONEDNN_KEYS if k.shape[0] < q.shape[0] else 2 * _ONEDNN_KEYS
+    return k.shape[1] >= keys and onednn_is_wider()
+
+
+def _reach(q: Array, k: Array, rule: Rule) -> float:
+    """The size that no score exceeds; infinity if it isn't worth asking: a GPU's answer would have to be waited for."""
+    at_hand = isinstance(q, np.ndarray) or (is_torch(q) and q.device.type == "cpu")
+    return largest_score(q, k, rule) if at_hand and rule.bias is None else math.inf
+
+
+def largest_score(q: Array, k: Array, rule: Rule) -> float:
+    """What no score before bias and mask exceeds in size: the longest query times the longest key, or the softcap.
+
+    Infinity or NaN if numbers, or their squares, are not finite: then scores may not be either.
+
+    >>> largest_score(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0], [1.0, 0.0]]]), Rule(0.5))
+    5.0
+    """
+    if 0 in q.shape or 0 in k.shape:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = [float(namespace(x).max(row_dot(x, x))) for x in (q, k)]
+    reach = abs(float(rule.scale)) * math.prod(squares) ** 0.5
+    return reach if rule.softcap is None or not math.isfinite(reach) else min(reach, float(rule.softcap))
 
 
 class Tile(NamedTuple):
@@ -24,7 +170,7 @@ def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False
     """A band of about the cache's size for h query heads over g key heads and m keys; all heads if `whole`.
 
     Lower than 64 rows makes slow matrix products, except where heads that share their keys are multiplied together;
-    taller than 128 computes too much of the blocked triangle of a causal layer. On a processor 96 rows and up are best,
+    taller than 128 computes too much of the masked triangle of a causal layer. On a processor 96 rows and up are best,
     of as many key heads as cores take side by side (measured: at 4,096 keys 3 x 64 rows take 1.3 times as long as
     2 x 96, for two cores wait for a third product).
 
@@ -61,7 +207,7 @@ def _side_by_side(most: int, g: int) -> int:
 
 
 def onednn_tile(h: int, g: int, m: int) -> Tile:
-    """The same where oneDNN multiplies, one key head after the other: 256 rows a product, more if keys are few.
+    """The band where oneDNN multiplies, one key head after the other: 256 rows a product, more if keys are few.
 
     Both cores work on each product, which lower ones don't pay for; taller than 128 rows a head only if it has its keys
     alone (measured: at 4,096 keys 1 x 256 rows take 127 ms, 1 x 128 158, MKL's best tile 182).
@@ -72,14 +218,6 @@ def onednn_tile(h: int, g: int, m: int) -> Tile:
     lines, share = max(256, ONEDNN_BYTES // (4 * m)), h // g
     heads = max(x for x in range(1, share + 1) if share % x == 0 and x * 32 <= lines)
     return Tile(heads, min(256 if heads == 1 else 128, lines // heads // 16 * 16))
-
-
-def best_tile(q: Array, k: Array, *, whole: bool = False) -> Tile:
-    """The tile for q `[h, n, d]` and k `[g, m, d]` where they are and by what multiplies them."""
-    if not whole and prefers_onednn(q, k):
-        return onednn_tile(q.shape[0], k.shape[0], k.shape[1])
-    on_gpu = is_torch(q) and q.device.type != "cpu"
-    return tile_of(q.shape[0], k.shape[0], k.shape[1], on_gpu=on_gpu, whole=whole)
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
@@ -104,15 +242,15 @@ def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
         yield start, at + 1
 
 
-def few_widths(span: Span, height: int, m: int) -> Span:
-    """The span with blocked keys after it, so that all bands of a walk have one of few widths.
+def widened(span: Span, height: int, m: int, widths: int) -> Span:
+    """The span with masked keys after it, so that all bands of a walk have one of about `widths` numbers of keys.
 
     Spans that don't start at the first key are a window's, whose widths are the same anyway.
 
-    >>> few_widths(Span(0, 0, 90, 100), 64, 1024), few_widths(Span(0, 0, 90, 100), 64, 4096).last
+    >>> widened(Span(0, 0, 90, 100), 64, 1024, 16), widened(Span(0, 0, 90, 100), 64, 4096, 16).last
     (Span(first=0, open_first=0, open_last=90, last=128), 256)
     """
     if span.first > 0:
         return span
-    step = height * -(-m // (_WIDTHS * height))
+    step = height * -(-m // (widths * height))
     return span._replace(last=min(m, -(-span.last // step) * step))

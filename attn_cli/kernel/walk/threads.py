@@ -1,14 +1,14 @@
-"""Work done ahead of its reader by other threads, and handed over in order."""
+"""Bands computed ahead of their reader by threads, and handed over in order."""
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-Room = TypeVar("Room")
-Made = TypeVar("Made")
+Memory = TypeVar("Memory")
+Result = TypeVar("Result")
 
-_MOST = 8  # threads; each needs room of its own
+_MOST = 8  # threads; each needs memory of its own
 
 
 def cores() -> int:
@@ -17,24 +17,24 @@ def cores() -> int:
     return min(count, _MOST)
 
 
-def in_order(jobs: Iterator[Callable[[Room], Made]], rooms: Sequence[Room]) -> Iterator[Made]:
-    """What the jobs make, in their order; every job works in a room of its own, one thread fewer than rooms.
+def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:
+    """The results of the jobs, in their order, computed by one thread fewer than there are `memories`.
 
-    A result stays as it is until the next one is asked for: then its room is used again. An error of a job is raised
-    where its result would have been.
+    Every job gets one of the memories for itself. A result may lie in it, so it is valid until the next one is asked
+    for. An error of a job is raised where its result would have been.
 
-    >>> list(in_order(iter([lambda room: room.append(1) or len(room), lambda room: len(room)]), [[], []]))
+    >>> list(in_order(iter([lambda memory: memory.append(1) or len(memory), lambda memory: len(memory)]), [[], []]))
     [1, 0]
     """
-    # Here and not above: only long work needs them, and importing takes time.
+    # Here and not above: only long walks need them, and importing takes time.
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from threadpoolctl import threadpool_limits
 
-    free = deque(rooms)
-    running: deque[tuple[Future[Made], Room]] = deque()
-    # A matrix product of each thread on one core: with threads of their own they would wait for each other.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(max(1, len(rooms) - 1)) as pool:
+    free = deque(memories)
+    running: deque[tuple[Future[Result], Memory]] = deque()
+    # Each thread multiplies on one core: with threads of their own the products would wait for each other.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(max(1, len(memories) - 1)) as pool:
         try:
             more = True
             while more or running:
@@ -42,11 +42,11 @@ def in_order(jobs: Iterator[Callable[[Room], Made]], rooms: Sequence[Room]) -> I
                     job = next(jobs, None)
                     more = job is not None
                     if job is not None:
-                        room = free.popleft()
-                        running.append((pool.submit(job, room), room))
+                        memory = free.popleft()
+                        running.append((pool.submit(job, memory), memory))
                 if running:
-                    future, room = running.popleft()
+                    future, memory = running.popleft()
                     yield future.result()
-                    free.append(room)
+                    free.append(memory)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.mistakes import slips, why_nan
 from attn_cli.kernel.lessons.rotary_mistakes import rotary_slips
-from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 
 _MOST_CELLS = 2**22  # mistakes are tried on so many cells of the matrix; in a larger one, on its first rows
@@ -151,7 +151,7 @@ class CheckOutput:
         call = self.call
         weights = None if self.weights is None else np.zeros((call.h, call.n, call.m))
         output = np.zeros((call.h, call.n, call.e))
-        for band in bands(call.q, call.k, call.v, call.rule):
+        for band in call.bands():
             output[:, band.start : band.stop] = band.output
             if weights is not None:
                 weights[:, band.start : band.stop, band.first : band.last] = band.weights

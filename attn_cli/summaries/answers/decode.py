@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import Layer
 from attn_cli.kernel.lessons.decode import decode
-from attn_cli.kernel.walk.bands import Band, bands
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 
 _MOST_CELLS = 2**26
@@ -118,7 +118,7 @@ class WalkDecoding:
         """Every step, and the comparison with the causal matrix."""
         call, layer = self.call, self._layer()
         whole = np.zeros((call.h, call.n, call.e))
-        for band in bands(call.q, call.k, call.v, call.rule):
+        for band in call.bands():
             whole[:, band.start : band.stop] = band.output
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
         steps = []

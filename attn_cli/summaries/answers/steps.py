@@ -12,7 +12,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 
 _MOST_CELLS = 2**24  # some ten arrays of so many float64 numbers are 1.3 GB

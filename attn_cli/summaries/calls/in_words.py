@@ -9,7 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import CallAround

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.derived import CallAround
 from attn_cli.summaries.calls.memo import remembered

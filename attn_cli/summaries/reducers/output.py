@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.heads import join_heads
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 
 

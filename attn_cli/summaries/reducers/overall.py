@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
 

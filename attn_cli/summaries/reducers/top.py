@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import integers, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces

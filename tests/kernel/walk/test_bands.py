@@ -2,6 +2,8 @@
 
 import gc
 import threading
+from dataclasses import replace
+from typing import Any
 
 import array_api_strict as strict
 import numpy as np
@@ -10,31 +12,32 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import attn_cli.kernel.walk.bands as kernel_bands
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import All, Causal, Given, Keys, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import bands, largest_score
-from attn_cli.kernel.walk.plan import CACHE_BYTES, runs, tile_of
-from attn_cli.kernel.walk.threads import in_order
+from attn_cli.kernel.walk.band import Band, Buffers, Work
+from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.matmul import batched
+from attn_cli.kernel.walk.passes import SAFE_SCORE, in_passes
+from attn_cli.kernel.walk.plan import CACHE_BYTES, Plan, largest_score, plan_of, plan_of_weights, runs, tile_of
+from attn_cli.kernel.walk.threads import cores, in_order
 from tests.strategies import Problem, as_tensors, problems
 
 # Both sum the same float64 numbers, at most 24 of them, in another order.
 CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 
 
-def assembled(
-    problem: Problem, height: int, *, heads: int | None = None, tensors: bool = False, want_scores: bool = True
-):
-    """All bands put together again as whole scores, weights and output."""
+def assembled(problem: Problem, *, tensors: bool = False, want_scores: bool = True, **choices: Any):
+    """All bands put together again as whole scores, weights and output; `choices` of the plan are made otherwise."""
     q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
     if tensors:
         q, k, v, rule = torch.tensor(q), torch.tensor(k), torch.tensor(v), as_tensors(rule)
     h, n, m = q.shape[0], q.shape[1], k.shape[1]
     scores, weights = np.full((h, n, m), -np.inf), np.zeros((h, n, m))
     output = np.zeros((h, n, v.shape[2]))
-    for band in bands(q, k, v, rule, height=height, heads=heads, want_scores=want_scores):
+    plan = replace(plan_of(q, k, rule, want_scores=want_scores), **choices)
+    for band in bands(q, k, v, rule, plan):
         at = np.s_[band.heads, band.start : band.stop, band.first : band.last]
         weights[at] = to_numpy(band.weights)
         output[band.heads, band.start : band.stop] = to_numpy(band.output)
@@ -46,7 +49,7 @@ def assembled(
 @given(problems(raw=True), st.integers(1, 30), st.booleans(), st.booleans())
 def test_bands_equal_the_definition(problem: Problem, height: int, tensors: bool, want_scores: bool) -> None:
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    scores, weights, output = assembled(problem, height, tensors=tensors, want_scores=want_scores)
+    scores, weights, output = assembled(problem, height=height, tensors=tensors, want_scores=want_scores)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     if want_scores:
@@ -62,7 +65,10 @@ def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: f
     rule = Rule(reach, mask=mask)
     assert largest_score(q, k, rule) == reach
     expected = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
-    for band in bands(q, k, v, rule, height=16):
+    plan = plan_of(q, k, rule)
+    assert plan.subtract_maximum is (reach > SAFE_SCORE)
+    assert plan.finite_scores
+    for band in bands(q, k, v, rule, replace(plan, height=16)):
         part = np.s_[:, band.start : band.stop]
         np.testing.assert_allclose(band.output, expected.output[part], rtol=2e-6, atol=1e-6)
         weights = expected.weights[part][:, :, band.first : band.last]
@@ -82,7 +88,7 @@ def test_numbers_whose_squares_are_no_floats_make_no_noise(recwarn: pytest.Warni
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 1e38, -1e38])
 @pytest.mark.parametrize("tensors", [True, False])
 @pytest.mark.parametrize("softcap", [None, 5.0])
-def test_blocked_keys_may_hold_anything(number: float, tensors: bool, softcap: float | None) -> None:
+def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: float | None) -> None:
     """Padding does: what a model makes of a row that sees nothing."""
     random = np.random.default_rng(3)
     q, k, v = random.normal(size=(3, 2, 12, 4)).astype(np.float32)
@@ -90,8 +96,8 @@ def test_blocked_keys_may_hold_anything(number: float, tensors: bool, softcap: f
     clean = Problem(q, k.copy(), v, rule)
     k[:, :3] = number
     with np.errstate(all="ignore"):
-        found = assembled(Problem(q, k, v, rule), 5, tensors=tensors)
-    for x, y in zip(found, assembled(clean, 5, tensors=tensors), strict=True):
+        found = assembled(Problem(q, k, v, rule), height=5, tensors=tensors)
+    for x, y in zip(found, assembled(clean, height=5, tensors=tensors), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
 
 
@@ -104,7 +110,7 @@ def test_the_array_api_is_all_that_is_asked_of_a_library(problem: Problem, heigh
     for found, wanted in zip(dense.attend(q, k, v, problem.rule), expected, strict=True):
         np.testing.assert_allclose(to_numpy(found), wanted, **CLOSE)
     problem.q, problem.k, problem.v = q, k, v
-    scores, weights, output = assembled(problem, height, want_scores=want_scores)
+    scores, weights, output = assembled(problem, height=height, want_scores=want_scores)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     if want_scores:
@@ -117,7 +123,18 @@ def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, 
     if heads % share and share % heads:
         heads = share
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
-    scores, weights, output = assembled(problem, 5, heads=heads, tensors=tensors)
+    scores, weights, output = assembled(problem, height=5, heads=heads, tensors=tensors)
+    np.testing.assert_allclose(weights, expected.weights, **CLOSE)
+    np.testing.assert_allclose(output, expected.output, **CLOSE)
+    np.testing.assert_allclose(scores, expected.scores, **CLOSE)
+
+
+@given(problems(raw=True), st.integers(1, 5), st.booleans(), st.integers(1, 4))
+def test_every_choice_of_a_plan_gives_the_same_numbers(problem: Problem, height: int, tensors: bool, widths) -> None:
+    """Masking cell by cell, maxima subtracted, masked keys after the last: each as if this problem called for it."""
+    wide = {"finite_scores": False, "subtract_maximum": True, "widths": widths}
+    expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
+    scores, weights, output = assembled(problem, height=height, tensors=tensors, **wide)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
     np.testing.assert_allclose(scores, expected.scores, **CLOSE)
@@ -125,10 +142,7 @@ def test_bands_of_some_heads_equal_the_definition(problem: Problem, heads: int, 
 
 @given(problems(raw=True), st.integers(1, 5))
 def test_bands_made_ahead_by_threads_equal_the_definition(problem: Problem, height: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_bands, "_LONG", 0)
-        patch.setattr(kernel_bands, "cores", lambda: 3)
-        scores, weights, output = assembled(problem, height)
+    scores, weights, output = assembled(problem, height=height, threads=3)
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
     np.testing.assert_allclose(output, expected.output, **CLOSE)
@@ -136,16 +150,52 @@ def test_bands_made_ahead_by_threads_equal_the_definition(problem: Problem, heig
 
 
 def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
-    jobs = [lambda room: 1, lambda room: 2, lambda room: 1 // 0, lambda room: 4]
+    jobs = [lambda memory: 1, lambda memory: 2, lambda memory: 1 // 0, lambda memory: 4]
     before = threading.active_count()
-    for made in in_order(iter(jobs), [None, None]):
-        assert made == 1
+    for result in in_order(iter(jobs), [None, None]):
+        assert result == 1
         break
     found = []
     with pytest.raises(ZeroDivisionError):
         found.extend(in_order(iter(jobs), [None, None, None]))
     gc.collect()
     assert threading.active_count() == before
+
+
+def test_another_executor_computes_the_bands_of_a_plan_that_names_it() -> None:
+    sizes = []
+
+    def counting(work: Work, buffers: Buffers) -> Band:
+        assert work.product is batched
+        assert buffers.weights is None
+        sizes.append((work.q.shape, work.k_across.shape, work.v.shape))
+        return in_passes(work, buffers)
+
+    x = np.random.default_rng(0).normal(size=(2, 6, 3))
+    rule = Rule(0.5, mask=Causal())
+    walked = bands(x, x[:1], x[:1], rule, Plan(range(6), 2, 4, executor=counting))
+    output = np.concatenate([band.output for band in walked], axis=1)
+    np.testing.assert_allclose(output, dense.attend(x, x[:1], x[:1], rule).output, **CLOSE)
+    assert sizes == [((2, 4, 3), (1, 3, 4), (1, 4, 3)), ((2, 2, 3), (1, 3, 6), (1, 6, 3))]
+
+
+def test_only_long_walks_of_numpy_have_threads() -> None:
+    few, many = np.zeros((1, 64, 2), np.float32), np.zeros((1, 4097, 2), np.float32)
+    threads = cores() if cores() > 1 else 0
+    assert plan_of(many, many, Rule(1.0)).threads == threads
+    assert plan_of(few, few, Rule(1.0)).threads == plan_of(many, many, Rule(1.0), rows=[1, 2]).threads == 0
+    assert plan_of(torch.tensor(many), torch.tensor(many), Rule(1.0)).threads == 0
+
+
+def test_a_plan_says_what_was_wished() -> None:
+    x = np.zeros((12, 4096, 2), np.float32)
+    whole = plan_of(x, x, Rule(1.0), want_scores=True)
+    parts = plan_of(x, x, Rule(1.0), rows=[1, 2, 9], in_parts=True)
+    assert (whole.rows, whole.heads, whole.keep_scores) == (range(4096), 12, True)
+    assert (parts.heads, parts.height, parts.keep_scores) == (tile_of(12, 12, 4096).heads, 3, False)
+    assert list(parts.pieces()) == [(1, 3), (9, 10)]
+    weights = plan_of_weights(np.zeros((12, 300, 4096), np.float32), [4, 5])
+    assert (weights.heads, list(weights.pieces())) == (12, [(4, 6)])
 
 
 @given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 100_000))
@@ -161,7 +211,7 @@ def test_a_tile_fits_the_groups(g: int, share: int, m: int) -> None:
 def test_rows_sum_to_one_or_are_all_zero(problem: Problem) -> None:
     if problem.rule.sink is not None:
         return
-    _, weights, _ = assembled(problem, 7)
+    _, weights, _ = assembled(problem, height=7)
     sums = weights.sum(-1)
     assert np.all((sums == 0) | (abs(sums - 1) < 1e-12))
 
@@ -189,7 +239,7 @@ def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
 def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
     x = np.zeros((1, 12, 2))
     window = All((Causal(), Window(4)))
-    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), height=4)]
+    spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), Plan(range(12), 1, 4))]
     # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
     assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]
 
@@ -197,17 +247,18 @@ def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> 
 def test_a_fully_masked_row_is_zero_and_not_nan() -> None:
     x = np.ones((1, 2, 2))
     rule = Rule(1.0, mask=Given(np.array([[False, False], [True, True]])))
-    for band in bands(x, x, x, rule):
+    for band in bands(x, x, x, rule, plan_of(x, x, rule)):
         assert band.weights.tolist() == [[[0.0, 0.0], [0.5, 0.5]]]
         assert band.output.tolist() == [[[0.0, 0.0], [1.0, 1.0]]]
 
 
 @pytest.mark.parametrize("rows", [[0], [1, 2, 3, 7], [5, 6, 7, 8, 9]])
-def test_only_the_asked_rows_are_walked(rows: list[int]) -> None:
+def test_only_the_rows_of_the_plan_are_walked(rows: list[int]) -> None:
     x = np.random.default_rng(0).normal(size=(2, 10, 3))
     whole = dense.attend(x, x, x, Rule(0.5, mask=Causal())).weights
     seen: list[int] = []
-    for band in bands(x, x, x, Rule(0.5, mask=Causal()), rows=rows, height=2):
+    rule = Rule(0.5, mask=Causal())
+    for band in bands(x, x, x, rule, replace(plan_of(x, x, rule, rows=rows), height=2)):
         seen += range(band.start, band.stop)
         np.testing.assert_allclose(band.weights, whole[:, band.start : band.stop, band.first : band.last], **CLOSE)
     assert seen == rows
@@ -221,6 +272,6 @@ def test_runs_of_a_range_have_no_gap() -> None:
 def test_half_precision_is_raised_before_the_softmax(dtype: torch.dtype) -> None:
     # 60 * 60 * 64 = 230,400 is beyond float16's 65,504: without raising, scores would be inf and weights NaN.
     x = torch.full((1, 3, 64), 60.0, dtype=dtype)
-    for band in bands(x, x, x, Rule(0.125)):
+    for band in bands(x, x, x, Rule(0.125), plan_of(x, x, Rule(0.125))):
         assert band.weights.dtype == torch.float32
         torch.testing.assert_close(band.weights, torch.full((1, 3, 3), 1 / 3))

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import attn_cli.call
 from attn_cli.arrays import segment_sums, to_numpy
 from attn_cli.call import AttentionCall
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.plan import Tile
+from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token, Word
 from attn_cli.summaries.calls.in_words import InWords, merged
 from attn_cli.summaries.calls.without_special import WithoutSpecial
@@ -26,18 +25,17 @@ from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import Received, ReceivedShares
 from attn_cli.summaries.reducers.top import Top, TopKeys
-from tests.strategies import Problem, problems
+from tests.strategies import Problem, planned_by, planner, problems
 from tests.summaries.test_laws import CLOSE, call_of
 
 
-@pytest.fixture(scope="module", params=[None, Tile(1, 1), Tile(1, 5)], ids=["one tile", "rows", "tiles"], autouse=True)
+@pytest.fixture(scope="module", params=[None, 1, 5], ids=["one tile", "rows", "tiles"], autouse=True)
 def tiles(request: pytest.FixtureRequest) -> Iterator[None]:
     """Bands of all rows, of one row, and of five, at whose ends words lie across."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param is not None:
-            patch.setattr(attn_cli.call, "best_tile", lambda q, k: request.param)
-            patch.setattr(attn_cli.kernel.walk.bands, "best_tile", lambda q, k, whole: request.param)
-        yield
+    height = {"height": request.param}
+    token = planner.set(planned_by(height, in_parts={"heads": 1}) if request.param else plan_of)
+    yield
+    planner.reset(token)
 
 
 def labelled(sizes: list[int]) -> tuple[Token, ...]:

@@ -10,6 +10,7 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.definition.masks import Cropped, Given, Mask, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
@@ -86,7 +87,8 @@ class LayerRule:
     ) -> torch.Tensor:
         """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
         rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
-        walk = bands(query[text], key[text], value[text], rule)
+        q, k, v = query[text], key[text], value[text]
+        walk = bands(q, k, v, rule, plan_of(q, k, rule))
         return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
 
     def with_sink_per_query(
@@ -100,7 +102,8 @@ class LayerRule:
         scores = torch.full((b, h, n, m), -torch.inf, device=query.device)
         for text in range(b):
             rule = self.of_text(text, slice(0, n), slice(0, m), range(h))
-            for band in bands(query[text], key[text], value[text], rule, want_scores=True):
+            q, k, v = query[text], key[text], value[text]
+            for band in bands(q, k, v, rule, plan_of(q, k, rule, want_scores=True)):
                 scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
         weights = torch.cat([scores, sink.float()], dim=-1).softmax(-1)[..., :-1]  # [b, h, n, m + 1] less the sink
         return weights, scores

@@ -9,8 +9,8 @@ import torch
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.bands import Band
-from attn_cli.kernel.walk.plan import runs, tile_of
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.plan import plan_of_weights
 from attn_cli.prompt import Token
 
 TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
@@ -83,8 +83,7 @@ class SeenCall:
                 f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
                 "ask for weights; this model computes its softmax where it can't be seen",
             )
-        height = tile_of(self.h, self.h, self.m).height
-        for start, stop in runs(range(self.n) if rows is None else rows, height):
+        for start, stop in plan_of_weights(self.weights, rows).pieces():
             # Copies, because the model goes on with these tensors and a band may be changed by its reader.
             weights = self.weights[:, start:stop].clone()
             scores = self.scores[:, start:stop].clone() if want_scores and self.scores is not None else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.row_numbers import Alignment, BandRows, LargestWeight, WeightSum

@@ -12,7 +12,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, indices, namespace, row_dot, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.bands import Band
+from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 
 

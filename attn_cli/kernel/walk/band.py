@@ -1,0 +1,109 @@
+"""A band, what it is computed from, and the memory that one band after the other is computed in."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from attn_cli.arrays import Array, is_torch
+from attn_cli.kernel.definition.masks import Span
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.masked_cells import MaskedCells, with_infinities
+from attn_cli.kernel.walk.matmul import Product
+
+
+@dataclass(frozen=True)
+class Band:
+    """Query rows start:stop against keys first:last; every key outside is masked for all of these rows.
+
+    weights     `[h, b, c]` with b = stop - start, c = last - first
+    raw_scores  `[h, b, c]`, with the lowest finite number where masked, so that a weight of 0 times its score is 0;
+                None if the plan keeps no scores
+    output      `[h, b, e]`
+    heads       which of the call's heads these are: all of them, unless the plan walks some heads at a time
+
+    Don't keep any of the arrays: the next band is computed in the same memory.
+    """
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    weights: Array
+    raw_scores: Array | None
+    output: Array
+    heads: slice = field(default_factory=lambda: slice(None))
+
+    @property
+    def scores(self) -> Array | None:
+        """A copy of the scores, with -inf where masked."""
+        return None if self.raw_scores is None else with_infinities(self.raw_scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Everything that one band is computed from, all of it cut to the band's rows, keys and heads.
+
+    start, stop       the query rows
+    span              the keys
+    heads             the query heads
+    q                 `[h, b, d]`, already times the rule's scale
+    k_across          `[g, d, c]`, the keys as columns
+    v                 `[g, c, e]`
+    rule              of the whole call: softcap, and whether there is a softmax
+    bias              broadcastable to `[h, b, c]`, or None
+    sink              `[h]`, or None
+    masked            the masked cells among the keys of the span
+    product           how matrices are multiplied
+    subtract_maximum  False if no exponential of a score can overflow, or underflow to a sum of 0
+    """
+
+    start: int
+    stop: int
+    span: Span
+    heads: slice
+    q: Array
+    k_across: Array
+    v: Array
+    rule: Rule
+    bias: Array | None
+    sink: Array | None
+    masked: tuple[MaskedCells, ...]
+    product: Product
+    subtract_maximum: bool
+
+    def band(self, weights: Array, scores: Array | None, output: Array) -> Band:
+        """The band of these rows, keys and heads with the computed arrays."""
+        return Band(self.start, self.stop, self.span.first, self.span.last, weights, scores, output, self.heads)
+
+
+class Buffer:
+    """Memory for `size` numbers like those of an array: fresh pages for each band would cost as much as a pass over it.
+
+    >>> Buffer(np.zeros(1), 6).view((1, 2, 3)).shape
+    (1, 2, 3)
+    """
+
+    def __init__(self, like: Array, size: int) -> None:
+        if is_torch(like):
+            self.flat = like.new_empty(size)
+        else:
+            self.flat = np.empty(size, dtype=like.dtype) if isinstance(like, np.ndarray) else None
+
+    def view(self, shape: tuple[int, int, int]) -> Array | None:
+        """The first numbers of the buffer as an array of `shape`; None where the library can't write into an array."""
+        return None if self.flat is None else self.flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
+
+
+class Buffers(NamedTuple):
+    """Memory for a band's scores and for its weights; without `weights` they are written over the scores."""
+
+    scores: Buffer
+    weights: Buffer | None
+
+
+class Executor(Protocol):
+    """Computes the band of some work, in the given memory or in its own."""
+
+    def __call__(self, work: Work, buffers: Buffers) -> Band:
+        """The band; its arrays may be views of the buffers."""

@@ -1,0 +1,77 @@
+"""One band in four passes over its cells: product with the keys, mask, softmax, product with the values."""
+
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, is_torch, namespace
+from attn_cli.kernel.definition.softmax import softmax, unnormalised
+from attn_cli.kernel.walk.band import Band, Buffers, Work
+from attn_cli.kernel.walk.masked_cells import mask_cells
+
+SAFE_SCORE = 60.0  # e^60 = 1e26: a sum of 1e12 of them is still a float32, and e^-60 over that sum is not yet 0
+
+
+def in_passes(work: Work, buffers: Buffers) -> Band:
+    """The band of h query heads over g key heads, b rows and c keys; equals `dense.attend` there.
+
+    The r = h / g query heads that share a key head are put under each other: one product per key head.
+    """
+    xp = namespace(work.q)
+    (h, b, d), (g, _, c) = work.q.shape, work.k_across.shape
+    r = h // g
+    stacked = xp.reshape(work.q, (g, r * b, d))
+    scores = work.product(stacked, work.k_across, buffers.scores.view((g, r * b, c)))  # [g, r*b, d] @ [g, d, c]
+    scores = work.rule.capped(xp.reshape(scores, (h, b, c)))
+    if work.bias is not None:
+        scores = scores + at_least_float32(work.bias)  # [h, b, c] + [h or 1, b or 1, c or 1]
+    mask_cells(scores, work.masked, work.heads)
+    if work.rule.softmax:
+        out = scores if buffers.weights is None else buffers.weights.view((h, b, c))
+        weights = softmax_into(
+            scores,
+            work.sink,
+            out,
+            every_row_sees_a_key=work.span.open_last > work.span.open_first,
+            subtract_maximum=work.subtract_maximum,
+        )  # [h, b, c]
+    else:
+        weights = unnormalised(scores)
+    mixed = work.product(xp.reshape(weights, (g, r * b, c)), work.v)  # [g, r*b, c] @ [g, c, e]
+    output = xp.reshape(mixed, (h, b, work.v.shape[-1]))
+    return work.band(weights, None if buffers.weights is None else scores, output)
+
+
+def softmax_into(
+    scores: Array,
+    sink: Array | None,
+    out: Array | None,
+    *,
+    every_row_sees_a_key: bool,
+    subtract_maximum: bool = True,
+) -> Array:
+    """Weights `[h, b, c]` of scores `[h, b, c]` that hold the lowest finite number where masked, written into `out`.
+
+    out                   may be `scores` itself, which is then lost, or None for new memory
+    every_row_sees_a_key  False: rows in which all is masked are looked for, and get weights 0
+    subtract_maximum      False only if no score exceeds `SAFE_SCORE` in size where it isn't masked; matters to NumPy
+
+    Equal to `softmax` (tests/kernel/walk/test_bands.py). torch has one fused pass, NumPy gets in-place steps.
+    """
+    if scores.shape[-1] == 0:
+        return scores
+    xp = namespace(scores)
+    empty = None
+    if not every_row_sees_a_key:
+        empty = xp.max(scores, axis=-1, keepdims=True) == xp.finfo(scores.dtype).min  # [h, b, 1]
+    if sink is not None or out is None or not (is_torch(scores) or isinstance(scores, np.ndarray)):
+        weights = softmax(scores, sink)
+    elif is_torch(scores):
+        weights = xp.softmax(scores, -1, out=out)
+    else:
+        if every_row_sees_a_key and not subtract_maximum:
+            weights = np.exp(scores, out=out)
+        else:
+            weights = np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
+            np.exp(weights, out=weights)
+        totals = weights @ np.ones((scores.shape[-1], 1), dtype=weights.dtype)  # a product adds up faster than a sum
+        np.divide(weights, totals, out=weights)  # [h, b, c] / [h, b, 1]
+    return weights if empty is None else xp.where(empty, xp.zeros_like(weights), weights)
