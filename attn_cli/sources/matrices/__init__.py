@@ -13,12 +13,12 @@ from attn_cli.kernel.definition.positions import Rotation, sinusoidal
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.files import read_array
+from attn_cli.sources.matrices.embedding import words_of
 from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, batch_axes, check_output_projection, in_heads
-from attn_cli.sources.matrices.words import words_of
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 
