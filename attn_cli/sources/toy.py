@@ -18,7 +18,7 @@ from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import listed
 
 if TYPE_CHECKING:
-    from attn_cli.sources.tables.projections import Projections
+    from attn_cli.sources.tables.projections import TableProjections
 
 
 class TableSource:
@@ -32,7 +32,7 @@ class TableSource:
 
     def __init__(self, table: WordTable, model: str | None = None, projections: str | None = None) -> None:
         self.table = table
-        self.projections: Projections | None = None
+        self.projections: TableProjections | None = None
         self.own_file = model is not None
         self.about: dict[str, Any] = {
             "model": model or f"toy:{table.name}",
@@ -100,7 +100,7 @@ class TableSource:
         d = self.table.width
         if seed is None:
             return np.eye(d), np.eye(d)
-        from attn_cli.sources.matrices.projecting import drawn_matrix
+        from attn_cli.sources.matrices.random_projections import drawn_matrix
 
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 

@@ -1,7 +1,11 @@
-"""The user's own matrices or words as a source: q, k and v as they are, or x with its projections."""
+"""The user's own matrices or words as a source of attention calls.
+
+The way of one problem: given, or embedded and projected (`projecting`); cut into heads (`heads`); with its rule
+(`rules`) the `Matrices` that this module makes calls of.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,20 +13,18 @@ import numpy as np
 from attn_cli.call import AttentionCall, Call, Ingredients, Place
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.latent import Latent
-from attn_cli.kernel.definition.positions import Rotation, sinusoidal
+from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
-from attn_cli.sources.files import read_array
-from attn_cli.sources.matrices.embedding import words_of
-from attn_cli.sources.matrices.mask_syntax import offset_of
+from attn_cli.sources.matrices.embedding import Embedded, embed
+from attn_cli.sources.matrices.heads import InHeads, in_heads
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.projecting import latent_of, projected, projections_of
+from attn_cli.sources.matrices.projecting import Projected, given, project
+from attn_cli.sources.matrices.reading import reader_of
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
-from attn_cli.sources.matrices.shapes import ScoreShape, batch_axes, check_output_projection, in_heads
+from attn_cli.sources.matrices.shapes import ScoreShape, check_output_projection
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
-
-POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +33,16 @@ class Matrices:
 
     q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`; projection W_O `[h * e, width]` or None.
 
-    lead       the batch axes as they came
+    rules      masks, biases and scale, before they are cut to one batch entry
+    lead       the batch axes of the user's matrices
     head_axis  whether the user's q had a heads axis, so that results get one too
-    made       whether q, k, v were made from x here
-    x, context what they were made from `[*lead, n, width]`; context None where it is x
+    embedded   what q, k and v were made from; None for the user's own
     projected  whether there are projections, given or drawn, so that q, k and v are not x itself
     rotation   how q and k were turned; None if they weren't, and for latents, of which a part is
     latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
-    prompt     the text and its words; empty for matrices
     labels     words for the keys, where the user named them
+    notes      how matrices were read, drawn and masked
+    about      model, type, revision, dtype, device, for headers and machine output
     """
 
     q: np.ndarray
@@ -48,19 +51,26 @@ class Matrices:
     rules: RuleParts
     lead: tuple[int, ...]
     head_axis: bool
-    made: bool = False
     projection: np.ndarray | None = None
-    x: np.ndarray | None = None
-    context: np.ndarray | None = None
+    embedded: Embedded | None = None
     projected: bool = False
     rotation: Rotation | None = None
     latent: Latent | None = None
     absorbed: bool = False
-    prompt: Prompt = field(default_factory=lambda: Prompt("", ()))
-    context_prompt: Prompt | None = None
     labels: tuple[Token, ...] = ()
     notes: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def made(self) -> bool:
+        """Whether q, k and v were made from embeddings here."""
+        return self.embedded is not None
+
+    @property
+    def prompt(self) -> Prompt:
+        """The text and its words; empty for matrices."""
+        words = None if self.embedded is None else self.embedded.words
+        return Prompt("", ()) if words is None else words.prompt
 
     @property
     def joined(self) -> bool:
@@ -76,8 +86,16 @@ class Matrices:
     def labelled(self) -> Prompt:
         """The text with a label for every query: its word, or its number."""
         n = self.q.shape[-2]
-        named = self.prompt.tokens or (self.labels if len(self.labels) == n else ())
-        return Prompt(self.prompt.text, named or _numbered(n))
+        labels = self.prompt.tokens or (self.labels if len(self.labels) == n else ())
+        return Prompt(self.prompt.text, labels or _numbered(n))
+
+    @property
+    def key_labels(self) -> tuple[Token, ...]:
+        """A label for every key: the user's, its word, or its number."""
+        m = self.k.shape[-2]
+        context = None if self.embedded is None else self.embedded.context_words
+        labels = self.labels or (self.prompt if context is None else context.prompt).tokens
+        return labels if len(labels) == m else _numbered(m)
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per batch entry; `Place.text` is its number."""
@@ -93,9 +111,9 @@ class Matrices:
         groups = tuple(head * g // h for head in heads)
         some = len(heads) < h
         queries = self.labelled.tokens
-        keys = self.labels or (self.context_prompt or self.prompt).tokens
-        keys = keys if len(keys) == self.k.shape[-2] else _numbered(self.k.shape[-2])
-        stream = "self" if self.q.shape[-2] == self.k.shape[-2] and self.context is None else "cross"
+        keys = self.key_labels
+        context = None if self.embedded is None else self.embedded.context
+        stream = "self" if self.q.shape[-2] == self.k.shape[-2] and context is None else "cross"
         for number, at in enumerate(np.ndindex(*self.lead)):
             q, k, v = self.q[at], self.k[at], self.v[at]
             if some:
@@ -105,9 +123,10 @@ class Matrices:
             yield AttentionCall(q, k, v, rule, place, queries, keys, None, self._ingredients(at, heads))
 
     def _ingredients(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Ingredients:
+        embedded = self.embedded
         return Ingredients(
-            None if self.x is None else self.x[at],
-            None if self.context is None else self.context[at],
+            None if embedded is None else embedded.x[at],
+            None if embedded is None or embedded.context is None else embedded.context[at],
             self.projection,
             None if self.value_up is None else self.value_up[list(heads)],
             self._latent(at, heads),
@@ -130,150 +149,42 @@ def open_matrices(options: MatrixOptions) -> Matrices:
     InputError that names both shapes where two don't fit.
     """
     options.check()
-    if options.positions not in (None, *POSITIONS):
-        raise InputError(f"--positions {options.positions!r} is unknown", f"one of {', '.join(POSITIONS)}")
-    return _made(options) if options.made else _given(options)
+    reader = reader_of(options)
+    projected = project(options, reader, embed(options, reader)) if options.made else given(options, reader)
+    return _ruled(options, projected, in_heads(options, projected))
 
 
-def _reader(options: MatrixOptions) -> Callable[[str | None, str], np.ndarray | None]:
-    def read(spec: str | None, name: str) -> np.ndarray | None:
-        if spec is None:
-            return None
-        found = read_array(spec, name=name, allow_nonfinite=options.allow_nonfinite)
-        return found.astype(np.float64) if options.precise else found
-
-    return read
-
-
-def _given(options: MatrixOptions) -> Matrices:
-    """The user's own q, k and v."""
-    read = _reader(options)
-    q = read(options.q, "q")
-    assert q is not None
-    k = read(options.k, "k") if options.k is not None else q
-    assert k is not None
-    v = read(options.v, "v") if options.v is not None else k
-    assert v is not None
-    wo = read(options.wo, "wo")
-    head_axis = options.heads is not None or q.ndim > 2
-    came = {"q": q.shape, "k": k.shape, "v": v.shape}
-    q, k, v = in_heads(q, k, v, options.heads, options.kv_heads)
-    return _ruled(options, q, k, v, came, head_axis=head_axis, projection=wo)
-
-
-def _made(options: MatrixOptions) -> Matrices:
-    """Q, k and v made from embeddings, which are a matrix or the words of a text."""
-    read = _reader(options)
-    kind = np.float64 if options.precise else None
-    words = None if options.text is None else words_of(options.text, options.model, kind)
-    others = None if options.context_text is None else words_of(options.context_text, options.model, kind)
-    x = read(options.x, "x") if words is None else words.x
-    assert x is not None
-    context = read(options.context, "context") if others is None else others.x
-    heads = options.heads or (1 if words is None else words.heads)
-    if options.positions == "sinusoidal":
-        x, context = _placed(x), None if context is None else _placed(context)
-    source = x if context is None else context
-    if source.shape[:-2] != x.shape[:-2]:
-        raise InputError(f"the batch axes differ (x {x.shape}, context {source.shape})", "all but the last two axes")
-    ws = projections_of(options, read, x.shape[-1], source.shape[-1], heads)
-    shown: dict[str, Any] = {
-        "made": True, "head_axis": options.heads is not None or heads > 1, "projection": ws.wo,
-        "x": x, "context": context,
-        "projected": options.is_latent or any(w is not None for w in ws[:4]),
-        "notes": tuple(f"{line}, seed {options.seed}" for line in ws.words),
-    }  # fmt: skip
-    if words is not None:
-        about = {"model": words.name, "type": "table"}
-        shown |= {"prompt": words.prompt, "about": about, "notes": words.prompt.warnings + shown["notes"]}
-    if others is not None:
-        shown |= {"context_prompt": others.prompt, "notes": others.prompt.warnings + shown["notes"]}
-    q = projected(x, ws.wq, "wq")
-    if options.is_latent:
-        return _with_latents(options, q, latent_of(options, read, source, q.shape[-1], heads), heads, shown)
-    name = "x" if context is None else "context"
-    k, v = projected(source, ws.wk, "wk", name), projected(source, ws.wv, "wv", name)
-    if words is not None and not _changed(options):
-        q, k, v = words.q, (others or words).k, (others or words).v
-    came = {"q": q.shape, "k": k.shape, "v": v.shape}
-    q, k, v = in_heads(q, k, v, heads, options.kv_heads)
-    return _ruled(options, q, k, v, came, **shown)
+def _ruled(options: MatrixOptions, projected: Projected, heads: InHeads) -> Matrices:
+    """The problem with its rule, labels and output projection, each checked against the heads."""
+    h, n, m = *heads.q.shape[-3:-1], heads.k.shape[-2]
+    if projected.wo is not None:
+        e = heads.v.shape[-1] if heads.latent is None else heads.latent.up_v.shape[-1]
+        check_output_projection(projected.wo, h, e)
+    dtype = np.result_type(heads.q.dtype, np.float32)
+    rules = rule_of(options, ScoreShape(heads.lead, h, n, m, heads.head_size, dtype))
+    words = None if projected.embedded is None else projected.embedded.words
+    about = {"model": "matrices", "type": "matrices"} if words is None else {"model": words.name, "type": "table"}
+    return Matrices(
+        heads.q,
+        heads.k,
+        heads.v,
+        rules,
+        heads.lead,
+        projected.head_axis,
+        projection=projected.wo,
+        embedded=projected.embedded,
+        projected=projected.is_product,
+        rotation=heads.rotation,
+        latent=heads.latent,
+        absorbed=options.absorb,
+        labels=() if options.labels is None else _labels(options.labels, m),
+        notes=projected.notes + rules.masks.notes,
+        about=about | {"revision": None, "dtype": str(heads.q.dtype), "device": "cpu"},
+    )
 
 
-def _changed(options: MatrixOptions) -> bool:
-    """Whether x is projected or moved by the user's wish, so that a table's own q, k and v are not meant."""
-    asked = (options.wq, options.wk, options.wv, options.seed)
-    return options.is_latent or options.positions == "sinusoidal" or any(x is not None for x in asked)
-
-
-def _with_latents(options: MatrixOptions, q: np.ndarray, latent: Latent, heads: int, shown: dict[str, Any]) -> Matrices:
-    """Latent attention, plain or absorbed; rotation turns the shared key part and what meets it in the queries."""
-    q = in_heads(q, q, q, heads, None)[0]
-    d = latent.up_k.shape[-1]
-    if (options.positions or "").startswith("rotary"):
-        if latent.shared is None:
-            raise InputError("rotary positions need the shared key part", "add --wkr FILE [width, p], p even")
-        rotation = _rotation(options, q.shape[-2], latent.c.shape[-2])
-        turned = _turned(q[..., d:], rotation, rotation.offset)
-        q = np.concatenate((q[..., :d], turned), axis=-1)
-        latent = replace(latent, shared=_turned(latent.shared, rotation))
-    width = q.shape[-1]
-    operands = latent.absorbed(q) if options.absorb else latent.expanded(q)
-    came = {name: getattr(operands, name).shape for name in "qkv"}
-    shown |= {"latent": latent, "absorbed": options.absorb, "head_axis": True, "turned": True}
-    return _ruled(options, *operands, came, head_size=width, **shown)
-
-
-def _ruled(
-    options: MatrixOptions,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    came: dict[str, tuple[int, ...]],
-    *,
-    head_size: int | None = None,
-    turned: bool = False,
-    notes: tuple[str, ...] = (),
-    about: dict[str, Any] | None = None,
-    **shown: Any,
-) -> Matrices:
-    """The checked problem with its rule; q and k turned by rotary positions, unless they were `turned` before."""
-    lead = batch_axes(q, k, v, came)
-    if (options.positions or "").startswith("rotary") and not turned:
-        shown["rotation"] = rotation = _rotation(options, q.shape[-2], k.shape[-2])
-        q, k = _turned(q, rotation, rotation.offset), _turned(k, rotation)
-    h, n, d = q.shape[-3:]
-    latent: Latent | None = shown.get("latent")
-    projection: np.ndarray | None = shown.get("projection")
-    if projection is not None:
-        e = v.shape[-1] if latent is None else latent.up_v.shape[-1]
-        check_output_projection(projection, h, e)
-    dtype = np.result_type(q.dtype, np.float32)
-    rules = rule_of(options, ScoreShape(lead, h, n, k.shape[-2], head_size or d, dtype))
-    about = {"model": "matrices", "type": "matrices"} | (about or {})
-    about |= {"revision": None, "dtype": str(q.dtype), "device": "cpu"}
-    if options.labels is not None:
-        shown["labels"] = _labels(options.labels, k.shape[-2])
-    return Matrices(q, k, v, rules, lead, notes=notes + rules.masks.notes, about=about, **shown)
-
-
-def _placed(x: np.ndarray) -> np.ndarray:
-    return np.asarray(x + sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]).astype(x.dtype))
-
-
-def _rotation(options: MatrixOptions, n: int, m: int) -> Rotation:
-    return Rotation(options.rope_base, options.positions == "rotary-interleaved", offset_of(options, n, m))
-
-
-def _turned(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
-    """X with rotary positions offset, offset + 1, ..."""
-    if x.shape[-1] % 2:
-        raise InputError(f"rotary positions turn pairs of columns, and a head is {x.shape[-1]} wide", "an even size")
-    return np.asarray(rotation.turn(x, offset).astype(x.dtype))
-
-
-def _labels(said: str, m: int) -> tuple[Token, ...]:
-    words = said.split(",")
+def _labels(text: str, m: int) -> tuple[Token, ...]:
+    words = text.split(",")
     if len(words) != m:
         raise InputError(f"--labels names {len(words)} keys, there are {m}", "one word per key, with commas")
     return tuple(Token(at, word) for at, word in enumerate(words))

@@ -1,11 +1,16 @@
-"""The words of a text as embeddings: rows of a table, with what the table brings of its own."""
+"""Embeddings that q, k and v are made from: matrices of the user's, or the words of a text looked up in a table."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources import open_table_source
+from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.matrices.positions import with_sinusoids
+from attn_cli.sources.matrices.reading import MatrixReader
 
 
 class Words(NamedTuple):
@@ -18,6 +23,58 @@ class Words(NamedTuple):
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """What q, k and v are made from.
+
+    x        `[*lead, n, width]`: of queries, and of keys and values unless there is a context
+    context  `[*lead, m, width]`: of keys and values; None where that is x
+    heads    how many heads q is cut into: as asked, else the table's, else 1
+    words, context_words   the texts behind x and context; None for matrices
+    """
+
+    x: np.ndarray
+    context: np.ndarray | None
+    heads: int
+    words: Words | None = None
+    context_words: Words | None = None
+
+    @property
+    def source(self) -> np.ndarray:
+        """What keys and values are made from `[*lead, m, width]`."""
+        return self.x if self.context is None else self.context
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noted while the texts were read: words that the table lacks."""
+        texts = (self.context_words, self.words)
+        return tuple(note for words in texts if words is not None for note in words.prompt.warnings)
+
+
+def embed(options: MatrixOptions, reader: MatrixReader) -> Embedded:
+    """The embeddings that the options name, with sinusoidal positions added where they ask for them.
+
+    Raises InputError where the batch axes of x and context differ.
+    """
+    dtype = np.float64 if options.precise else None
+    words = None if options.text is None else words_of(options.text, options.model, dtype)
+    context_words = None if options.context_text is None else words_of(options.context_text, options.model, dtype)
+    if words is None:
+        assert options.x is not None  # or there is nothing to embed
+        x = reader.matrix(options.x, "x")
+    else:
+        x = words.x
+    context = reader.optional(options.context, "context") if context_words is None else context_words.x
+    heads = options.heads or (1 if words is None else words.heads)
+    if options.positions == "sinusoidal":
+        x, context = with_sinusoids(x), None if context is None else with_sinusoids(context)
+    embedded = Embedded(x, context, heads, words, context_words)
+    source = embedded.source
+    if source.shape[:-2] != x.shape[:-2]:
+        raise InputError(f"the batch axes differ (x {x.shape}, context {source.shape})", "all but the last two axes")
+    return embedded
 
 
 def words_of(text: str, model: str, dtype: type | None = None) -> Words:

@@ -1,12 +1,18 @@
-"""What attention is to be computed from, and by which rule, as a user says it."""
+"""What attention is to be computed from, and by which rule, as options say it; and what is refused among them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from attn_cli.errors import InputError
 
 PROJECTIONS = ("wq", "wk", "wv", "wo")
+POSITIONS = ("sinusoidal", "rotary", "rotary-interleaved")
 LATENTS = ("wdkv", "wuk", "wuv", "wkr")
+
+_ADD_X = "add --x FILE, or a text"
+_ADD_SEED = "add --random-projections SEED"
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class MatrixOptions:
     text, context_text     words instead of x and context, looked up in the table `model`
     labels                 words for the keys, with commas; for the queries too if there are as many
     wq, wk, wv, wo         files: projections; the identity if missing
-    wdkv, wuk, wuv, wkr    files: latent keys and values; see `kernel.latent`
+    wdkv, wuk, wuv, wkr    files: latent keys and values; see `kernel.definition.latent`
     latent_norm            a file: the weights of the RMS norm of latents, none if missing
     seed                   draws the projections that are not given
     heads, kv_heads        cut the last axis into heads; a number of key heads that divides heads
@@ -79,54 +85,117 @@ class MatrixOptions:
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
-        """Refuse what can't be meant together."""
-        files = (getattr(self, name) for name in ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm",
-                                                  "bias", "sink", "fixed"))  # fmt: skip
-        if sum(spec == "-" for spec in (*files, *self.masks)) > 1:
-            raise InputError("standard input holds one matrix, - was given more than once", "put the others in files")
-        if self.made and (self.q or self.k or self.v):
-            source = "--x" if self.text is None else "a text"
-            raise InputError(f"{source} and --q, --k or --v at once", "give either x with projections, or q, k and v")
-        if self.x is not None and self.text is not None:
-            raise InputError("a text and --x at once", "give one of them")
-        if self.context is not None and self.context_text is not None:
-            raise InputError("--context and --context-text at once", "give one of them")
-        if self.context_text is not None and self.text is None:
-            raise InputError("--context-text needs a text", 'attn compute "river bank" --context-text "bank loan"')
-        if not self.made:
-            self._check_given()
-        if self.seed is None and (self.latent is not None or self.head_dim is not None):
-            option = "--latent" if self.latent is not None else "--head-dim"
-            raise InputError(f"{option} is a size of projections that are drawn", "add --random-projections SEED")
-        if not math.isfinite(self.rope_base):
-            raise InputError(f"--rope-base {self.rope_base:g} is not a finite number", "most models have 10000")
-        if self.absorb and not self.is_latent:
-            raise InputError("--absorb is for latent keys", "add --wdkv, --wuk and --wuv, or --latent R")
-        if self.is_latent and (self.wk or self.wv or self.kv_heads):
-            raise InputError(
-                "latent keys and --wk, --wv or --kv-heads at once", "latents make every head's keys and values"
-            )
-        scored = (self.scale, self.softcap, self.bias, self.alibi, self.sink)
-        if self.fixed is not None and (any(x is not None for x in scored) or not self.softmax):
-            raise InputError(
-                "--fixed looks at no scores", "leave out --scale, --softcap, --bias, --alibi, --sink and --no-softmax"
-            )
-        if self.sink is not None and not self.softmax:
-            raise InputError("--sink takes a share of the softmax, and --no-softmax has none", "leave out one of them")
+        """Refuse what can't be meant together: InputError with the first line of `REFUSALS` that holds."""
+        for refusal in REFUSALS:
+            if refusal.when(self):
+                raise InputError(refusal.message.format_map(vars(self)), refusal.hint)
 
     @property
     def is_latent(self) -> bool:
         """Whether keys and values come from latents."""
-        return self.latent is not None or any(getattr(self, name) is not None for name in LATENTS)
+        return self.latent is not None or self.sets(*LATENTS)
 
-    def _check_given(self) -> None:
-        if any(getattr(self, name) is not None for name in ("wq", "wk", "wv")):
-            raise InputError("--wq, --wk and --wv project --x, which is missing", "add --x FILE")
-        for option, value in (
-            ("--context", self.context), ("--random-projections", self.seed),
-            ("latent keys", self.is_latent or None), ("--positions sinusoidal", self.positions == "sinusoidal" or None),
-        ):  # fmt: skip
-            if value is not None:
-                raise InputError(f"{option} needs embeddings", "add --x FILE, or a text")
-        if self.q is None:
-            raise InputError("no matrix", "give --q FILE (then k and v are q), or --x FILE, or a text")
+    @property
+    def rotary(self) -> bool:
+        """Whether q and k are turned by rotary positions."""
+        return (self.positions or "").startswith("rotary")
+
+    def sets(self, *names: str) -> bool:
+        """Whether any option of these names is given."""
+        return any(getattr(self, name) is not None for name in names)
+
+
+class Refusal(NamedTuple):
+    """Options that can't be meant together: when they are refused, and with what message and hint.
+
+    `{name}` in the message stands for the option of that name.
+    """
+
+    when: Callable[[MatrixOptions], bool]
+    message: str
+    hint: str
+
+
+def _stdin_count(options: MatrixOptions) -> int:
+    files = ("q", "k", "v", "x", "context", *PROJECTIONS, *LATENTS, "latent_norm", "bias", "sink", "fixed")
+    return sum(file == "-" for file in (*(getattr(options, name) for name in files), *options.masks))
+
+
+REFUSALS = (
+    Refusal(
+        lambda o: _stdin_count(o) > 1,
+        "standard input holds one matrix, - was given more than once",
+        "put the others in files",
+    ),
+    Refusal(
+        lambda o: o.text is not None and bool(o.q or o.k or o.v),
+        "a text and --q, --k or --v at once",
+        "give either x with projections, or q, k and v",
+    ),
+    Refusal(
+        lambda o: o.x is not None and bool(o.q or o.k or o.v),
+        "--x and --q, --k or --v at once",
+        "give either x with projections, or q, k and v",
+    ),
+    Refusal(lambda o: o.x is not None and o.text is not None, "a text and --x at once", "give one of them"),
+    Refusal(
+        lambda o: o.context is not None and o.context_text is not None,
+        "--context and --context-text at once",
+        "give one of them",
+    ),
+    Refusal(
+        lambda o: o.context_text is not None and o.text is None,
+        "--context-text needs a text",
+        'attn compute "river bank" --context-text "bank loan"',
+    ),
+    Refusal(
+        lambda o: not o.made and o.sets("wq", "wk", "wv"),
+        "--wq, --wk and --wv project --x, which is missing",
+        "add --x FILE",
+    ),
+    Refusal(lambda o: not o.made and o.sets("context"), "--context needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.made and o.sets("seed"), "--random-projections needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.made and o.is_latent, "latent keys needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.made and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
+    Refusal(
+        lambda o: not o.made and o.q is None,
+        "no matrix",
+        "give --q FILE (then k and v are q), or --x FILE, or a text",
+    ),
+    Refusal(
+        lambda o: o.seed is None and o.sets("latent"), "--latent is a size of projections that are drawn", _ADD_SEED
+    ),
+    Refusal(
+        lambda o: o.seed is None and o.sets("head_dim"), "--head-dim is a size of projections that are drawn", _ADD_SEED
+    ),
+    Refusal(
+        lambda o: not math.isfinite(o.rope_base),
+        "--rope-base {rope_base:g} is not a finite number",
+        "most models have 10000",
+    ),
+    Refusal(
+        lambda o: o.absorb and not o.is_latent,
+        "--absorb is for latent keys",
+        "add --wdkv, --wuk and --wuv, or --latent R",
+    ),
+    Refusal(
+        lambda o: o.is_latent and bool(o.wk or o.wv or o.kv_heads),
+        "latent keys and --wk, --wv or --kv-heads at once",
+        "latents make every head's keys and values",
+    ),
+    Refusal(
+        lambda o: o.fixed is not None and (o.sets("scale", "softcap", "bias", "alibi", "sink") or not o.softmax),
+        "--fixed looks at no scores",
+        "leave out --scale, --softcap, --bias, --alibi, --sink and --no-softmax",
+    ),
+    Refusal(
+        lambda o: o.sink is not None and not o.softmax,
+        "--sink takes a share of the softmax, and --no-softmax has none",
+        "leave out one of them",
+    ),
+    Refusal(
+        lambda o: o.positions not in (None, *POSITIONS),
+        "--positions {positions!r} is unknown",
+        f"one of {', '.join(POSITIONS)}",
+    ),
+)

@@ -1,20 +1,54 @@
-"""From embeddings to q, k, v: projections that are given, drawn from a seed, or the identity; latents likewise."""
+"""q, k and v before they are cut into heads: the user's own, or products of embeddings with projections.
 
-from collections.abc import Callable
+Projections are given, drawn from a seed, or the identity.
+"""
+
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.errors import InputError
-from attn_cli.kernel.definition.heads import split_heads
-from attn_cli.kernel.definition.latent import Latent, rms_norm
+from attn_cli.kernel.definition.latent import Latent
+from attn_cli.sources.matrices.embedding import Embedded
+from attn_cli.sources.matrices.latents import latent_of
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
+from attn_cli.sources.matrices.random_projections import drawn_matrix, head_size, shared_key_width
+from attn_cli.sources.matrices.reading import MatrixReader
+from attn_cli.sources.matrices.shapes import product
 
-Read = Callable[[str | None, str], np.ndarray | None]
+
+class KeysAndValues(NamedTuple):
+    """k `[..., m, g * d]` and v `[..., m, g * e]`."""
+
+    k: np.ndarray
+    v: np.ndarray
 
 
-class Projections(NamedTuple):
-    """The four matrices, None for the identity, and which of them were drawn."""
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """q `[..., n, h * d]` and what it meets, with heads side by side, or as the user's files have them.
+
+    kv         keys and values, or the latents that they come from
+    heads      how many heads q is cut into; None to take a third axis from the end as heads
+    head_axis  whether results have a heads axis
+    wo         W_O `[h * e, width]` or None
+    embedded   what q, k and v were made from; None for the user's own
+    is_product whether projections, given or drawn, made them: without one they are x itself
+    notes      how matrices were read and drawn
+    """
+
+    q: np.ndarray
+    kv: KeysAndValues | Latent
+    heads: int | None
+    head_axis: bool
+    wo: np.ndarray | None
+    embedded: Embedded | None = None
+    is_product: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class ProjectionMatrices(NamedTuple):
+    """The four matrices, None for the identity, and the names of those that were drawn."""
 
     wq: np.ndarray | None
     wk: np.ndarray | None
@@ -22,121 +56,83 @@ class Projections(NamedTuple):
     wo: np.ndarray | None
     drawn: tuple[str, ...] = ()
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What to tell about those that nobody gave."""
-        return (f"{', '.join(self.drawn)} drawn from a normal distribution of variance 1 / rows",) if self.drawn else ()
+
+def given(options: MatrixOptions, reader: MatrixReader) -> Projected:
+    """The user's own q, k (q if missing) and v (k if missing)."""
+    assert options.q is not None  # or there is nothing to compute
+    q = reader.matrix(options.q, "q")
+    k = q if options.k is None else reader.matrix(options.k, "k")
+    v = k if options.v is None else reader.matrix(options.v, "v")
+    wo = reader.optional(options.wo, "wo")
+    return Projected(q, KeysAndValues(k, v), options.heads, options.heads is not None or q.ndim > 2, wo)
 
 
-def projections_of(options: MatrixOptions, read: Read, width: int, context_width: int, heads: int) -> Projections:
+def project(options: MatrixOptions, reader: MatrixReader, embedded: Embedded) -> Projected:
+    """q, k and v of embeddings: products with W_Q, W_K and W_V, or the table's own where nothing changes its x."""
+    x, source, heads = embedded.x, embedded.source, embedded.heads
+    ws = projections_of(options, reader, x.shape[-1], source.shape[-1], heads)
+    q = product(x, ws.wq, "wq")
+    kv: KeysAndValues | Latent
+    if options.is_latent:
+        kv = latent_of(options, reader, source, q.shape[-1], heads)
+    else:
+        name = "x" if embedded.context is None else "context"
+        kv = KeysAndValues(product(source, ws.wk, "wk", name), product(source, ws.wv, "wv", name))
+        if embedded.words is not None and not _changed(options):
+            keys = embedded.context_words or embedded.words
+            q, kv = embedded.words.q, KeysAndValues(keys.k, keys.v)
+    drawn = f"{', '.join(ws.drawn)} drawn from a normal distribution of variance 1 / rows, seed {options.seed}"
+    return Projected(
+        q,
+        kv,
+        heads,
+        options.is_latent or options.heads is not None or heads > 1,
+        ws.wo,
+        embedded,
+        options.is_latent or any(w is not None for w in ws[:4]),
+        (*embedded.notes, drawn) if ws.drawn else embedded.notes,
+    )
+
+
+def _changed(options: MatrixOptions) -> bool:
+    """Whether the user projects x or adds positions to it, so that a table's own q, k and v are not meant."""
+    projections = (options.wq, options.wk, options.wv, options.seed)
+    return options.positions == "sinusoidal" or any(w is not None for w in projections)
+
+
+def projections_of(
+    options: MatrixOptions, reader: MatrixReader, width: int, context_width: int, heads: int
+) -> ProjectionMatrices:
     """W_Q `[width, h * d]`, W_K and W_V `[context width, g * d]`, W_O `[h * d, width]`: read, else drawn, else None."""
-    given = {name: read(getattr(options, name), name) for name in PROJECTIONS}
-    if options.seed is None:
-        return Projections(given["wq"], given["wk"], given["wv"], given["wo"])
+    matrices = {name: reader.optional(getattr(options, name), name) for name in PROJECTIONS}
+    names: tuple[str, ...] = ()
+    if options.seed is not None:
+        shapes = _shapes(options, width, context_width, heads)
+        drawn = [name for name in shapes if matrices[name] is None]
+        if "wo" in drawn and (options.wv is not None or options.wuv is not None):
+            drawn.remove("wo")  # its rows are as many as those values are wide, which no option says
+        matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn}
+        names = tuple(f"W_{name[1].upper()}" for name in drawn) + _drawn_latents(options, width, heads)
+    wq, wk, wv, wo = matrices.values()
+    return ProjectionMatrices(wq, wk, wv, wo, names)
+
+
+def _shapes(options: MatrixOptions, width: int, context_width: int, heads: int) -> dict[str, tuple[int, int]]:
+    """The shapes of the projections that can be drawn; latents take the place of W_K and W_V."""
     d, groups = head_size(options, width, heads), options.kv_heads or heads
-    shapes = {
+    if options.is_latent:
+        return {"wq": (width, heads * (d + shared_key_width(options, d))), "wo": (heads * d, width)}
+    return {
         "wq": (width, heads * d),
         "wk": (context_width, groups * d),
         "wv": (context_width, groups * d),
         "wo": (heads * d, width),
     }
-    if options.is_latent:
-        shapes = {"wq": (width, heads * (d + _rotary_part(options, d))), "wo": shapes["wo"]}
-    drawn = [name for name in shapes if given[name] is None]
-    values_known = options.wv is not None or options.wuv is not None
-    if values_known and "wo" in drawn:  # its rows are then as many as those values are wide, which nobody said
-        drawn.remove("wo")
-    found = {name: drawn_matrix(options.seed, name, shapes[name]) if name in drawn else given[name] for name in given}
-    names = tuple(f"W_{name[1].upper()}" for name in drawn)
-    if options.is_latent:
-        parts = LATENTS if _rotary_part(options, d) else LATENTS[:3]
-        names += tuple(f"W_{name[1:].upper()}" for name in parts if getattr(options, name) is None)
-    return Projections(found["wq"], found["wk"], found["wv"], found["wo"], names)
 
 
-def head_size(options: MatrixOptions, width: int, heads: int) -> int:
-    """The size of a head for drawn projections: as asked, or width / heads."""
-    if options.head_dim is None and width % heads:
-        raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
-    return options.head_dim or width // heads
-
-
-def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
-    """Normal numbers of variance 1 / rows, so that products keep the variance of x.
-
-    Every name has its own stream: giving W_K by hand doesn't change the W_Q that a seed draws.
-    """
-    stream = np.random.default_rng([seed, *name.encode()])
-    return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
-
-
-def projected(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
-    """X `[..., n, width]` times w `[width, out]`; x itself without a w."""
-    if w is None:
-        return x
-    if w.ndim != 2:
-        raise InputError(
-            f"{name} has shape {w.shape}; a projection has two axes", f"{name} is [{x.shape[-1]}, heads * d]"
-        )
-    if w.shape[0] != x.shape[-1]:
-        slip = "; did you mean its transpose?" if w.shape[1] == x.shape[-1] else ""
-        raise InputError(
-            f"{name} has shape {w.shape} but {source} has shape {x.shape}",
-            f"{source} @ {name} needs {name} to be [{x.shape[-1]}, width]{slip}",
-        )
-    return np.asarray(x @ w)
-
-
-def latent_of(options: MatrixOptions, read: Read, context: np.ndarray, q_width: int, heads: int) -> Latent:
-    """The latents of `context [..., m, width]`: down-projection W_DKV, up-projections W_UK and W_UV, shared key W_KR.
-
-    W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]`, W_KR `[width, p]` (none without rotary positions).
-    """
-    given = {name: read(getattr(options, name), name) for name in LATENTS}
-    width = context.shape[-1]
-    if options.seed is not None:
-        d = head_size(options, width, heads)
-        rank = options.latent or (d if given["wdkv"] is None else given["wdkv"].shape[-1])
-        shapes = {"wdkv": (width, rank), "wuk": (rank, heads * d), "wuv": (rank, heads * d)}
-        shapes |= {"wkr": (width, part)} if (part := _rotary_part(options, d)) else {}
-        for name, shape in shapes.items():
-            if given[name] is None:
-                given[name] = drawn_matrix(options.seed, name, shape)
-    down, up_k, up_v, rotary = given.values()
-    missing = next((name for name in LATENTS[:3] if given[name] is None), None)
-    if down is None or up_k is None or up_v is None:
-        raise InputError(
-            f"latent keys need --{missing}", "--wdkv [width, r], --wuk [r, heads * d], --wuv [r, heads * e]"
-        )
-    c = projected(context, down, "wdkv")
-    norm = read(options.latent_norm, "latent_norm")
-    if norm is not None:
-        if norm.size != c.shape[-1]:
-            raise InputError(
-                f"latent_norm has {norm.size} numbers but wdkv has shape {down.shape}", "one for each of the latent's"
-            )
-        c = np.asarray(rms_norm(c, norm.reshape(-1)))
-    for name, up in (("wuk", up_k), ("wuv", up_v)):
-        if up.ndim != 2 or up.shape[0] != c.shape[-1]:
-            raise InputError(
-                f"{name} has shape {up.shape} but wdkv has shape {down.shape}",
-                f"{name} starts from the {c.shape[-1]} numbers of a latent: [{c.shape[-1]}, heads * d]",
-            )
-        if up.shape[1] % heads:
-            raise InputError(
-                f"{name} is {up.shape[1]} wide, which {heads} heads don't divide", "every head gets its own part"
-            )
-    shared = None if rotary is None else projected(context, rotary, "wkr")
-    parts = up_k.shape[1] // heads + (0 if shared is None else shared.shape[-1])
-    if q_width != heads * parts:
-        raise InputError(
-            f"q is {q_width} wide but {heads} heads of the keys are {heads * parts}",
-            f"wq is [{width}, heads * (d of wuk + width of wkr)] = [{width}, {heads * parts}]",
-        )
-    return Latent(c, split_heads(up_k, heads), split_heads(up_v, heads), shared)
-
-
-def _rotary_part(options: MatrixOptions, d: int) -> int:
-    """The width of the drawn key part that all heads share: half a head, as in DeepSeek-V2; 0 without rotation."""
-    rotary = (options.positions or "").startswith("rotary")
-    return max(2, d // 2 // 2 * 2) if rotary else 0
+def _drawn_latents(options: MatrixOptions, width: int, heads: int) -> tuple[str, ...]:
+    """The names of the latents' projections that are drawn."""
+    if not options.is_latent:
+        return ()
+    parts = LATENTS if shared_key_width(options, head_size(options, width, heads)) else LATENTS[:3]
+    return tuple(f"W_{name[1:].upper()}" for name in parts if getattr(options, name) is None)

@@ -1,4 +1,4 @@
-"""Shapes that fit, or one line that names both and the likely slip."""
+"""Whether shapes fit: products, heads, batch axes, masks. If not, one line names both and the likely slip."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +21,34 @@ class ScoreShape:
     dtype: np.dtype[Any]
 
 
-def in_heads(
+def product(x: np.ndarray, w: np.ndarray | None, name: str, source: str = "x") -> np.ndarray:
+    """`x [..., n, width]` times `w [width, out]`; x itself without a w. InputError where they don't fit."""
+    if w is None:
+        return x
+    if w.ndim != 2:
+        raise InputError(
+            f"{name} has shape {w.shape}; a projection has two axes", f"{name} is [{x.shape[-1]}, heads * d]"
+        )
+    if w.shape[0] != x.shape[-1]:
+        slip = "; did you mean its transpose?" if w.shape[1] == x.shape[-1] else ""
+        raise InputError(
+            f"{name} has shape {w.shape} but {source} has shape {x.shape}",
+            f"{source} @ {name} needs {name} to be [{x.shape[-1]}, width]{slip}",
+        )
+    return np.asarray(x @ w)
+
+
+def cut_into_heads(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, heads: int | None, kv_heads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Q, k, v with a heads axis: cut from the last axis by `heads`, or the third axis from the end, or one head."""
+    """q, k, v with a heads axis: the last axis cut by `heads`, or the third axis from the end, or one head.
+
+    Raises InputError where the cut leaves a rest, or gives another number of key heads than `kv_heads`.
+    """
     if heads is None:
-        added = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
-        _as_asked(added[1].shape[-3], kv_heads, "k has shape {}", k.shape)
-        return added[0], added[1], added[2]
+        with_axis = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
+        _check_kv_heads(with_axis[1].shape[-3], kv_heads, "k has shape {}", k.shape)
+        return with_axis[0], with_axis[1], with_axis[2]
     if q.shape[-1] % heads:
         raise InputError(f"q is {q.shape[-1]} wide, which {heads} heads don't divide", "heads divide the width")
     d = q.shape[-1] // heads
@@ -37,7 +57,7 @@ def in_heads(
             f"k is {k.shape[-1]} wide but a head of q is {d} wide", "k holds one or more heads of that size"
         )
     groups = k.shape[-1] // d
-    _as_asked(groups, kv_heads, f"k is {k.shape[-1]} wide and a head of q {d}", k.shape)
+    _check_kv_heads(groups, kv_heads, f"k is {k.shape[-1]} wide and a head of q {d}", k.shape)
     if v.shape[-1] % groups:
         raise InputError(
             f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide", "v holds as many heads as k"
@@ -45,19 +65,19 @@ def in_heads(
     return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
 
 
-def _as_asked(groups: int, kv_heads: int | None, came: str, shape: tuple[int, ...]) -> None:
+def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple[int, ...]) -> None:
     if kv_heads is not None and kv_heads != groups:
         raise InputError(
-            f"--kv-heads {kv_heads} but {came.format(shape)}: {groups} key heads",
+            f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads",
             "W_K is [width, kv-heads * d]; --random-projections SEED draws one of that shape",
         )
 
 
-def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, came: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The shared batch axes; refuse shapes that don't fit, naming both as they `came` and the likely slip."""
+def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shared batch axes; refuse shapes that don't fit, naming both as they were (`shapes`) and the likely slip."""
 
     def both(*names: str) -> str:
-        return "(" + ", ".join(f"{name} {came[name]}" for name in names) + ")"
+        return "(" + ", ".join(f"{name} {shapes[name]}" for name in names) + ")"
 
     if q.shape[-1] != k.shape[-1]:
         slip = f"k has {k.shape[-2]} rows: is it transposed?" if q.shape[-1] == k.shape[-2] else ""

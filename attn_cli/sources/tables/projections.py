@@ -9,7 +9,7 @@ from attn_cli.sources.files import read_array
 from attn_cli.text import shown
 
 
-class Projections(NamedTuple):
+class TableProjections(NamedTuple):
     """W_Q and W_K `[d, h * e]`, W_V `[d, h * f]` or None for the identity, and the file they came from."""
 
     wq: np.ndarray
@@ -18,7 +18,7 @@ class Projections(NamedTuple):
     file: str
 
 
-def read_projections(file: str, width: int, heads: int) -> Projections:
+def read_projections(file: str, width: int, heads: int) -> TableProjections:
     """The arrays wq, wk and, if there is one, wv of an .npz, .safetensors or .json file, checked against a table.
 
     width  the length of the table's vectors; heads  into how many heads the projected ones are cut
@@ -35,7 +35,7 @@ def read_projections(file: str, width: int, heads: int) -> Projections:
             raise InputError(f"{where}, which {heads} heads don't divide", "every head gets as many columns")
     if wq.shape != wk.shape:
         raise InputError(f"{shown(file)}: wq has shape {wq.shape} and wk {wk.shape}", "queries meet keys of one length")
-    return Projections(wq, wk, wv, file)
+    return TableProjections(wq, wk, wv, file)
 
 
 def _optional(file: str, name: str) -> np.ndarray | None:

@@ -1,0 +1,64 @@
+"""q, k and v in heads, checked against each other, and turned by rotary positions."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.kernel.definition.latent import Latent
+from attn_cli.kernel.definition.positions import Rotation
+from attn_cli.sources.matrices.options import MatrixOptions
+from attn_cli.sources.matrices.positions import rotation_of, turned
+from attn_cli.sources.matrices.projecting import KeysAndValues, Projected
+from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads
+
+
+@dataclass(frozen=True, eq=False)
+class InHeads:
+    """q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`, as attention works on them.
+
+    head_size  d, of which scores are divided by the square root; of the plain form for absorbed latents
+    rotation   how q and k were turned; None if they weren't, and for latents, of which a part is
+    latent     the latents that k and v come from, None for keys and values of their own
+    """
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    lead: tuple[int, ...]
+    head_size: int
+    rotation: Rotation | None = None
+    latent: Latent | None = None
+
+
+def in_heads(options: MatrixOptions, projected: Projected) -> InHeads:
+    """The heads of projected q, k and v. Raises InputError where they don't fit, naming both shapes."""
+    if isinstance(projected.kv, Latent):
+        return _of_latents(options, projected, projected.kv)
+    return _of_matrices(options, projected, projected.kv)
+
+
+def _of_matrices(options: MatrixOptions, projected: Projected, kv: KeysAndValues) -> InHeads:
+    shapes = {"q": projected.q.shape, "k": kv.k.shape, "v": kv.v.shape}
+    q, k, v = cut_into_heads(projected.q, kv.k, kv.v, projected.heads, options.kv_heads)
+    lead = batch_axes(q, k, v, shapes)
+    rotation = None
+    if options.rotary:
+        rotation = rotation_of(options, q.shape[-2], k.shape[-2])
+        q, k = turned(q, rotation, rotation.offset), turned(k, rotation)
+    return InHeads(q, k, v, lead, q.shape[-1], rotation)
+
+
+def _of_latents(options: MatrixOptions, projected: Projected, latent: Latent) -> InHeads:
+    """Latent attention, plain or absorbed; rotation turns the shared key part and what meets it in the queries."""
+    q = cut_into_heads(projected.q, projected.q, projected.q, projected.heads, None)[0]
+    d = latent.up_k.shape[-1]
+    if options.rotary:
+        if latent.shared is None:
+            raise InputError("rotary positions need the shared key part", "add --wkr FILE [width, p], p even")
+        rotation = rotation_of(options, q.shape[-2], latent.c.shape[-2])
+        q = np.concatenate((q[..., :d], turned(q[..., d:], rotation, rotation.offset)), axis=-1)
+        latent = replace(latent, shared=turned(latent.shared, rotation))
+    operands = latent.absorbed(q) if options.absorb else latent.expanded(q)
+    lead = batch_axes(*operands, {name: getattr(operands, name).shape for name in "qkv"})
+    return InHeads(*operands, lead, q.shape[-1], latent=latent)

@@ -1,0 +1,51 @@
+"""Options that can't be meant together: every refusal has a case, and the first that holds is the one that is said."""
+
+from typing import Any
+
+import pytest
+
+from attn_cli.errors import InputError
+from attn_cli.sources.matrices.options import REFUSALS, MatrixOptions
+
+REFUSED: list[dict[str, Any]] = [
+    {"q": "-", "masks": ("-",)},
+    {"text": "a", "q": "q.npy"},
+    {"x": "x.npy", "v": "v.npy"},
+    {"x": "x.npy", "text": "a"},
+    {"text": "a", "context": "c.npy", "context_text": "b"},
+    {"x": "x.npy", "context_text": "b"},
+    {"q": "q.npy", "wk": "wk.npy"},
+    {"q": "q.npy", "context": "c.npy"},
+    {"q": "q.npy", "seed": 0},
+    {"q": "q.npy", "wdkv": "w.npy"},
+    {"q": "q.npy", "positions": "sinusoidal"},
+    {},
+    {"x": "x.npy", "latent": 2},
+    {"x": "x.npy", "head_dim": 4},
+    {"x": "x.npy", "rope_base": float("inf")},
+    {"x": "x.npy", "absorb": True},
+    {"x": "x.npy", "wdkv": "w.npy", "kv_heads": 2},
+    {"q": "q.npy", "fixed": "uniform", "softcap": 50.0},
+    {"q": "q.npy", "sink": "0.5", "softmax": False},
+    {"q": "q.npy", "positions": "learned"},
+]
+
+
+@pytest.mark.parametrize(("refusal", "options"), zip(REFUSALS, REFUSED, strict=True))
+def test_every_refusal_has_a_case_that_no_earlier_one_holds(refusal, options: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        MatrixOptions(**options).check()
+    assert error.value.message == refusal.message.format_map({"rope_base": 0.0} | options)
+    assert error.value.hint == refusal.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"q": "-"}, {"x": "-", "wq": "wq.npy"}, {"text": "a", "context_text": "b"}, {"x": "x.npy", "context": "c.npy"},
+        {"x": "x.npy", "seed": 0, "latent": 2, "head_dim": 4, "absorb": True}, {"q": "q.npy", "positions": "rotary"},
+        {"q": "q.npy", "fixed": "uniform", "masks": ("causal",)}, {"q": "q.npy", "softmax": False, "scale": "off"},
+    ],
+)  # fmt: skip
+def test_what_fits_together_is_taken(options: dict[str, Any]) -> None:
+    MatrixOptions(**options).check()
