@@ -1,11 +1,13 @@
-"""What starts without torch, in a fresh interpreter; and that this test could fail."""
+"""What starts without torch, in a fresh interpreter; that no modules import each other; and that these could fail."""
 
 import importlib.util
 import os
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from tests.program import SHORT, environment
@@ -84,3 +86,17 @@ def test_importing_the_package_costs_nothing() -> None:
     names = "import attn_cli, sys; attn_cli.__version__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", names], capture_output=True, text=True, timeout=SHORT, check=True)
     assert not {"torch", "transformers", "numpy", "typer", "rich"} & set(done.stdout.split())
+
+
+def order_of_imports(graph: grimp.ImportGraph) -> TopologicalSorter[str]:
+    """The modules, each after those that it imports; imports for types alone count, too."""
+    return TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in graph.modules})
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = grimp.build_graph("attn_cli", cache_dir=None)
+    assert graph.direct_import_exists(importer="attn_cli.call", imported="attn_cli.prompt")
+    order_of_imports(graph).prepare()
+    graph.add_import(importer="attn_cli.prompt", imported="attn_cli.call")
+    with pytest.raises(CycleError):
+        order_of_imports(graph).prepare()
