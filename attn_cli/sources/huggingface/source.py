@@ -34,13 +34,15 @@ from attn_cli.sources.media import Media
 
 
 class ModelSource:
-    """Runs texts through a loaded model, in batches, and shows every asked attention layer to a visitor.
+    """Runs texts through a loaded model, in batches, and shows every selected attention layer to a visitor.
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
-    media         a picture or a sound beside every text, or instead of texts, for the model's own processor
+    media         an image or audio beside every text, or instead of texts, for the model's own processor
     chat          the messages before the text, which is then a user's message; None for a text that is none
-    generate      how many tokens the model writes after a text, at most, before it is looked at; None for none
+    generate      how many tokens are generated after a text, at most, and read with it; None for none
+
+    Raises InputError for a decoder text where the model has no decoder.
     """
 
     def __init__(
@@ -57,8 +59,8 @@ class ModelSource:
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
-        # Alone where each text has its own arrays, where padding would change what the model makes of it, and where
-        # decoders read more or less, each what it wrote.
+        # One text at a time where each has its own arrays, where padding would change what the model makes of it, and
+        # where decoders read generated tokens, more or fewer for each text.
         own = self.processor is not None or (generate is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 8
         module_places = ModulePlaces(loaded.model)
@@ -73,11 +75,16 @@ class ModelSource:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether the model reads one text and writes another."""
+        """Whether the model has a decoder beside an encoder."""
         return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; with an inputs file what that holds, whatever the texts are."""
+        """The texts as this model's tokens; with an inputs file one prompt of what that holds, whatever the texts are.
+
+        pair  a second text, read after each
+
+        Raises InputError for what the model doesn't read, LimitError for a text longer than the model's positions.
+        """
         if self.arrays is not None:
             return [inputs.prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
         if self.processor is not None:
@@ -145,7 +152,7 @@ class ModelSource:
         )
 
     def planned(self, selection: Selection) -> list[PlannedLayer]:
-        """The asked blocks that attend if they run, by the model's own count, with the heads they say they have."""
+        """The selected blocks that attend if they run, by the model's own count, with the heads they say they have."""
         usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
         layers = []
         for module, places in self.modules.items():
@@ -155,25 +162,26 @@ class ModelSource:
         return layers
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run one prompt; the blocks that have something else in place of softmax attention, and what did not run."""
+        """Run one prompt with every layer shown to `visit`; the blocks that showed nothing.
+
+        Those that have something else in place of softmax attention, then the attention modules that did not run.
+        """
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
         others = blocks_without_attention(self.loaded.model, self.places)
         return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
-        """Run the prompts as one padded batch; `visit` sees each asked layer of each text.
+        """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
 
-        Raises LoadError for a model in which an asked layer showed nothing, InputError for a layer it doesn't have.
+        Raises LoadError for a model in which a selected layer showed nothing, InputError for a layer it doesn't have
+        and for inputs that it can't run on, MemoryError where they take more than there is.
         """
         model = self.loaded.model
-        blocks = max((place.blocks for place in self.places), default=0)
-        wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
-        if wrong:
-            numbers = ranges(range(blocks))
-            raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
+        self._check_layers(selection)
         arguments = self._arguments(prompts)
-        extra = {} if self._keeps_cache(arguments) else {"use_cache": False}
+        if not self._keeps_cache(arguments):
+            arguments = {"use_cache": False} | arguments
         with (
             capture(
                 model,
@@ -187,12 +195,11 @@ class ModelSource:
             torch.no_grad(),
         ):
             try:
-                model(**(extra | arguments))
+                model(**arguments)
             except INPUT_ERRORS as error:
                 if out_of_memory(error):
                     raise MemoryError from error
-                names = {**extra, **arguments}
-                missing = {missing_input(model, place.stream, names) for place in self.places} - {""}
+                missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
                 unfit = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)
                 failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
                 if failure is None:
@@ -200,6 +207,14 @@ class ModelSource:
                 raise failure from error
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
+
+    def _check_layers(self, selection: Selection) -> None:
+        """Refuse a layer that no stack of the model is deep enough for."""
+        blocks = max((place.blocks for place in self.places), default=0)
+        wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
+        if wrong:
+            numbers = ranges(range(blocks))
+            raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
 
     def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
         """Whether the model is left to decide if it keeps keys and values for a next pass, which there is not.
@@ -219,12 +234,12 @@ class ModelSource:
         visit: Visit,
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Run one prompt; `visit` sees each asked layer, `arrive` what each asked block made of some vectors."""
+        """Run one prompt; `visit` sees each selected layer, `arrive` the vectors of `rows` around each block."""
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """What the model's forward gets: what a single prompt brings, or the texts as one batch; and for a decoder."""
+        """The arguments of the forward: what a single prompt brings, or the texts as one batch; and a decoder's."""
         if isinstance(prompts[0], inputs.Fed):
             arguments = inputs.fitted(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:

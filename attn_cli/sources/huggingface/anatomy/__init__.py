@@ -1,1 +1,1 @@
-"""What a model is made of: where its attention modules are, and what stands in their place elsewhere."""
+"""The parts of a model: where its attention modules are, which did not run, what other blocks have in their place."""

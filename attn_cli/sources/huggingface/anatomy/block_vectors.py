@@ -1,4 +1,4 @@
-"""The vectors of some tokens before and after every block of a model, seen in its own forward pass."""
+"""The vectors of some tokens before and after every block of a model, recorded in its own forward pass."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

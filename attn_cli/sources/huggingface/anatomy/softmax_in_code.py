@@ -36,8 +36,8 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
     """The modules to watch, each with whether a softmax seen directly in it is attention.
 
     Besides those that name a softmax there are the attention modules around them, since some models put a new module
-    into their place while they run. A router inside attention is there too, so that its softmax is known for what it
-    is.
+    into their place while they run. A router inside attention is there too, so that its softmax is not taken for
+    attention.
     """
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool] = {}
@@ -62,7 +62,7 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that will attend if they run, told by their code: those that use the registry, and those to watch."""
+    """The modules that will attend if they run: those whose code names the registry, and those to watch."""
     watched = modules_to_watch(model)
     return [
         module
@@ -72,7 +72,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def _verdict(path: str, module: nn.Module) -> bool | None:
-    """Attention, surely not attention, or to be told by what is around it."""
+    """True for attention, False for surely not attention, None where the modules around it decide."""
     if looks_like_something_else(path, module):
         return False
     return True if looks_like_attention(path, module) else None

@@ -1,4 +1,4 @@
-"""Attention that is neither a softmax nor SDPA, but is returned by its module when asked: block-sparse and hashed."""
+"""Attention that is neither a softmax nor SDPA, but is returned by its module when told to: block-sparse and hashed."""
 
 import inspect
 from typing import Any
