@@ -10,9 +10,9 @@ from pathlib import Path
 
 import transformers
 
-from tests.architectures.apart import check_all
 from tests.architectures.check import Result
-from tests.architectures.known import BATCHES, KNOWN, NOT_BUILT
+from tests.architectures.processes import check_all
+from tests.architectures.reasons import BATCHES, KNOWN, NOT_BUILT
 from tests.architectures.tiny import every_type
 
 TABLE = Path(__file__).with_name("RESULTS.md")

@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.inputs import DECODER_TOKENS, TOKENS, Inputs
-from tests.architectures.running import difference, furthest, numbers, run
+from tests.architectures.outputs import difference, furthest, numbers, run
 
 LONG, SHORT = 12, 8
 # float32 in matrices of other sizes, on scores of size 10

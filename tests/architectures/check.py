@@ -19,7 +19,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.batches import cached, padded, reads_text, told
 from tests.architectures.inputs import TOKENS, Inputs, inputs_of
-from tests.architectures.running import Softmaxes, furthest, numbers, run, tensors
+from tests.architectures.outputs import Softmaxes, furthest, numbers, run, tensors
 from tests.architectures.tiny import tiny_model
 
 # Sums of float32 in another order, on scores of size 10; measured 3e-7 where nothing is wrong.

@@ -13,10 +13,10 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from tests.architectures.apart import check_apart
 from tests.architectures.check import CLOSE, EXACT, Result, built, check
-from tests.architectures.known import BATCHES, KNOWN, NOT_BUILT
-from tests.architectures.running import furthest, run
+from tests.architectures.outputs import furthest, run
+from tests.architectures.processes import check_apart
+from tests.architectures.reasons import BATCHES, KNOWN, NOT_BUILT
 from tests.architectures.tiny import every_type, tiny_source
 
 _NAMES = """
