@@ -12,7 +12,7 @@ import transformers
 
 from tests.architectures.check import Result
 from tests.architectures.processes import check_all
-from tests.architectures.reasons import BATCHES, KNOWN, NOT_BUILT
+from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, OTHER_THAN_EAGER
 from tests.architectures.tiny import every_type
 
 TABLE = Path(__file__).with_name("RESULTS.md")
@@ -79,7 +79,7 @@ def table(results: list[Result], seconds: float) -> str:
 
 def _tally(results: list[Result], side: str) -> str:
     """How many results of each kind a column has."""
-    kinds = Counter(_kind(_shown(result, side)) for result in results)
+    kinds = Counter(_kind(_answer(result, side)) for result in results)
     return " | ".join(str(kinds[kind]) for kind in ("equal", "one", "model's", "can't", "no", "differs"))
 
 
@@ -88,24 +88,24 @@ def _kind(answer: str) -> str:
     return "equal" if first[:1].isdigit() else first
 
 
-def _shown(result: Result, side: str) -> str:
+def _answer(result: Result, side: str) -> str:
     """The answer about a way of running, as `attn` runs the type."""
     return "one by one" if side == "right" and result.alone else getattr(result, side)
 
 
 def _row(result: Result) -> str:
     numbers = [result.difference, result.scores, result.output]
-    known = [reasons.get(result.name, "") for reasons in (KNOWN, BATCHES)]
+    reasons = [table.get(result.name, "") for table in (OTHER_THAN_EAGER, MOVED_IN_BATCHES)]
     if result.verdict == "not built" and result.name in NOT_BUILT:
-        known, result.note = [NOT_BUILT[result.name]], ""
-    note = "; ".join(text for text in (*known, result.note) if text)
+        reasons, result.note = [NOT_BUILT[result.name]], ""
+    note = "; ".join(text for text in (*reasons, result.note) if text)
     cells = [
         result.name,
         result.verdict,
         _listed(result.streams),
         _listed(result.ways),
         *("" if x is None else f"{x:.0e}" if x else "0" for x in numbers),
-        *(_shown(result, side) for side in ("right", "left", "cache")),
+        *(_answer(result, side) for side in ("right", "left", "cache")),
         note,
     ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"
@@ -116,7 +116,7 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 def main() -> None:
-    """Check, say each result as it comes, write the table if all types were checked."""
+    """Check types, print each row as it comes, write the table if all types were checked."""
     transformers.logging.set_verbosity_error()
     names = sys.argv[1:] or every_type()
     started, results = time.monotonic(), []

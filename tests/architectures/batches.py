@@ -1,7 +1,8 @@
 """Texts in one padded batch, and a text read in steps with a cache: seen as each text alone, and as all at once.
 
-A model itself can differ there: one that counts positions from the left, shares the room of its experts between texts,
-or rounds keys in its cache. So where weights moved, the model's own eager outputs say whether they moved as well.
+A model itself can differ there: one that counts positions from the left, limits how many
+tokens of all texts an expert takes, or rounds keys in its cache. So where weights moved, the model's own eager outputs
+say whether they moved as well.
 """
 
 import inspect
@@ -29,7 +30,7 @@ LONG, SHORT = 12, 8
 TOLERANCE = 1e-4
 
 # (text, module, call): weights [h, n, m]
-Seen = dict[tuple[int, str, int], np.ndarray]
+Weights = dict[tuple[int, str, int], np.ndarray]
 
 
 @dataclass
@@ -56,11 +57,11 @@ class Moved:
         return f"differs {self.weights:.0e}"
 
 
-def reads_text(model: PreTrainedModel, inputs: Inputs) -> Inputs | None:
-    """What a model that reads text reads of `inputs`; None for a model that reads something else, or needs more."""
+def text_inputs(model: PreTrainedModel, inputs: Inputs) -> Inputs | None:
+    """Inputs of text alone for a model that runs on them; None for one that reads something else, or needs more."""
     if not isinstance(inputs.get("input_ids"), torch.Tensor):
         return None
-    if inputs["input_ids"].shape == TOKENS.shape and all(_of_text(name, x) for name, x in inputs.items()):
+    if inputs["input_ids"].shape == TOKENS.shape and all(_is_of_text(name, x) for name, x in inputs.items()):
         return inputs
     alone = {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS)}
     alone |= {name: x for name, x in inputs.items() if name.startswith("decoder_")}
@@ -76,26 +77,26 @@ def reads_text(model: PreTrainedModel, inputs: Inputs) -> Inputs | None:
 
 def padded(model: PreTrainedModel, inputs: Inputs, side: str) -> str:
     """How far padding on that side moves the weights of a text of 12 tokens, and of its first 8."""
-    takes = inspect.signature(model.forward).parameters
-    if "attention_mask" not in takes:
+    parameters = inspect.signature(model.forward).parameters
+    if "attention_mask" not in parameters:
         return "no mask"
     batch = _batch(inputs, side)
     counted = {"position_ids": (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)}
-    # Padded on the left, some count positions themselves and others are told them, as `generate` does.
-    ways = [batch | counted, batch] if side == "left" and "position_ids" in takes else [batch]
+    # Padded on the left, some count positions themselves and others are given them, as `generate` does.
+    ways = [batch | counted, batch] if side == "left" and "position_ids" in parameters else [batch]
     return str(min((moved_by_padding(model, inputs, way, side) for way in ways), key=lambda moved: moved.weights))
 
 
 def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side: str) -> Moved:
-    """How far the weights of both texts of `batch` are from those of the text `inputs` alone and of its first 8."""
-    together, output = seen(deepcopy(model), batch, tokens=(LONG, SHORT))
+    """How far the weights of both texts of `batch` are from those of `inputs` alone, and of its first 8 tokens."""
+    together, output = weights_and_output(deepcopy(model), batch, tokens=(LONG, SHORT))
     plain = run(deepcopy(model), batch)
     moved = Moved(0.0, 0.0, 0.0, None)
     for text, length in enumerate((LONG, SHORT)):
         part = _cut(inputs, length)
-        alone, _ = seen(deepcopy(model), part, tokens=(length,))
-        mine = {(0, module, call): x for (number, module, call), x in together.items() if number == text}
-        moved.weights = max(moved.weights, _between(mine, alone, side))
+        alone, _ = weights_and_output(deepcopy(model), part, tokens=(length,))
+        of_batch = {(0, module, call): x for (number, module, call), x in together.items() if number == text}
+        moved.weights = max(moved.weights, _between(of_batch, alone, side))
         real = slice(LONG - length, LONG) if side == "left" else slice(0, length)
         of_text, expected = list(_of(plain, text, real)), list(_of(run(deepcopy(model), part), 0, slice(None)))
         moved.model = max([moved.model, *map(_apart, expected, of_text)])
@@ -107,20 +108,20 @@ def moved_by_padding(model: PreTrainedModel, inputs: Inputs, batch: Inputs, side
 
 def cached(model: PreTrainedModel, inputs: Inputs) -> str:
     """How far a cache of the keys and values moves the weights of the rows of the ninth token (a decoder's sixth)."""
-    takes = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     count, first, whole = _steps(inputs)
     output = run(deepcopy(model), first)
-    cache = next((name for name in CACHES if name in takes and getattr(output, name, None) is not None), None)
+    cache = next((name for name in CACHES if name in parameters and getattr(output, name, None) is not None), None)
     if cache is None:
         return "no cache"
-    given: Inputs = {}
-    if "position_ids" in takes and hasattr(getattr(model, "model", model), "rope_deltas"):
-        given["position_ids"] = torch.tensor([[count]])  # positions in space and time are counted by `generate`
-    everything, _ = seen(deepcopy(model), whole)
-    _, output = seen(watched := deepcopy(model), first)
-    then, output = seen(watched, _next(inputs, output, count, cache) | given)
+    positions: Inputs = {}
+    if "position_ids" in parameters and hasattr(getattr(model, "model", model), "rope_deltas"):
+        positions["position_ids"] = torch.tensor([[count]])  # positions in space and time are counted by `generate`
+    everything, _ = weights_and_output(deepcopy(model), whole)
+    _, output = weights_and_output(watched := deepcopy(model), first)
+    then, output = weights_and_output(watched, _next(inputs, output, count, cache) | positions)
     plain = run(eager := deepcopy(model), first)
-    plain = run(eager, _next(inputs, plain, count, cache) | given)
+    plain = run(eager, _next(inputs, plain, count, cache) | positions)
     moved = Moved(0.0, 0.0, furthest(output, plain), None)
     for place, weights in everything.items():
         if place in then:
@@ -132,8 +133,8 @@ def cached(model: PreTrainedModel, inputs: Inputs) -> str:
 CACHES = ("past_key_values", "cache_params", "past_buckets_states")
 
 
-def told(question: Callable[..., str], *arguments: Any) -> str:
-    """The answer to the question, or what the model or `attn` raised instead."""
+def answer_or_error(question: Callable[..., str], *arguments: Any) -> str:
+    """The answer of `question`, or what the model or `attn` raised instead."""
     try:
         return question(*arguments)
     except AttnError as error:
@@ -143,22 +144,24 @@ def told(question: Callable[..., str], *arguments: Any) -> str:
         return f"can't run: {type(error).__name__}: {line}"[:90]
 
 
-def seen(model: PreTrainedModel, inputs: Inputs, tokens: tuple[int, ...] | None = None) -> tuple[Seen, Any]:
-    """The weights of every call, and the model's output; `tokens` says how many each text has, as sources do."""
-    found: Seen = {}
+def weights_and_output(
+    model: PreTrainedModel, inputs: Inputs, tokens: tuple[int, ...] | None = None
+) -> tuple[Weights, Any]:
+    """The weights of every call, and the model's output; `tokens` is how many each text has, as sources say it."""
+    weights: Weights = {}
     texts = None if tokens is None else [[Token(i, str(i)) for i in range(count)] for count in tokens]
 
     def visit(call: Call) -> None:
         matrix = reduce(call, FullMatrix()).part(Matrix)
         assert matrix is not None and matrix.weights is not None
-        found[call.place.text, call.place.name, call.place.call] = matrix.weights
+        weights[call.place.text, call.place.name, call.place.call] = matrix.weights
 
     with capture(model, visit, texts=texts):
         output = run(model, inputs)
-    return found, output
+    return weights, output
 
 
-def _of_text(name: str, x: Any) -> bool:
+def _is_of_text(name: str, x: Any) -> bool:
     """Whether an input belongs to the text or to what the decoder reads; switches do."""
     return not isinstance(x, torch.Tensor) or name.startswith("decoder_") or x.shape[:2] == TOKENS.shape
 
@@ -173,34 +176,34 @@ def _cut(inputs: Inputs, length: int) -> Inputs:
 
 def _batch(inputs: Inputs, side: str) -> Inputs:
     """A text of 12 tokens and its first 8, padded on that side."""
-    made: Inputs = {}
+    batch: Inputs = {}
     pad = LONG - SHORT
     for name, x in inputs.items():
         if not isinstance(x, torch.Tensor):
-            made[name] = x
+            batch[name] = x
         elif name.startswith("decoder_"):
-            made[name] = x.repeat(2, *[1] * (x.ndim - 1))
+            batch[name] = x.repeat(2, *[1] * (x.ndim - 1))
         else:
             blank = x.new_zeros((1, pad, *x.shape[2:]))
             parts = [x[:, :SHORT], blank] if side == "right" else [blank, x[:, :SHORT]]
-            made[name] = torch.cat([x, torch.cat(parts, dim=1)])
+            batch[name] = torch.cat([x, torch.cat(parts, dim=1)])
     mask = torch.ones(2, LONG, dtype=torch.long)
     mask[1, slice(SHORT, None) if side == "right" else slice(0, pad)] = 0
-    made["attention_mask"] = mask
-    return made
+    batch["attention_mask"] = mask
+    return batch
 
 
-def _between(mine: Seen, alone: Seen, side: str) -> float:
+def _between(of_batch: Weights, alone: Weights, side: str) -> float:
     """The largest difference of the same calls, which must be of the same shape; padded on the left, where texts are
     not by `attn` itself, what a module added on that side is cut."""
-    if mine.keys() != alone.keys():
+    if of_batch.keys() != alone.keys():
         return np.inf
     worst = 0.0
     for place, expected in alone.items():
-        found, (n, m) = mine[place], expected.shape[1:]
+        x, (n, m) = of_batch[place], expected.shape[1:]
         if side == "left":
-            found = found[:, -n:, -m:]
-        worst = max(worst, float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf)
+            x = x[:, -n:, -m:]
+        worst = max(worst, float(np.abs(x - expected).max()) if x.shape == expected.shape else np.inf)
     return worst
 
 
@@ -208,8 +211,8 @@ def _of(output: Any, text: int, real: slice) -> Iterator[torch.Tensor]:
     """The numbers of one text of a batch, those of its real tokens where there is one for every token."""
     for x in numbers(output):
         if x.ndim > 1 and x.shape[0] <= 2:
-            mine = x[min(text, x.shape[0] - 1)]
-            yield mine[real] if mine.shape[0] == LONG else mine
+            of_text = x[min(text, x.shape[0] - 1)]
+            yield of_text[real] if of_text.shape[0] == LONG else of_text
 
 
 def _apart(x: torch.Tensor, y: torch.Tensor) -> float:
@@ -217,10 +220,10 @@ def _apart(x: torch.Tensor, y: torch.Tensor) -> float:
     return difference(x, y) if x.shape == y.shape else 0.0
 
 
-def _from_returned(model: PreTrainedModel, inputs: Inputs, together: Seen, side: str) -> float | None:
+def _from_returned(model: PreTrainedModel, inputs: Inputs, together: Weights, side: str) -> float | None:
     """The largest difference of the shorter text's weights from what eager returns on the same batch."""
     output = run(deepcopy(model), inputs, output_attentions=True)
-    ours = [x for (text, _, _), x in together.items() if text == 1]
+    own = [x for (text, _, _), x in together.items() if text == 1]
     worst: float | None = None
     for name in ("attentions", "encoder_attentions"):
         for layer in getattr(output, name, None) or ():
@@ -230,7 +233,7 @@ def _from_returned(model: PreTrainedModel, inputs: Inputs, together: Seen, side:
                 continue
             real = slice(0, SHORT) if side == "right" else slice(LONG - SHORT, LONG)
             expected = layer[1, :, real, real].float().numpy()
-            near = min((float(np.abs(x - expected).max()) for x in ours if x.shape == expected.shape), default=np.inf)
+            near = min((float(np.abs(x - expected).max()) for x in own if x.shape == expected.shape), default=np.inf)
             worst = max(worst or 0.0, near)
     return worst
 
@@ -246,32 +249,32 @@ def _steps(inputs: Inputs) -> tuple[int, Inputs, Inputs]:
 def _next(inputs: Inputs, output: Any, count: int, cache: str) -> Inputs:
     """The inputs of the token after the first `count`, given what they left."""
     last = slice(count, count + 1)
-    given = {cache: getattr(output, cache)}
+    kept = {cache: getattr(output, cache)}
     if "decoder_input_ids" not in inputs:
-        return _cut(inputs, count + 1) | given | {"use_cache": True} | {
+        return _cut(inputs, count + 1) | kept | {"use_cache": True} | {
             name: x[:, last] for name, x in inputs.items()
             if isinstance(x, torch.Tensor) and name != "attention_mask"
         }  # fmt: skip
-    given["decoder_input_ids"] = inputs["decoder_input_ids"][:, last]
+    kept["decoder_input_ids"] = inputs["decoder_input_ids"][:, last]
     hidden = getattr(output, "encoder_last_hidden_state", None)
     if hidden is None:
-        return inputs | given
-    read = MoEModelOutput(last_hidden_state=hidden, router_probs=())
-    read["router_logits"] = ()
-    return {name: x for name, x in inputs.items() if name != "input_ids"} | given | {"encoder_outputs": read}
+        return inputs | kept
+    encoded = MoEModelOutput(last_hidden_state=hidden, router_probs=())
+    encoded["router_logits"] = ()
+    return {name: x for name, x in inputs.items() if name != "input_ids"} | kept | {"encoder_outputs": encoded}
 
 
-def _last_rows(found: np.ndarray, whole: np.ndarray) -> float:
-    """The largest difference of the last rows; what a cache of a window forgot must have weighed nothing."""
-    n, m = found.shape[1:]
+def _last_rows(stepped: np.ndarray, whole: np.ndarray) -> float:
+    """The largest difference of the last rows; keys that a cache of a window dropped must have had no weight."""
+    n, m = stepped.shape[1:]
     if n > whole.shape[1] or m > whole.shape[2]:
         return np.inf
     rows, gone = whole[:, -n:], whole.shape[2] - m
-    plain = max(float(np.abs(found - rows[:, :, gone:]).max()), float(rows[:, :, :gone].max(initial=0.0)))
+    plain = max(float(np.abs(stepped - rows[:, :, gone:]).max()), float(rows[:, :, :gone].max(initial=0.0)))
     if not gone:
         return plain
-    # Summaries of what went before may stand behind the forgotten keys: then the weights are the same but for zeros.
-    sorted_ = [-np.sort(-x, axis=-1) for x in (found, rows)]
+    # Summaries of earlier keys may stand behind the dropped ones: then the weights are the same but for zeros.
+    sorted_ = [-np.sort(-x, axis=-1) for x in (stepped, rows)]
     return min(plain, float(np.abs(sorted_[0] - sorted_[1][:, :, :m]).max()))
 
 

@@ -1,4 +1,4 @@
-"""What each type reads: seeded numbers in the shapes that it takes, text first."""
+"""What each type reads: seeded numbers in the shapes that it parameters, text first."""
 
 import inspect
 import re
@@ -38,58 +38,58 @@ def entry(config: PreTrainedConfig, name: str) -> Any:
     if (value := getattr(config, name, None)) is not None:
         return value
     parts = (getattr(config, part, None) for part in getattr(type(config), "sub_configs", {}))
-    found = (entry(part, name) for part in parts if isinstance(part, PreTrainedConfig))
-    return next((value for value in found if value is not None), None)
+    values = (entry(part, name) for part in parts if isinstance(part, PreTrainedConfig))
+    return next((value for value in values if value is not None), None)
 
 
 def _plausible(model: PreTrainedModel) -> Iterator[Inputs]:
     """Inputs to try, the most natural first: what the model calls its main input, then mixtures."""
-    takes = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     main = model.main_input_name
-    text = _taken(takes, {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS)})
+    text = _accepted(parameters, {"input_ids": TOKENS, "attention_mask": torch.ones_like(TOKENS)})
     decoder: Inputs = {}
     if model.config.is_encoder_decoder:
-        decoder = _taken(takes, {"decoder_input_ids": DECODER_TOKENS})
-    images, sounds = list(_images(model, takes)), list(_sounds(model, takes))
-    if "input_ids" in takes and images:
-        yield from _with_placeholders(model, takes)
+        decoder = _accepted(parameters, {"decoder_input_ids": DECODER_TOKENS})
+    images, audio = list(_images(model, parameters)), list(_audio(model, parameters))
+    if "input_ids" in parameters and images:
+        yield from _with_placeholders(model, parameters)
     if main == "input_ids":
         yield text | decoder
-    if str(main).startswith("pixel") or "grid_thw" in takes:
+    if str(main).startswith("pixel") or "grid_thw" in parameters:
         yield from (image | decoder for image in images)
     if str(main).startswith("input_"):
-        yield from (sound | decoder for sound in sounds)
-    if "input_ids" in takes:
+        yield from (audio_inputs | decoder for audio_inputs in audio)
+    if "input_ids" in parameters:
         boxes = {"bbox": torch.tensor([[i, i, i + 10, i + 5] for i in range(TOKENS.shape[1])])[None]}
         yield text | decoder
-        yield from (text | other | decoder for other in [*images, *sounds, boxes])
+        yield from (text | other | decoder for other in [*images, *audio, boxes])
         yield from (text | boxes | image | decoder for image in images[:1])
     yield from images
-    yield from sounds
+    yield from audio
     width = entry(model.config, "hidden_size") or 32
-    for name in takes:
+    for name in parameters:
         yield {name: _noise(1, 12, width)}
 
 
-def _with_placeholders(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
+def _with_placeholders(model: PreTrainedModel, parameters: Any) -> Iterator[Inputs]:
     """Image and text for models that mark the image's places in the text; they complain of how many they need."""
     token = next((x for name in ("image_token_id", "image_token_index") if (x := entry(model.config, name))), None)
     if token is None:
         return
-    for image in _images(model, takes):
+    for image in _images(model, parameters):
         count, tried = 1, set[int]()
         while count not in tried and 0 < count <= 400:
             tried.add(count)
             ids = torch.cat([TOKENS[:, :3], torch.full((1, count), token), TOKENS[:, 3:9]], dim=1)
             marks = {name: (ids == token).long() for name in ("mm_token_type_ids", "token_type_ids")}
-            inputs = _taken(takes, {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | marks) | image
+            inputs = _accepted(parameters, {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | marks) | image
             try:
                 with torch.no_grad():
                     model(**inputs)
             except Exception as error:  # models raise anything
-                asked = re.search(r"tokens: *(\d+)\D+features:? *(\d+)", str(error))
-                if asked:
-                    have, want = int(asked[1]), int(asked[2])
+                complaint = re.search(r"tokens: *(\d+)\D+features:? *(\d+)", str(error))
+                if complaint:
+                    have, want = int(complaint[1]), int(complaint[2])
                     count = want if have == count else want * count // max(have, 1)
                     count = count // 32 if count > 400 and count % 32 == 0 else count
                 continue
@@ -97,7 +97,7 @@ def _with_placeholders(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
             return
 
 
-def _images(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
+def _images(model: PreTrainedModel, parameters: Any) -> Iterator[Inputs]:
     config = model.config
     size = entry(config, "image_size") or 32
     height, width = size if isinstance(size, list | tuple) else (size, size)
@@ -106,36 +106,37 @@ def _images(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
     patch = entry(config, "patch_size") or 8
     patch = patch[0] if isinstance(patch, list | tuple) else patch
     frames = entry(config, "num_frames") or entry(config, "frames_per_clip") or 2
-    grid = next((name for name in ("grid_thw", "image_grid_thw") if name in takes), None)
+    grid = next((name for name in ("grid_thw", "image_grid_thw") if name in parameters), None)
     if grid:
         times = entry(config, "temporal_patch_size") or entry(config, "patch_temporal") or 1
-        pixels = "pixel_values" if "pixel_values" in takes else next(iter(takes))
-        extra = _taken(takes, {"merge_sizes": torch.tensor([1])})
+        pixels = "pixel_values" if "pixel_values" in parameters else next(iter(parameters))
+        extra = _accepted(parameters, {"merge_sizes": torch.tensor([1])})
         for shape in ((16, channels * times * patch**2), (16, channels, patch, patch), (16, channels * patch**2),
                       (16, channels * 2 * patch**2)):  # fmt: skip
             yield {pixels: _noise(*shape), grid: torch.tensor([[1, 4, 4]])} | extra
-    pixels = next((name for name in ("pixel_values", "pixel_values_videos") if name in takes), "")
+    pixels = next((name for name in ("pixel_values", "pixel_values_videos") if name in parameters), "")
     if not pixels:
         return
-    if "spatial_shapes" in takes:
+    if "spatial_shapes" in parameters:
         yield {pixels: _noise(1, 16, channels * patch**2), "spatial_shapes": torch.tensor([[4, 4]]),
                "pixel_attention_mask": torch.ones(1, 16, dtype=torch.long)}  # fmt: skip
-    extra = {"bool_masked_pos": torch.zeros(1, 16, dtype=torch.bool)} if _needed(takes, "bool_masked_pos") else {}
-    picture = (channels, height, width)
-    for shape in ((1, *picture), (1, 1, *picture), (1, frames, *picture), (1, channels, frames, height, width),
-                  (1, 2, *picture), (1, 3, *picture)):  # fmt: skip
-        if "image_sizes" in takes:
+    is_masking = _is_required(parameters, "bool_masked_pos")
+    extra = {"bool_masked_pos": torch.zeros(1, 16, dtype=torch.bool)} if is_masking else {}
+    image = (channels, height, width)
+    for shape in ((1, *image), (1, 1, *image), (1, frames, *image), (1, channels, frames, height, width),
+                  (1, 2, *image), (1, 3, *image)):  # fmt: skip
+        if "image_sizes" in parameters:
             yield {pixels: _noise(*shape), "image_sizes": torch.tensor([[height, width]])} | extra
         yield {pixels: _noise(*shape)} | extra
 
 
-def _sounds(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
+def _audio(model: PreTrainedModel, parameters: Any) -> Iterator[Inputs]:
     config = model.config
     length = 2 * (entry(config, "max_source_positions") or 32)
     names = ("num_mel_bins", "n_mel_bins", "feature_size", "input_feat_per_channel", "feature_projection_input_dim",
              "input_feat_size")  # fmt: skip
     bins = [x for name in names if isinstance(x := entry(config, name), int)]
-    features = next((name for name in ("input_features", "audio_mel", "audio_features") if name in takes), None)
+    features = next((name for name in ("input_features", "audio_mel", "audio_features") if name in parameters), None)
     for count in dict.fromkeys([*bins, 80, 128, 160]) if features else ():
         for shape in ((1, count, length), (1, length, count)):
             masks = {
@@ -143,12 +144,12 @@ def _sounds(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
                 if name == "audio_mel_mask"
                 else torch.ones(1, length).bool()
                 for name in ("input_features_mask", "audio_mel_mask", "padding_mask")
-                if name in takes
+                if name in parameters
             }
             yield {features: _noise(*shape)} | masks
-            if _needed(takes, "attention_mask"):
+            if _is_required(parameters, "attention_mask"):
                 yield {features: _noise(*shape), "attention_mask": torch.ones(1, length).bool()}
-    if "input_values" in takes:
+    if "input_values" in parameters:
         count = entry(config, "num_mel_bins") or 80
         for shape in (
             (1, 4000),
@@ -160,12 +161,12 @@ def _sounds(model: PreTrainedModel, takes: Any) -> Iterator[Inputs]:
             yield {"input_values": _noise(*shape)}
 
 
-def _taken(takes: Any, inputs: Inputs) -> Inputs:
-    return {name: value for name, value in inputs.items() if name in takes}
+def _accepted(parameters: Any, inputs: Inputs) -> Inputs:
+    return {name: value for name, value in inputs.items() if name in parameters}
 
 
-def _needed(takes: Any, name: str) -> bool:
-    return name in takes and takes[name].default is inspect.Parameter.empty
+def _is_required(parameters: Any, name: str) -> bool:
+    return name in parameters and parameters[name].default is inspect.Parameter.empty
 
 
 def _noise(*shape: int) -> torch.Tensor:
@@ -241,8 +242,8 @@ def _glimmer(model: PreTrainedModel) -> Inputs:
             "context_hidden_states": _noise(1, 8, width * len(model.config.target_layer_ids))}  # fmt: skip
 
 
-def _heard(model: PreTrainedModel) -> Inputs:
-    """Sound by its wave and by its features, for codecs that read both."""
+def _wave_and_features(model: PreTrainedModel) -> Inputs:
+    """Audio by its wave and by its features, for codecs that read both."""
     return {"input_values": _noise(1, 1, 3200), "input_features": _noise(1, 10, 160)}
 
 
@@ -284,7 +285,7 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
         "image_grid_thw": torch.tensor([[1, 2, 2]]),
     },
     "maskformer": lambda model: {"pixel_values": _noise(1, 3, 128, 128)},
-    "neucodec": _heard,
+    "neucodec": _wave_and_features,
     "pe_video": lambda model: _text(pixel_values_videos=_noise(1, 2, 3, 32, 32)),
     "pe_video_encoder": lambda model: {"pixel_values_videos": _noise(1, 2, 3, 32, 32)},
     "pi0": lambda model: _text(
@@ -298,7 +299,7 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
     "tvp": lambda model: _text(pixel_values=_noise(1, 2, 3, 128, 128)),
     "voxtral_realtime": lambda model: _text(input_features=_noise(1, 80, 96)),
     "xcodec": lambda model: {"input_values": _noise(1, 1, 16000)},
-    "xcodec2": _heard,
+    "xcodec2": _wave_and_features,
     "vibevoice_acoustic_tokenizer_decoder": lambda model: {"hidden_states": _noise(1, model.config.hidden_size, 12)},
     "vibevoice_acoustic_tokenizer_encoder": lambda model: {"hidden_states": _noise(1, 1, 4096)},
     "timesfm": lambda model: {

@@ -1,4 +1,4 @@
-"""A type checked in a process of its own, with a limit of time: one that crashes or hangs stops no other."""
+"""Each type checked in a process of its own, with a limit of time: one that crashes or hangs stops no other."""
 
 import multiprocessing
 from collections.abc import Iterable, Iterator
@@ -9,32 +9,32 @@ import torch
 
 from tests.architectures.check import Result, check
 
-SECONDS = 240
+SECONDS = 240  # limit of time of one type
 
 
-def check_apart(name: str) -> Result:
-    """The result of `check(name)`; a copy of this process does it, so that imports cost nothing again."""
+def check_in_process(name: str) -> Result:
+    """The result of `check(name)`, made by a fork of this process, so that imports cost nothing again."""
     context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_told, args=(name, theirs))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_result, args=(name, sender))
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        answer = ours.recv() if ours.poll(SECONDS) else {"note": f"took more than {SECONDS} s"}
+        fields = receiver.recv() if receiver.poll(SECONDS) else {"note": f"took more than {SECONDS} s"}
     except EOFError:
         process.join()
-        answer = {"note": f"its process ended with {process.exitcode}"}
+        fields = {"note": f"its process ended with {process.exitcode}"}
     process.kill()
     process.join()
-    return Result(**{"name": name, "verdict": "not built"} | answer)
+    return Result(**{"name": name, "verdict": "not built"} | fields)
 
 
 def check_all(names: Iterable[str], processes: int = 2) -> Iterator[Result]:
-    """Results in the order of the names, a few at a time."""
+    """Results in the order of the names, some `processes` at a time."""
     torch.set_num_threads(1)
     with ThreadPoolExecutor(processes) as pool:
-        yield from pool.map(check_apart, names)
+        yield from pool.map(check_in_process, names)
 
 
-def _told(name: str, to: Connection) -> None:
-    to.send(check(name).as_dict())
+def _send_result(name: str, sender: Connection) -> None:
+    sender.send(check(name).as_dict())

@@ -1,4 +1,7 @@
-"""Types of which what eager returns is not what `attn` shows, each with the reason."""
+"""Types whose row of the table needs a reason: other weights than eager returns, or no tiny model to compare.
+
+Each by its name, with the reason as the table prints it.
+"""
 
 _SINK = (
     "has a sink: attn shows the weights that the values got, eager returns the softmax without its sink; scaled to "
@@ -8,7 +11,8 @@ _ADDED = (
     "eager adds the booleans of a mask, as 0 and 1, to the scores of the text tower; attn masks by them as SDPA does, "
     "and outputs are those under SDPA (tested)"
 )
-KNOWN = {
+# Types of which `attn` shows other weights or outputs than eager returns.
+OTHER_THAN_EAGER = {
     "grounding-dino": _ADDED,
     "mm-grounding-dino": _ADDED,
     "granite_swa": _SINK,
@@ -24,13 +28,13 @@ _BLOCKS = (
     "left: a query whose chosen blocks hold only padding attends to nothing, which attn and SDPA make zeros and eager "
     "an even row"
 )
-# Types whose weights move with padding or a cache, each with the reason.
-BATCHES = {"minimax_m3_vl": _BLOCKS, "minimax_m3_vl_text": _BLOCKS}
+# Types whose weights move with padding or a cache.
+MOVED_IN_BATCHES = {"minimax_m3_vl": _BLOCKS, "minimax_m3_vl_text": _BLOCKS}
 
 _SESSION = "reads a session over a video that its processor opens, not arrays"
 _DRAFTS = "drafts for another model, whose keys and values it reads"
 _LARGE = "its tower of 300 million parameters comes in no smaller size"
-# Types of which no tiny model is made, each with the reason.
+# Types of which no tiny model is made.
 NOT_BUILT = {
     "bark": "has no forward pass: three models, each called in its turn",
     "depth_pro": "an image in pyramids of patches, each with sizes that must fit the others",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attn_cli.sources.huggingface.known_types import TYPES
-from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, padded, reads_text, seen
+from tests.architectures.batches import SHORT, Moved, cached, moved_by_padding, padded, text_inputs, weights_and_output
 from tests.architectures.check import built
 from tests.architectures.inputs import TOKENS
 from tests.architectures.overrides import VARIANTS
@@ -32,7 +32,7 @@ def small(answer: str) -> bool:
 @pytest.mark.parametrize("name", TEXT)
 def test_a_padded_text_is_seen_as_alone(name: str, side: str) -> None:
     model, inputs = built(name)
-    answer = padded(model, reads_text(model, inputs) or {}, side)
+    answer = padded(model, text_inputs(model, inputs) or {}, side)
     if side == "left" and name in COUNT_FROM_THE_LEFT:
         assert answer.startswith("model's own")
     else:
@@ -42,16 +42,16 @@ def test_a_padded_text_is_seen_as_alone(name: str, side: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_with_a_cache_the_next_token_attends_as_without(name: str) -> None:
     model, inputs = built(name)
-    answer = cached(model, reads_text(model, inputs) or {})
+    answer = cached(model, text_inputs(model, inputs) or {})
     assert small(answer), answer
 
 
 @pytest.mark.parametrize("name", DECODERS[:3])
 def test_with_a_cache_several_tokens_attend_as_without(name: str) -> None:
     model = tiny_model(name, "tiny")
-    whole, _ = seen(model, {"input_ids": TOKENS})
-    _, output = seen(model, {"input_ids": TOKENS[:, :SHORT], "use_cache": True})
-    then, _ = seen(model, {"input_ids": TOKENS[:, SHORT:], "past_key_values": output.past_key_values})
+    whole, _ = weights_and_output(model, {"input_ids": TOKENS})
+    _, output = weights_and_output(model, {"input_ids": TOKENS[:, :SHORT], "use_cache": True})
+    then, _ = weights_and_output(model, {"input_ids": TOKENS[:, SHORT:], "past_key_values": output.past_key_values})
     for place, expected in whole.items():
         np.testing.assert_allclose(then[place], expected[:, SHORT:], atol=TOLERANCE)
 
@@ -68,7 +68,7 @@ def test_padding_misleads_what_reads_alone(kind: str) -> None:
     moved = []
     for name in [kind, *(variant for variant, (base, _) in VARIANTS.items() if base == kind)]:
         model, inputs = built(name)
-        text = reads_text(model, inputs)
+        text = text_inputs(model, inputs)
         assert text is not None
         try:
             moved.append(not small(padded(model, text, "right")))
@@ -80,7 +80,7 @@ def test_padding_misleads_what_reads_alone(kind: str) -> None:
 def test_a_model_without_a_mask_would_be_found_out() -> None:
     """Padding that is not masked moves weights, and the comparison says so."""
     model, inputs = built("bert")
-    text = reads_text(model, inputs) or {}
+    text = text_inputs(model, inputs) or {}
     batch = text | {"input_ids": TOKENS.repeat(2, 1)}
     batch["input_ids"][1, SHORT:] = 0
     batch["attention_mask"] = text["attention_mask"].repeat(2, 1)

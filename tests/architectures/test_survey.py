@@ -13,10 +13,11 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
-from tests.architectures.check import CLOSE, EXACT, Result, built, check
+from tests.architectures.check import EXACT, Result, built, check
+from tests.architectures.layouts import CLOSE
 from tests.architectures.outputs import furthest, run
-from tests.architectures.processes import check_apart
-from tests.architectures.reasons import BATCHES, KNOWN, NOT_BUILT
+from tests.architectures.processes import check_in_process
+from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, OTHER_THAN_EAGER
 from tests.architectures.tiny import every_type, tiny_source
 
 _NAMES = """
@@ -38,13 +39,13 @@ def test_a_widely_used_type(name: str) -> None:
 
 @pytest.fixture(scope="session")
 def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Result]]]:
-    """The result of every chosen type, to wait for; two are made at once."""
+    """The future result of every selected type; two are checked at once."""
     torch.set_num_threads(1)
-    chosen = [
+    names = [
         x.callspec.params["name"] for x in request.session.items if getattr(x, "originalname", "") == "test_any_type"
     ]
     with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(check_apart, name) for name in chosen}
+        yield {name: pool.submit(check_in_process, name) for name in names}
         pool.shutdown(cancel_futures=True)
 
 
@@ -55,13 +56,13 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
     if result.verdict == "not built":
         assert name in NOT_BUILT or "ImportError" in result.note, result
         pytest.skip(NOT_BUILT.get(name, result.note))
-    if name in KNOWN:
+    if name in OTHER_THAN_EAGER:
         return
     assert result.verdict in ("equal", "close", "unreferenced", "no attention"), result
     assert result.output is not None and result.output <= CLOSE, result
     assert result.scores is None or result.scores <= CLOSE, result
     assert result.alone or not result.right or small(result.right), result
-    assert result.alone or name in BATCHES or not result.left.startswith("differs"), result
+    assert result.alone or name in MOVED_IN_BATCHES or not result.left.startswith("differs"), result
     assert not result.cache.startswith(("differs", "refused")), result
 
 
@@ -79,36 +80,36 @@ def test_a_model_that_reads_no_text_and_attends_to_nothing_says_the_latter() -> 
         tiny_source("mobilenet_v1").read(["a text"])
 
 
-def seen_and_returned(name: str) -> tuple[dict[str, np.ndarray], object]:
-    """The weights of every module, and what the model returns on request."""
+def weights_and_output(name: str) -> tuple[dict[str, np.ndarray], object]:
+    """The weights of every module as `attn` shows them, and the model's output with its attention."""
     model, inputs = built(name)
-    seen: dict[str, np.ndarray] = {}
+    by_module: dict[str, np.ndarray] = {}
 
     def visit(call: Call) -> None:
         matrix = reduce(call, FullMatrix()).part(Matrix)
         assert matrix is not None and matrix.weights is not None
-        seen[call.place.name] = matrix.weights
+        by_module[call.place.name] = matrix.weights
 
     with torch.no_grad():
-        returned = model(**inputs, output_attentions=True)
+        output = model(**inputs, output_attentions=True)
         with capture(model, visit):
             model(**inputs)
-    return seen, returned
+    return by_module, output
 
 
 @pytest.mark.parametrize("name", ["granite_swa", "granitemoe_swa"])
 def test_granites_weights_are_its_softmax_less_what_the_sink_takes(name: str) -> None:
-    seen, returned = seen_and_returned(name)
-    for weights, theirs in zip(seen.values(), returned.attentions, strict=True):  # type: ignore[attr-defined]
+    by_module, output = weights_and_output(name)
+    for weights, returned in zip(by_module.values(), output.attentions, strict=True):  # type: ignore[attr-defined]
         assert weights.sum(-1).min() < 0.9  # the sink takes enough to show
         scaled = weights / weights.sum(-1, keepdims=True)
-        np.testing.assert_allclose(scaled, theirs[0].numpy(), atol=EXACT)
+        np.testing.assert_allclose(scaled, returned[0].numpy(), atol=EXACT)
 
 
 def test_wavlm_returns_the_mean_over_heads() -> None:
-    seen, returned = seen_and_returned("wavlm")
-    for weights, theirs in zip(seen.values(), returned.attentions, strict=True):  # type: ignore[attr-defined]
-        np.testing.assert_allclose(weights.mean(axis=0), theirs[0, 0].numpy(), atol=EXACT)
+    by_module, output = weights_and_output("wavlm")
+    for weights, returned in zip(by_module.values(), output.attentions, strict=True):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(weights.mean(axis=0), returned[0, 0].numpy(), atol=EXACT)
 
 
 @pytest.mark.every_type
@@ -119,14 +120,14 @@ def test_grounding_dinos_outputs_are_those_under_sdpa(name: str) -> None:
     model.set_attn_implementation("sdpa")
     plain = run(deepcopy(model), inputs)
     with capture(model, lambda call: None):
-        ours = run(model, inputs)
-    assert furthest(plain, ours) <= CLOSE < furthest(plain, eager)
+        captured = run(model, inputs)
+    assert furthest(plain, captured) <= CLOSE < furthest(plain, eager)
 
 
 def test_t5gemma2_attends_to_both_halves_at_once() -> None:
-    seen, returned = seen_and_returned("t5gemma2")
-    decoder = [weights for name, weights in seen.items() if name.startswith(("decoder", "model.decoder"))]
-    both = zip(returned.decoder_attentions, returned.cross_attentions, strict=True)  # type: ignore[attr-defined]
+    by_module, output = weights_and_output("t5gemma2")
+    decoder = [weights for name, weights in by_module.items() if name.startswith(("decoder", "model.decoder"))]
+    both = zip(output.decoder_attentions, output.cross_attentions, strict=True)  # type: ignore[attr-defined]
     for weights, halves in zip(decoder, both, strict=True):
         np.testing.assert_allclose(weights, torch.cat(halves, dim=-1)[0].numpy(), atol=EXACT)
 
@@ -138,10 +139,10 @@ def test_a_missing_mask_would_show() -> None:
         layer.self_attn.register_forward_pre_hook(
             lambda _, args, kwargs: (args, kwargs | {"attention_mask": None}), with_kwargs=True
         )
-    found = []
-    with torch.no_grad(), capture(model, lambda call: found.append(reduce(call, FullMatrix()).part(Matrix))):
+    without_mask = []
+    with torch.no_grad(), capture(model, lambda call: without_mask.append(reduce(call, FullMatrix()).part(Matrix))):
         model(**inputs)
-    seen, _ = seen_and_returned("gemma3_text")
-    for open_, masked in zip(found, seen.values(), strict=True):
+    by_module, _ = weights_and_output("gemma3_text")
+    for open_, masked in zip(without_mask, by_module.values(), strict=True):
         assert open_ is not None and open_.weights is not None
         assert np.abs(open_.weights - masked).max() > 0.1

@@ -100,20 +100,20 @@ def shrunk(source: Any, change: dict[str, Any], level: str, placeholders: dict[s
     default = _default(cls, change)
     values = vars(default if isinstance(source, type) else source)
     layers = _chosen_layers(values)
-    taken: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name.startswith("_") or name not in _fields(cls):
             continue
         if isinstance(value, PreTrainedConfig):
             part = change.pop(name, {})
-            taken[name] = shrunk(value, part, level, placeholders) if isinstance(part, dict) else _made(part)
+            arguments[name] = shrunk(value, part, level, placeholders) if isinstance(part, dict) else _called(part)
             continue
         new = _small(name, value, values, layers, placeholders, level)
         if new is not value or (not isinstance(source, type) and _differs(vars(default).get(name), value)):
-            taken[name] = new
+            arguments[name] = new
     if not isinstance(source, type) and "depths" in values and getattr(source, "_out_features", None):
-        taken.setdefault("out_features", list(source._out_features))
-    return cls(**taken | {name: _made(value) for name, value in change.items()})
+        arguments.setdefault("out_features", list(source._out_features))
+    return cls(**arguments | {name: _called(value) for name, value in change.items()})
 
 
 def _small(
@@ -170,8 +170,8 @@ def _chosen_layers(values: dict[str, Any]) -> list[int] | None:
 
 
 def _depth(values: dict[str, Any]) -> int | None:
-    found = (values[name] for name in values if name in DEPTHS)
-    return next((x for x in found if isinstance(x, int) and not isinstance(x, bool) and x > 0), None)
+    depths = (values[name] for name in values if name in DEPTHS)
+    return next((x for x in depths if isinstance(x, int) and not isinstance(x, bool) and x > 0), None)
 
 
 def _small_rope(value: Any, head_size: int) -> Any:
@@ -205,10 +205,10 @@ def _default(cls: Any, change: dict[str, Any]) -> Any:
     try:
         return cls()
     except Exception:  # some classes need a part named; of any type
-        return cls(**{name: _made(value) for name, value in change.items() if not isinstance(value, dict)})
+        return cls(**{name: _called(value) for name, value in change.items() if not isinstance(value, dict)})
 
 
-def _made(value: Any) -> Any:
+def _called(value: Any) -> Any:
     return value() if callable(value) else value
 
 
