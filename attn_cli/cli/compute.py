@@ -52,7 +52,7 @@ class CheckOptions:
     ] = None
 
     @property
-    def given(self) -> bool:
+    def requested(self) -> bool:
         """Whether anything is to be checked."""
         return self.expect is not None or self.expect_weights is not None
 
@@ -102,20 +102,20 @@ def compute(
     o.one_of(drawing.pool, ("max", "mean"), "--pool")
     o.one_of(drawing.color_scale, SCALES, "--color-scale")
     selection = o.selection("all", head)
-    answers = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", check.given)) if on]
+    answers = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", check.requested)) if on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     if token is not None and not steps:
         raise InputError("--token picks the query of a walk", "add --steps")
-    if check.tol is not None and not check.given:
+    if check.tol is not None and not check.requested:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
     with output.view() as view:
-        matrices = open_matrices(problem.options(causal=decode, precise=check.given))
+        matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
         if steps:
             report = _report("steps", matrices, selection, _walk(matrices, token), drawing.color_scale)
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
-        elif check.given:
+        elif check.requested:
             report = _checked(matrices, selection, check)
         elif isinstance(view, OutputView):
             report = _report("compute", matrices, selection, _to_file(matrices, selection, view), drawing.color_scale)
@@ -169,7 +169,7 @@ def _report(
         "lead": matrices.lead,
         "head_axis": matrices.head_axis,
         "joined": matrices.joined,
-        "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.made else {},
+        "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {},
     }
     return Report(command, matrices.about, matrices.prompt, tuple(summaries), matrices.notes, options)
 

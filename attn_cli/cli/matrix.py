@@ -61,8 +61,8 @@ def matrix(
                 return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
             return [
                 PooledMatrix(*view.room, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
-                for kind, wanted in ((True, scores), (False, show_weights))
-                if wanted
+                for kind, included in ((True, scores), (False, show_weights))
+                if included
             ]
 
         return of_call

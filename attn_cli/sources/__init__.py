@@ -1,4 +1,4 @@
-"""The outside world in, attention calls out: tables, models and matrices, behind one door."""
+"""Sources: tables, models and the user's matrices, each of which turns its input into attention calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ class Source(Protocol):
     """Something that turns texts into attention calls.
 
     about       what it is, for headers and machine output: model, type, revision, dtype, device
-    batch_size  how many texts it likes to get at once
+    batch_size  how many texts are best given to `each` at once
     """
 
     about: dict[str, Any]
@@ -31,13 +31,13 @@ class Source(Protocol):
         """The texts as the source's tokens."""
 
     def planned(self, selection: Selection) -> list[PlannedLayer]:
-        """The asked layers that are expected to attend, in the source's order."""
+        """The chosen layers that are expected to attend, in the source's order."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Show every layer of one prompt to `visit`; the blocks and attention modules that it gave nothing of."""
+        """Show every layer of one prompt to `visit`; return the blocks and attention modules that showed nothing."""
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Show every asked layer of every prompt to `visit`."""
+        """Show every chosen layer of every prompt to `visit`."""
 
     def follow(
         self,
@@ -47,7 +47,7 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """The same for one prompt, and tell `arrive` what each asked block made of the vectors of some tokens."""
+        """The same for one prompt; also tell `arrive` the vectors of some tokens before and after each chosen block."""
 
 
 def open_source(
@@ -67,16 +67,16 @@ def open_source(
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model writes first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
-    image         a file with a picture, read beside every text, or instead of texts by a model that reads none
-    audio         the same of a sound
+    image         an image file, read beside every text, or instead of texts by a model that reads none
+    audio         an audio file, likewise
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
-        given = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
+        values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
                  "--audio": audio, "--chat": chat}  # fmt: skip
-        for option in (name for name, value in given.items() if value is not None):
+        for option in (name for name, value in values.items() if value is not None):
             raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
         return open_table_source(model, projections)
     if projections is not None:

@@ -5,16 +5,16 @@ import math
 from attn_cli.errors import InputError
 
 
-def numbers_in(said: str, option: str, hint: str) -> list[float]:
-    """The finite numbers in `said`; InputError with `hint` for anything else.
+def numbers_in(text: str, option: str, hint: str) -> list[float]:
+    """The finite numbers in `text`; InputError with `hint` for anything else.
 
     >>> numbers_in("1,0.5", "--sink", "one per head")
     [1.0, 0.5]
     """
     try:
-        numbers = [float(part) for part in said.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {said!r} is not numbers", hint) from None
+        raise InputError(f"{option} {text!r} is not numbers", hint) from None
     if not all(math.isfinite(number) for number in numbers):
-        raise InputError(f"{option} {said!r} is not finite", hint)
+        raise InputError(f"{option} {text!r} is not finite", hint)
     return numbers

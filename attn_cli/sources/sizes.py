@@ -8,6 +8,7 @@ from typing import Any
 from attn_cli.errors import LoadError
 from attn_cli.kernel.lessons.cost import Layer
 
+# what configurations call a size, in the order of preference
 _NAMES = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
@@ -20,7 +21,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """A model's layer of attention, how many there are, and how many of them see a window only."""
+    """A model's attention: one layer, how many layers there are, how many of them see a window only, the dtype."""
 
     layer: Layer
     layers: int
@@ -46,18 +47,19 @@ def read_sizes(model: str) -> Sizes:
         raise LoadError(f"{path} is not an object", "is it a model's config.json?")
     inner = config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
-    found = {what: _number(config, names) for what, names in _NAMES.items()}
-    missing = [what for what in ("layers", "heads", "width") if found[what] is None]
+    numbers = {size: _number(config, names) for size, names in _NAMES.items()}
+    missing = [size for size in ("layers", "heads", "width") if numbers[size] is None]
     if missing:
         raise LoadError(f"{path} doesn't say its {' and '.join(missing)}", "give sizes: --heads, --dim, --layers")
-    return _sizes(config, {what: number or 0 for what, number in found.items()})
+    return _sizes(config, {size: number or 0 for size, number in numbers.items()})
 
 
-def _sizes(config: dict[str, Any], found: dict[str, int]) -> Sizes:
-    heads, layers = found["heads"], found["layers"]
-    kv_heads = found["kv_heads"] or (1 if config.get("multi_query") is True else heads)
-    d = found["d"] or found["width"] // heads
-    window = found["window"] if config.get("use_sliding_window") is not False else 0
+def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
+    """The sizes from a configuration and what `_NAMES` found in it, 0 for what it doesn't say."""
+    heads, layers = numbers["heads"], numbers["layers"]
+    kv_heads = numbers["kv_heads"] or (1 if config.get("multi_query") is True else heads)
+    d = numbers["d"] or numbers["width"] // heads
+    window = numbers["window"] if config.get("use_sliding_window") is not False else 0
     kinds = config.get("layer_types")
     windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else layers
     rank = _number(config, ("kv_lora_rank",)) or 0
@@ -66,11 +68,11 @@ def _sizes(config: dict[str, Any], found: dict[str, int]) -> Sizes:
         shared = _number(config, ("qk_rope_head_dim",)) or 0
         d = (_number(config, ("qk_nope_head_dim",)) or d) + shared
         e = _number(config, ("v_head_dim",)) or d
-    layer = Layer(heads, kv_heads, d, e, found["width"], rank, shared, window or None)
+    layer = Layer(heads, kv_heads, d, e, numbers["width"], rank, shared, window or None)
     dtype = config.get("dtype", config.get("torch_dtype"))
     return Sizes(layer, layers, windowed if window else 0, dtype if isinstance(dtype, str) else None)
 
 
 def _number(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    found = (config.get(name) for name in names)
-    return next((number for number in found if isinstance(number, int) and number > 0), None)
+    values = (config.get(name) for name in names)
+    return next((number for number in values if isinstance(number, int) and number > 0), None)

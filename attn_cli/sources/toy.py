@@ -75,8 +75,8 @@ class TableSource:
         """A note about words that a table of the user's own has in another case only."""
         if not self.own_file:
             return ()
-        found = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
-        others = [f"{word} as {there}" for word, there in found.items() if word != there]
+        spellings = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
+        others = [f"{word} as {there}" for word, there in spellings.items() if word != there]
         return (f"read in the case that {self.table.name} has: {', '.join(others)}",) if others else ()
 
     def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
@@ -96,7 +96,7 @@ class TableSource:
         return self.table.rows([token.id for token in prompt.tokens if token.id is not None]).astype(np.float64)
 
     def first_projections(self, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """W_Q and W_K `[d, d]` to begin with: the identity, or as `attn compute --seed` draws them."""
+        """The first W_Q and W_K `[d, d]`: the identity, or those of `attn compute --random-projections SEED`."""
         d = self.table.width
         if seed is None:
             return np.eye(d), np.eye(d)
@@ -105,11 +105,11 @@ class TableSource:
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 
     def planned(self, selection: Selection) -> list[PlannedLayer]:
-        """The only layer."""
+        """The only layer, with its chosen heads."""
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """The only layer; nothing is left over."""
+        """Show the only layer; a table has no other blocks."""
         self.each([prompt], Selection(), visit)
         return []
 
@@ -127,7 +127,7 @@ class TableSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """The words' own vectors, and the attention output of the chosen heads side by side."""
+        """Show the call, and tell `arrive` the words' own vectors and the chosen heads' output `[rows, heads * e]`."""
         selection.check_layers([0])
         call = self.call(prompt, selection)
         visit(call)

@@ -71,23 +71,23 @@ class Ask:
 class Question:
     """One text to be answered.
 
-    number  counts the texts from 0
-    prompt  the text as the source read it
-    shown   the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
-    rows    the picked rows among the tokens of `shown`; None for all, empty where another stream has what was picked
-    notes   what to say about how it was read
+    number   counts the texts from 0
+    prompt   the text as the source read it
+    display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
+    rows     the picked rows among the tokens of `display`; None for all, empty where another stream has what was picked
+    notes    what to say about how it was read
     """
 
     number: int
     prompt: Prompt
-    shown: Prompt
+    display: Prompt
     rows: Rows
     notes: tuple[str, ...]
 
     @property
     def options(self) -> dict[str, Any]:
         """What a report must say about merging: of how many tokens words are made; nothing where none were merged."""
-        return {} if self.shown is self.prompt else {"merged": len(self.prompt.tokens)}
+        return {} if self.display is self.prompt else {"merged": len(self.prompt.tokens)}
 
 
 def answer_texts(ask: Ask) -> ExitCode:
@@ -123,7 +123,7 @@ def _question(ask: Ask, number: int, text: str | InputError) -> Question:
         question = _read(ask, number, text)
     if ask.hide_special:
         _check_special(question)
-    memory = ask.memory(question.shown, question.rows) if ask.memory else ""
+    memory = ask.memory(question.display, question.rows) if ask.memory else ""
     length = f"{len(question.prompt.tokens):,} tokens"
     print_notes([f"{length} · {memory}" if memory else length], quiet=ask.quiet or not ask.verbose)
     return question
@@ -132,10 +132,10 @@ def _question(ask: Ask, number: int, text: str | InputError) -> Question:
 def _read(ask: Ask, number: int, text: str) -> Question:
     prompt = ask.source.read([text], ask.pair)[0]
     streams = (prompt.tokens, *prompt.others.values())
-    shown = prompt_in_words(prompt) if ask.words and any(map(has_words, streams)) else prompt
-    notes = _unmerged(prompt) if ask.words and shown is prompt else ()
-    rows, more = _picked_rows(shown, ask.token)
-    return Question(number, prompt, shown, rows, notes + more)
+    display = prompt_in_words(prompt) if ask.words and any(map(has_words, streams)) else prompt
+    notes = _unmerged(prompt) if ask.words and display is prompt else ()
+    rows, more = _picked_rows(display, ask.token)
+    return Question(number, prompt, display, rows, notes + more)
 
 
 def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...]]:
@@ -160,8 +160,8 @@ def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...
 
 def _check_special(question: Question) -> None:
     """Refuse what --no-special would leave nothing of."""
-    left = kept(question.shown.tokens)
-    if not left and question.shown.tokens:
+    left = kept(question.display.tokens)
+    if not left and question.display.tokens:
         raise InputError("the text has special tokens alone", "leave out --no-special")
     if question.rows and not any(row in left for row in question.rows):
         raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
@@ -184,13 +184,13 @@ def _answer(ask: Ask, questions: Sequence[Question], done: int) -> None:
         if ask.token is not None and not summaries:
             raise InputError(f"no query {ask.token!r} in the layers that were asked for",
                              "choose other layers with --layer, or pick by number")  # fmt: skip
-        warnings = question.shown.warnings + question.notes
-        warnings += _hidden_share(question.shown, hidden[at]) if hidden else ()
+        warnings = question.display.warnings + question.notes
+        warnings += _hidden_share(question.display, hidden[at]) if hidden else ()
         print_notes(warnings, quiet=ask.quiet)
         index = question.number if ask.lines else None
         options = {"scale": ask.scale} | question.options
         ask.view.show(
-            Report(ask.command, ask.source.about, question.shown, summaries, warnings, options, index)
+            Report(ask.command, ask.source.about, question.display, summaries, warnings, options, index)
         )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def _summaries(
     def visit(call: Call) -> None:
         text = call.place.text
         question = questions[text]
-        if question.shown is not question.prompt and (has_words(call.queries) or has_words(call.keys)):
+        if question.display is not question.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
         rows = rows_of[text](call.queries)
         reducers = () if rows is not None and not rows else ask.reducers(rows, call)
@@ -234,7 +234,7 @@ def _rows_of_stream(ask: Ask, question: Question, queries: Sequence[Token]) -> R
     if ask.token is None:
         return None
     try:
-        rows, _ = picked_tokens(ask.token, queries, question.shown.text)
+        rows, _ = picked_tokens(ask.token, queries, question.display.text)
     except InputError:
         return []
     if not ask.hide_special:

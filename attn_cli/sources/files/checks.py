@@ -19,20 +19,20 @@ _CHUNK = 2**20
 
 def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
     """Refuse fewer than 2 axes, more than 8, and axes of size 0."""
-    came = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
+    subject = f"{label}: {name} has shape {shape}" if len(shape) <= MOST_AXES else f"{label}: {name}"
     if len(shape) == 0:
-        raise InputError(f"{came}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
+        raise InputError(f"{subject}; expected at least 2 axes [n, d]", f"one number as a matrix: {name}.reshape(1, 1)")
     if len(shape) == 1:
         raise InputError(
-            f"{came}; expected at least 2 axes [n, d]",
+            f"{subject}; expected at least 2 axes [n, d]",
             f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)",
         )
     if len(shape) > MOST_AXES:
-        raise InputError(f"{came} has {len(shape)} axes, at most {MOST_AXES} make sense", "expected [..., n, d]")
+        raise InputError(f"{subject} has {len(shape)} axes, at most {MOST_AXES} make sense", "expected [..., n, d]")
     if 0 in shape:
         axes = {-2: "no rows", -1: "no columns"}
         empty = next((word for axis, word in axes.items() if shape[axis] == 0), f"axis {shape.index(0)} is empty")
-        raise InputError(f"{came}: {empty}", "expected at least one number on every axis")
+        raise InputError(f"{subject}: {empty}", "expected at least one number on every axis")
 
 
 def require_dtype(dtype: np.dtype[Any], label: str) -> None:
@@ -62,10 +62,10 @@ def as_floats(array: Matrix, name: str, label: str) -> Matrix:
 
     Whole numbers are exact below 2**53. Bool stays for a mask, where it says "may attend".
     """
-    kept = array.dtype.kind == "f" and array.dtype.itemsize <= 8
+    is_float = array.dtype.kind == "f" and array.dtype.itemsize <= 8
     if array.dtype.kind == "b" and name == "mask":
         return array
-    dtype = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
+    dtype = array.dtype.newbyteorder("=") if is_float else np.dtype(np.float64)
     if dtype == array.dtype:
         return array
     require_memory(array.size * dtype.itemsize, label)

@@ -41,12 +41,12 @@ def parsed(text: str, label: str) -> Any:
     """Return the JSON value, every number a float; refuses a key that comes twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, item in pairs:
-            if key in found:
+            if key in members:
                 raise InputError(f"{label} has the key {shown(key, 60)!r} twice", "keep the one that is meant")
-            found[key] = item
-        return found
+            members[key] = item
+        return members
 
     try:
         # whole numbers as floats from the start: int() refuses more than 4300 digits, and float64 is the end of it
@@ -86,8 +86,8 @@ def _flatten(
         raise InputError(f"{label}: {_path(root, at)} is {_noun(value)}, not a list of {shape[0]}", _DEEP)
     if len(value) != shape[0]:
         first = _path(root, (0,) * len(at))
-        came = f"{_path(root, at)} has {counted(len(value), 'value')}, {first} has {shape[0]}"
-        raise InputError(f"{label}: {came}", "every list must be as long as its neighbours")
+        lengths = f"{_path(root, at)} has {counted(len(value), 'value')}, {first} has {shape[0]}"
+        raise InputError(f"{label}: {lengths}", "every list must be as long as its neighbours")
     if len(shape) == 1 and set(map(type, value)) <= {kind}:  # one row at once, the only step that must be fast
         numbers.extend(value)
         return

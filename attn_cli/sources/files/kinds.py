@@ -56,17 +56,17 @@ def kind_of(raw: Raw) -> Kind:
     Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
     """
     start = raw.data[:4096].tobytes()
-    found = _sniff(start)
-    if found is None:
+    content = _sniff(start)
+    if content is None:
         _refuse_foreign(start, raw.label)
-    wanted = _BY_SUFFIX.get(raw.suffix, found)
-    if wanted is None:
+    kind = _BY_SUFFIX.get(raw.suffix, content)
+    if kind is None:
         raise InputError(f"{raw.label} is of no kind that is known here", READABLE)
-    if found in (None, wanted) or {found, wanted} == {Kind.JSON, Kind.TEXT}:
-        return wanted
-    assert found is not None
+    if content in (None, kind) or {content, kind} == {Kind.JSON, Kind.TEXT}:
+        return kind
+    assert content is not None
     raise InputError(
-        f"{raw.label} is not a {raw.suffix} file: it holds {found.value}",
+        f"{raw.label} is not a {raw.suffix} file: it holds {content.value}",
         f"rename it by what it holds, or save it again as {raw.suffix}",
     )
 

@@ -14,8 +14,8 @@ _ALIASES = {
 }
 
 
-def choose_member(names: Sequence[str], asked: str | None, role: str, label: str) -> str:
-    """Return the name asked for, else the one that fits the role, else the only one.
+def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
+    """Return `member` if it is given, else the one that fits the role, else the only one.
 
     Errors: InputError that lists the names.
 
@@ -24,8 +24,8 @@ def choose_member(names: Sequence[str], asked: str | None, role: str, label: str
     """
     if not names:
         raise InputError(f"{label} holds no arrays", "save at least one array in it")
-    if asked is not None:
-        return _asked(names, asked, label)
+    if member is not None:
+        return _named(names, member, label)
     if len(names) == 1:
         return names[0]
     if role in names:
@@ -40,13 +40,13 @@ def choose_member(names: Sequence[str], asked: str | None, role: str, label: str
     )
 
 
-def _asked(names: Sequence[str], asked: str, label: str) -> str:
-    if asked in names:
-        return asked
-    close = difflib.get_close_matches(asked, names, n=1)
+def _named(names: Sequence[str], member: str, label: str) -> str:
+    if member in names:
+        return member
+    close = difflib.get_close_matches(member, names, n=1)
     guess = f"did you mean {shown(close[0], 60)}? " if close else ""
     raise InputError(
-        f"{label} has no array called {shown(asked, 60)!r}", f"{guess}it holds {listed(map(shown, names))}"
+        f"{label} has no array called {shown(member, 60)!r}", f"{guess}it holds {listed(map(shown, names))}"
     )
 
 

@@ -42,8 +42,8 @@ def read_text(data: Bytes, label: str) -> Matrix:
         row = _row(line, separator, comma, label)
         if len(row) != width:
             # names count too: a file with one name less than numbers has an index column
-            came = f"line {line.number} has {counted(len(row), 'cell')}, line {lines[0].number} has {width}"
-            raise InputError(f"{label} {came}", _ROWS)
+            lengths = f"line {line.number} has {counted(len(row), 'cell')}, line {lines[0].number} has {width}"
+            raise InputError(f"{label} {lengths}", _ROWS)
         numbers.extend(row)
     return np.frombuffer(numbers, np.float64).reshape(-1, width)
 

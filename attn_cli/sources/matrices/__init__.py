@@ -1,7 +1,7 @@
 """The user's own matrices or words as a source of attention calls.
 
-The way of one problem: given, or embedded and projected (`projecting`); cut into heads (`heads`); with its rule
-(`rules`) the `Matrices` that this module makes calls of.
+One problem's way: the user's own q, k and v, or embeddings that are projected (`projecting`); cut into heads (`heads`);
+with its rule (`rules`) the `Matrices`, of which calls are made here.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.matrices.embedding import Embedded, embed
 from attn_cli.sources.matrices.heads import InHeads, in_heads
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.projecting import Projected, given, project
+from attn_cli.sources.matrices.projecting import Projected, own_matrices, project
 from attn_cli.sources.matrices.reading import reader_of
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, check_output_projection
@@ -62,8 +62,8 @@ class Matrices:
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def made(self) -> bool:
-        """Whether q, k and v were made from embeddings here."""
+    def from_embeddings(self) -> bool:
+        """Whether q, k and v were made from embeddings here, and not given."""
         return self.embedded is not None
 
     @property
@@ -75,7 +75,7 @@ class Matrices:
     @property
     def joined(self) -> bool:
         """Whether heads are put side by side before anything is shown as output."""
-        return self.made or self.projection is not None
+        return self.from_embeddings or self.projection is not None
 
     @property
     def value_up(self) -> np.ndarray | None:
@@ -150,7 +150,9 @@ def open_matrices(options: MatrixOptions) -> Matrices:
     """
     options.check()
     reader = reader_of(options)
-    projected = project(options, reader, embed(options, reader)) if options.made else given(options, reader)
+    projected = (
+        project(options, reader, embed(options, reader)) if options.has_embeddings else own_matrices(options, reader)
+    )
     return _ruled(options, projected, in_heads(options, projected))
 
 

@@ -1,4 +1,4 @@
-"""The user's own output, laid out as the definition's: the same numbers in another layout are recognised and said."""
+"""The user's own output or weights, laid out as the definition's; another layout of the same size is recognised."""
 
 from typing import NamedTuple
 
@@ -24,26 +24,26 @@ def expected_of(spec: str, name: str, matrices: Matrices) -> Expected:
     Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
     right and noted. Raises InputError that names both shapes.
     """
-    found = read_array(spec, name=name, allow_nonfinite=True)
-    values = found.astype(np.float64)
+    array = read_array(spec, name=name, allow_nonfinite=True)
+    values = array.astype(np.float64)
     lead, h, n = matrices.lead, matrices.q.shape[-3], matrices.q.shape[-2]
     last = matrices.k.shape[-2] if name == "weights" else _width(matrices)
     joined = matrices.joined and name == "output"
-    wanted = (*lead, n, last) if joined else (*lead, h, n, last)
+    expected = (*lead, n, last) if joined else (*lead, h, n, last)
     note = ""
-    if _squeezed(values.shape) == _squeezed(wanted):
-        values = values.reshape(wanted)
+    if _squeezed(values.shape) == _squeezed(expected):
+        values = values.reshape(expected)
     elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
         values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)
-        note = f"{spec}: rows before heads {found.shape}; read as [..., n, h, {'m' if name == 'weights' else 'e'}]"
+        note = f"{spec}: rows before heads {array.shape}; read as [..., n, h, {'m' if name == 'weights' else 'e'}]"
     elif not joined and name == "output" and _squeezed(values.shape) == _squeezed((*lead, n, h * last)):
         values = split_heads(values.reshape(*lead, n, h * last), h)
-        note = f"{spec}: heads side by side {found.shape}; cut into {h}"
+        note = f"{spec}: heads side by side {array.shape}; cut into {h}"
     else:
-        shown = wanted if matrices.head_axis or joined else (*lead, n, last)
+        shape = expected if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
-        raise InputError(f"{name} {spec} has shape {found.shape} but the definition gives {shown}", slip)
-    return Expected(values.reshape(-1, *values.shape[len(lead) :]), found.dtype.itemsize, note)
+        raise InputError(f"{name} {spec} has shape {array.shape} but the definition gives {shape}", slip)
+    return Expected(values.reshape(-1, *values.shape[len(lead) :]), array.dtype.itemsize, note)
 
 
 def _width(matrices: Matrices) -> int:

@@ -80,8 +80,8 @@ class MatrixOptions:
     precise: bool = False
 
     @property
-    def made(self) -> bool:
-        """Whether q, k and v are made here: of embeddings, or of words."""
+    def has_embeddings(self) -> bool:
+        """Whether q, k and v are to be made from embeddings, or from words."""
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
@@ -149,16 +149,20 @@ REFUSALS = (
         'attn compute "river bank" --context-text "bank loan"',
     ),
     Refusal(
-        lambda o: not o.made and o.sets("wq", "wk", "wv"),
+        lambda o: not o.has_embeddings and o.sets("wq", "wk", "wv"),
         "--wq, --wk and --wv project --x, which is missing",
         "add --x FILE",
     ),
-    Refusal(lambda o: not o.made and o.sets("context"), "--context needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.made and o.sets("seed"), "--random-projections needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.made and o.is_latent, "latent keys needs embeddings", _ADD_X),
-    Refusal(lambda o: not o.made and o.positions == "sinusoidal", "--positions sinusoidal needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.has_embeddings and o.sets("context"), "--context needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.has_embeddings and o.sets("seed"), "--random-projections needs embeddings", _ADD_X),
+    Refusal(lambda o: not o.has_embeddings and o.is_latent, "latent keys needs embeddings", _ADD_X),
     Refusal(
-        lambda o: not o.made and o.q is None,
+        lambda o: not o.has_embeddings and o.positions == "sinusoidal",
+        "--positions sinusoidal needs embeddings",
+        _ADD_X,
+    ),
+    Refusal(
+        lambda o: not o.has_embeddings and o.q is None,
         "no matrix",
         "give --q FILE (then k and v are q), or --x FILE, or a text",
     ),

@@ -57,7 +57,7 @@ class ProjectionMatrices(NamedTuple):
     drawn: tuple[str, ...] = ()
 
 
-def given(options: MatrixOptions, reader: MatrixReader) -> Projected:
+def own_matrices(options: MatrixOptions, reader: MatrixReader) -> Projected:
     """The user's own q, k (q if missing) and v (k if missing)."""
     assert options.q is not None  # or there is nothing to compute
     q = reader.matrix(options.q, "q")

@@ -1,4 +1,4 @@
-"""The built-in tables of word vectors, behind one door: `open_table(name)`.
+"""Tables of word vectors; `open_table(name)` opens a built-in one.
 
 `minilm` is the default: some 22,000 English words, shipped as `minilm.npz`, which `make_minilm.py` makes and
 documents. The others are worked examples, in `small.py`. Tables of the user's own are read by `files.py`.

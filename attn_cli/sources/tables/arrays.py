@@ -18,7 +18,7 @@ from attn_cli.sources.files.text import decoded
 from attn_cli.sources.tables.table import Table
 from attn_cli.text import counted, shown
 
-_WANTED = "a table has `words` and `vectors` [words, d]"
+_EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 
 def npz_table(raw: Raw) -> Table:
@@ -112,7 +112,7 @@ def json_table(raw: Raw) -> Table:
 
 def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
-        raise InputError(f"{label}: vectors has shape {vectors.shape} and dtype {vectors.dtype}", _WANTED)
+        raise InputError(f"{label}: vectors has shape {vectors.shape} and dtype {vectors.dtype}", _EXPECTED)
     if len(words) != len(vectors):
         raise InputError(f"{label} has {counted(len(words), 'word')} and {counted(len(vectors), 'vector')}",
                          "there is one vector for every word")  # fmt: skip
@@ -125,7 +125,7 @@ def _require(names: set[str], label: str) -> None:
     missing = [name for name in ("words", "vectors") if name not in names]
     if missing:
         holds = ", ".join(shown(name, 40) for name in sorted(names)[:8]) or "nothing"
-        raise InputError(f"{label} has no array `{missing[0]}`; it holds {holds}", _WANTED)
+        raise InputError(f"{label} has no array `{missing[0]}`; it holds {holds}", _EXPECTED)
 
 
 def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
 
 def _word_list(value: Any, label: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise InputError(f"{label}: words is no list of text", _WANTED)
+        raise InputError(f"{label}: words is no list of text", _EXPECTED)
     return tuple(value)
 
 

@@ -106,8 +106,8 @@ class Table:
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
         """The vectors of some rows, or their own q, k or v; the vectors stand in for what the table doesn't bring."""
         own = getattr(self, part)
-        found: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
-        return self._checked(found, rows)
+        vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
+        return self._checked(vectors, rows)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole table in pieces."""

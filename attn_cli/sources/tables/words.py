@@ -37,7 +37,7 @@ def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, in
     words = [(text[start:end], start, end) for start, end in spans]
     if table is None:
         return words
-    return [found for found in words if not _is_punctuation(found[0]) or table.index(found[0]) is not None]
+    return [word for word in words if not _is_punctuation(word[0]) or table.index(word[0]) is not None]
 
 
 def _is_punctuation(word: str) -> bool:

@@ -31,7 +31,7 @@ REFUSED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("refusal", "options"), zip(REFUSALS, REFUSED, strict=True))
+@pytest.mark.parametrize(("refusal", "options"), list(zip(REFUSALS, REFUSED, strict=True)))
 def test_every_refusal_has_a_case_that_no_earlier_one_holds(refusal, options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as error:
         MatrixOptions(**options).check()
