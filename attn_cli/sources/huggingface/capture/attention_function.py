@@ -16,7 +16,7 @@ class AttentionFunction:
     def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
         self.ledger, self.visitor = ledger, visitor
 
-    def compute(
+    def compute(  # noqa: PLR0913  the signature is the registry's
         self,
         module: nn.Module,
         query: torch.Tensor,
