@@ -1,4 +1,4 @@
-"""The command line: strings in, exit code out."""
+"""The command line: strings in, exit code out. Every module here is a command; `kit` holds what they share."""
 
 import errno
 import os

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
@@ -50,6 +50,29 @@ class Source(Protocol):
         """The same for one prompt; also tell `arrive` the vectors of some tokens before and after each chosen block."""
 
 
+class Reading(TypedDict, total=False):
+    """What a source reads beside its texts or instead of them; `open_source` says what each means."""
+
+    decoder_text: str | None
+    generate: int | None
+    inputs: str | None
+    image: str | None
+    audio: str | None
+    chat: Sequence[Mapping[str, str]] | None
+
+
+class Loading(TypedDict, total=False):
+    """How a model is loaded and run; without meaning for a table."""
+
+    revision: str | None
+    device: str
+    device_map: str | None
+    dtype: str
+    backend: str
+    trust_remote_code: bool
+    offline: bool
+
+
 def open_source(
     model: str = DEFAULT_MODEL,
     *,
@@ -60,18 +83,18 @@ def open_source(
     audio: str | None = None,
     chat: Sequence[Mapping[str, str]] | None = None,
     projections: str | None = None,
-    **options: Any,
+    **loading: Unpack[Loading],
 ) -> Source:
     """The source behind a `--model` value: `toy`, `toy:NAME`, a table file, a model folder, .gguf file or hub id.
 
     decoder_text  what the decoder of an encoder-decoder reads
-    generate      how many tokens the model writes first, at most; they are read with the text
+    generate      how many tokens the model generates first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
     image         an image file, read beside every text, or instead of texts by a model that reads none
     audio         an audio file, likewise
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    options       those of `ModelOptions`: revision, device, dtype, backend, trust_remote_code, offline
+    loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline
     """
     if is_table(model):
         values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
@@ -84,7 +107,7 @@ def open_source(
     from attn_cli.sources.huggingface.load.origin import ModelOptions, find
     from attn_cli.sources.media import read_media
 
-    origin = find(model, ModelOptions(**options, reads_text=inputs is None and image is None and audio is None))
+    origin = find(model, ModelOptions(**loading, reads_text=inputs is None and image is None and audio is None))
     media = read_media(image, audio)
     # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
     from attn_cli.sources.huggingface.load.checkpoint import load

@@ -1,4 +1,4 @@
-"""Models of pictures and sounds, each made once, when a test first asks for it."""
+"""Models of images and audio, each made once, when a test first asks for it."""
 
 from collections.abc import Callable
 from pathlib import Path

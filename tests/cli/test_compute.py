@@ -62,8 +62,8 @@ def test_compute_equals_torch(q, k, v, mask: str, scale: float | None) -> None:
     elif mask == "bool":
         arrays["mask"] = given = allowed
     elif mask in ("additive", "lowest"):
-        blocked = -np.inf if mask == "additive" else np.finfo(np.float64).min
-        arrays["mask"] = given = np.where(allowed, RANDOM.normal(size=(n, m)), blocked)
+        masked = -np.inf if mask == "additive" else np.finfo(np.float64).min
+        arrays["mask"] = given = np.where(allowed, RANDOM.normal(size=(n, m)), masked)
     options += [] if scale is None else ["--scale", str(scale)]
     found = compute(*options, **arrays)
 
@@ -78,9 +78,9 @@ def test_compute_equals_torch(q, k, v, mask: str, scale: float | None) -> None:
     np.testing.assert_allclose(found["output"], expected, **CLOSE)
     assert found["weights"].shape == found["scores"].shape == (*q[:-1], m)
     if given is not None:
-        blocked = ~(given if given.dtype == bool else given > -1e300)
-        assert (found["weights"][..., blocked] == 0).all()
-        assert np.isneginf(found["scores"][..., blocked]).all()
+        masked = ~(given if given.dtype == bool else given > -1e300)
+        assert (found["weights"][..., masked] == 0).all()
+        assert np.isneginf(found["scores"][..., masked]).all()
 
 
 @pytest.mark.parametrize("lead", [(), (2, 1), (1, 3), (2, 3), (3,)])

@@ -56,7 +56,7 @@ def test_raw_dot_products_mix_without_softmax_and_scale() -> None:
     np.testing.assert_allclose(found["output"], x @ x.T @ x, **CLOSE)
 
 
-def test_no_softmax_leaves_blocked_cells_at_zero() -> None:
+def test_no_softmax_leaves_masked_cells_at_zero() -> None:
     found = compute("--no-softmax", "--mask", "causal", **qkv())
     assert (found["weights"][:, np.triu_indices(5, 1)[0], np.triu_indices(5, 1)[1]] == 0).all()
 
@@ -100,11 +100,11 @@ def test_a_file_may_be_said_to_be_additive_or_boolean_and_masks_combine() -> Non
     np.save("bias.npy", bias := RANDOM.normal(size=(4, 5, 5)))
     added = compute("--mask", "additive:ones.npy", **arrays)
     np.testing.assert_allclose(added["output"], sdpa(arrays, np.broadcast_to(ones, (4, 5, 5))), **CLOSE)
-    blocked = np.where(ones > 0, bias, -np.inf)
+    masked = np.where(ones > 0, bias, -np.inf)
     both = compute("--mask", "bool:ones.npy", "--mask", "bias.npy", "-q", **arrays)
-    np.testing.assert_allclose(both["output"], sdpa(arrays, blocked), **CLOSE)
+    np.testing.assert_allclose(both["output"], sdpa(arrays, masked), **CLOSE)
     biased = compute("--mask", "causal", "--bias", "bias.npy", **arrays)
-    np.testing.assert_allclose(biased["output"], sdpa(arrays, blocked), **CLOSE)
+    np.testing.assert_allclose(biased["output"], sdpa(arrays, masked), **CLOSE)
     said = attn("compute", "--q", "q.npy", "--mask", "bool:bias.npy")
     assert said.code == 2
     assert "other numbers than 0 and 1" in said.errors

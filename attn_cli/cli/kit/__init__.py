@@ -1,1 +1,1 @@
-"""What commands are made of: options, texts, the run over them, and what is said on stderr."""
+"""What commands share: options, reading texts, the run over them, and what is printed on stderr."""

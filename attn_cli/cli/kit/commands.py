@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from attn_cli.errors import InputError
 
-_FIRST = (  # in --help; commands that are not named here follow in alphabetical order
+_FIRST = (  # the order of --help; commands that are not named here follow, by the alphabet
     "inspect", "matrix", "top", "heads", "layers", "compare", "plane", "learn", "nearest", "compute", "cost", "scale",
     "schema",
 )  # fmt: skip

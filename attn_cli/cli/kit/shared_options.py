@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Unpack
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
@@ -12,7 +12,7 @@ from attn_cli.cli.kit.run import Ask, MemoryEstimate, ReducersFor, answer_texts
 from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
-from attn_cli.sources import DEFAULT_MODEL, Source, is_table, open_source
+from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
 from attn_cli.views import View, open_view
 from attn_cli.views.drawing.palette import SCALES
 
@@ -98,7 +98,7 @@ class LoadOptions:
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
-    def opened(self, model: str, *, quiet: bool, **reading: Any) -> Source:
+    def opened(self, model: str, *, quiet: bool, projections: str | None = None, **reading: Unpack[Reading]) -> Source:
         """The source of a --model value, with a line on a terminal while it loads; `reading` as for `open_source`."""
         with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
             return open_source(
@@ -110,6 +110,7 @@ class LoadOptions:
                 backend=self.backend,
                 trust_remote_code=self.trust_remote_code,
                 offline=self.offline,
+                projections=projections,
                 **reading,
             )
 
@@ -125,7 +126,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         """The chosen layers and heads."""
         return o.selection(self.layer, self.head)
 
-    def source(self, **reading: Any) -> Source:
+    def source(self, **reading: Unpack[Reading]) -> Source:
         """The source that --model and its options ask for; `reading` as for `open_source`."""
         return self.opened(self.model, quiet=self.quiet, projections=self.projections, **reading)
 
