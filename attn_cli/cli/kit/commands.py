@@ -16,7 +16,7 @@ from attn_cli.errors import InputError
 
 _FIRST = (  # the order of --help; commands that are not named here follow, by the alphabet
     "inspect", "matrix", "top", "heads", "layers", "compare", "plane", "learn", "nearest", "compute", "cost", "scale",
-    "schema",
+    "guide", "schema",
 )  # fmt: skip
 
 

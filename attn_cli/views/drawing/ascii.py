@@ -7,7 +7,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.sanitise import ascii_visible
 
 _MARKS = str.maketrans(
-    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T"}
+    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T", "─": "-", "│": "|"}
+    | dict.fromkeys("┌┐└┘", "+")
 )  # one for one, so that nothing moves
 
 

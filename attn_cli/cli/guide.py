@@ -1,0 +1,84 @@
+"""Pages to read: a tour, a tutorial, the reference."""
+
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, NamedTuple
+
+import typer
+
+from attn_cli.cli.kit import options as o
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.text import cut
+from attn_cli.views.drawing.screen import Screen, screen_of
+from attn_cli.views.sink import Sink
+
+FOLDER = Path(__file__).parents[1] / "guide"
+
+
+class Topic(NamedTuple):
+    """A page: its name, the Markdown file, and the line under the page's title."""
+
+    name: str
+    file: Path
+    summary: str
+
+
+def guide(
+    topic: Annotated[str | None, typer.Argument(help="A page; without it, the list.", metavar="TOPIC")] = None,
+    color: o.Color = "auto",
+) -> ExitCode:
+    """Pages to read: a tour, a tutorial, the reference.
+
+    Without a topic, the list of topics. A terminal gets a drawn page, a pipe plain Markdown.
+
+    \b
+    Examples:
+      attn guide
+      attn guide tour
+      attn guide ladder --color always | less -R
+    """
+    o.one_of(color, ("auto", "always", "never"), "--color")
+    screen = screen_of(sys.stdout, color)
+    text = _contents(screen) if topic is None else _page(topic, screen)
+    with Sink(None) as sink:
+        sink.write(text.encode("utf-8", "backslashreplace"))
+    return ExitCode.DONE
+
+
+def topics() -> list[Topic]:
+    """All pages by name: every Markdown file of the folder, whose first two paragraphs are a title and a summary."""
+    return [_topic(file) for file in sorted(FOLDER.glob("*.md"))]
+
+
+def _topic(file: Path) -> Topic:
+    with file.open(encoding="utf-8") as lines:
+        paragraphs = [line.strip() for line in (next(lines), next(lines), next(lines)) if line.strip()]
+    return Topic(file.stem, file, paragraphs[1])
+
+
+def _contents(screen: Screen) -> str:
+    """Every topic with its summary, and where to start."""
+    pages = topics()
+    indent = max(len(page.name) for page in pages) + 4
+    width = max(screen.width, indent + 8)
+    lines = [fill(f"  {page.name:{indent - 2}}{page.summary}", width, subsequent_indent=" " * indent) for page in pages]
+    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", width)
+    return "\n".join([*lines, "", last, ""])
+
+
+def _page(name: str, screen: Screen) -> str:
+    """The page called `name`: drawn for a terminal or where colour is wanted, else as it is; InputError if none is."""
+    files = {page.name: page.file for page in topics()}
+    if name not in files:
+        near = get_close_matches(name, files, 3)
+        hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(files)}"
+        raise InputError(f"no page is named {cut(name, 60)!r}", hint)
+    text = files[name].read_text("utf-8")
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    if not terminal and screen.depth == "none":
+        return text
+    from attn_cli.views.drawing.markdown import draw_markdown  # here: a list and a pipe do without
+
+    return draw_markdown(text, screen)

@@ -1,0 +1,67 @@
+"""Markdown on a screen: what `attn guide` draws."""
+
+from typing import ClassVar
+
+from rich.cells import chop_cells
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.style import Style
+from rich.text import Text
+from rich.theme import Theme
+
+from attn_cli.views.drawing.ascii import marks_in_ascii
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.terminal import console_for
+
+_COMMAND = Style(bold=True)
+_THEME = Theme(  # no backgrounds: they are made for dark terminals only
+    {
+        "markdown.h1": "bold",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold",
+        "markdown.code": "cyan",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+
+
+class _Heading(Heading):
+    """All headings on the left; the first of a page is underlined."""
+
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from super().__rich_console__(console, options)
+        if self.tag == "h1":
+            yield Text("─" * min(self.text.cell_len, options.max_width), style="dim")
+
+
+class _Code(CodeBlock):
+    """Code with its lines as they are, commands in bold; a line that is wider than the screen goes on in the next."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in str(self.text).rstrip().split("\n"):
+            style = _COMMAND if line.startswith(("$ ", ">>> ", "... ")) else Style.null()
+            for piece in chop_cells(line, options.max_width) or [""]:
+                yield Text(piece, style)
+
+
+class _Page(Markdown):
+    elements: ClassVar = {**Markdown.elements, "heading_open": _Heading, "fence": _Code, "code_block": _Code}
+
+
+def draw_markdown(text: str, screen: Screen) -> str:
+    """Markdown as a screen shows it, with escape codes if the screen has colours; without, `code` keeps its marks."""
+    console = console_for(screen)
+    console.push_theme(_THEME)
+    page = _Page(text, hyperlinks=False)
+    if screen.depth == "none":
+        for token in page.parsed:
+            for inline in token.children or ():
+                if inline.type == "code_inline":
+                    inline.content = f"`{inline.content}`"
+    console.print(page)
+    drawing: str = console.file.getvalue()  # type: ignore[attr-defined]
+    drawing = "\n".join(line.rstrip() for line in drawing.split("\n")) if screen.depth == "none" else drawing
+    return marks_in_ascii(drawing) if screen.ascii_only else drawing
