@@ -20,7 +20,7 @@ from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.seeing import plain, see
+from tests.sources.huggingface.runs import plain, see
 
 EVERYTHING = Selection()
 # float32, other order of sums

@@ -8,7 +8,7 @@ import torch
 
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, plain, see
 
 # Eager computes scores in the model's precision: 8 bits of mantissa on scores of size 10 (bfloat16), 11 bits (float16).
 TOLERANCE = {torch.bfloat16: 0.08, torch.float16: 0.01}

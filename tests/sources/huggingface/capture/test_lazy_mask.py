@@ -23,7 +23,7 @@ from attn_cli.sources.huggingface.capture import lazy_mask as module
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import OTHER, TEXT, encoded, plain, see
 
 # How transformers calls a mask function: what is allowed, and what goes with it.
 KNOWN: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from transformers import LlamaForCausalLM
 
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import OTHER, TEXT, encoded, plain, see
 
 # Rounding in another order, through 30 layers, on hidden states of size 1 to 100.
 TOLERANCE = 1e-4

@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.seeing import TEXT
+from tests.sources.huggingface.runs import TEXT
 
 TOLERANCE = 1e-4  # the scores of these models reach 100, and a T5 does not scale them
 # Which backends a kind has; the others need a softcap, a sink or a bias that torch's SDPA has no words for.

@@ -20,7 +20,7 @@ from attn_cli.call import Call
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.seeing import plain, see
+from tests.sources.huggingface.runs import plain, see
 
 
 def state(model: PreTrainedModel) -> dict[str, Any]:

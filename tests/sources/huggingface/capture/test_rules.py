@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.seeing import Seen, plain, see
+from tests.sources.huggingface.runs import Seen, plain, see
 
 # float32 with scores of size 10: rounding in another order. Nothing here should be further off.
 TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ from torch import nn
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, plain, see
 
 # Scores reach 60 here, and float32 carries 7 digits through sums of 64 products.
 TOLERANCE = 1e-4

@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, plain, see
 
 
 def visited(loaded: Loaded, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:

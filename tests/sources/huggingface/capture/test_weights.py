@@ -3,7 +3,7 @@
 import numpy as np
 
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from tests.sources.huggingface.seeing import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, plain, see
 
 # Both compute in float32, but in another order: q is scaled before the product here and the scores after it there.
 TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.seeing import plain, see
+from tests.sources.huggingface.runs import plain, see
 
 
 def test_weights_in_several_files(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.top import Top, TopKeys
-from tests.sources.huggingface.seeing import OTHER, TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import OTHER, TEXT, encoded, plain, see
 
 TEXTS = (OTHER, TEXT, "river bank")
 # The same float32 arithmetic on matrices of other sizes, which BLAS sums in another order.
