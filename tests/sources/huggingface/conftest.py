@@ -10,7 +10,7 @@ from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 
 
 def folder_of(package: str) -> Path:
-    """The installed files of `package`; found, not imported, because only its files are wanted."""
+    """The folder of an installed package; it is not imported, because only its files are needed."""
     spec = find_spec(package)
     assert spec is not None and spec.origin is not None, f"{package} is not installed; see tests/run"
     return Path(spec.origin).parent

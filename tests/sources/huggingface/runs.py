@@ -1,4 +1,4 @@
-"""What the tests of captured attention share: run a model with capture on, and run it plainly."""
+"""A model run with capture on, and run plainly: what the tests of captured attention compare."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,18 +18,18 @@ OTHER = "Short text."
 
 
 @dataclass
-class Seen:
-    """The model's own answer and what the visitor got, in order."""
+class CapturedRun:
+    """The model's outputs, and a summary of every call that the visitor got, in order."""
 
     outputs: Any = None
     summaries: list[Summary] = field(default_factory=list)
 
     def of(self, layer: int, text: int = 0, stream: str = "self") -> Summary:
         """The one summary of that layer, text and stream."""
-        wanted = (layer, text, stream)
-        found = [s for s in self.summaries if (s.place.layer, s.place.text, s.place.stream) == wanted]
-        assert len(found) == 1, f"{wanted} was seen {len(found)} times"
-        return found[0]
+        place = (layer, text, stream)
+        summaries = [s for s in self.summaries if (s.place.layer, s.place.text, s.place.stream) == place]
+        assert len(summaries) == 1, f"{place} was seen {len(summaries)} times"
+        return summaries[0]
 
     def weights(self, layer: int, text: int = 0, stream: str = "self") -> np.ndarray:
         return self._matrix(layer, text, stream).weights
@@ -43,19 +43,19 @@ class Seen:
         return matrix
 
 
-def see(model: PreTrainedModel, inputs: dict[str, Any], selection: Selection | None = None) -> Seen:
+def run_captured(model: PreTrainedModel, inputs: dict[str, Any], selection: Selection | None = None) -> CapturedRun:
     """Run `model` on `inputs` with capture on, every matrix kept."""
-    seen = Seen()
+    run = CapturedRun()
 
     def visit(call: Call) -> None:
-        seen.summaries.append(reduce(call, FullMatrix(weights=True, scores=True)))
+        run.summaries.append(reduce(call, FullMatrix(weights=True, scores=True)))
 
     with capture(model, visit, selection=selection or Selection()), torch.no_grad():
-        seen.outputs = model(**inputs)
-    return seen
+        run.outputs = model(**inputs)
+    return run
 
 
-def plain(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> Any:
+def run_plain(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> Any:
     """Run `model` on `inputs` without capture."""
     with torch.no_grad():
         return model(**inputs, **options)

@@ -20,7 +20,7 @@ from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.runs import plain, see
+from tests.sources.huggingface.runs import run_captured, run_plain
 
 EVERYTHING = Selection()
 # float32, other order of sums
@@ -56,8 +56,8 @@ def test_a_marian_keeps_the_positions_that_its_files_leave_out(tmp_path: Path) -
     inputs = sentence(model)
     again = reloaded(model, tmp_path)
     assert type(again) is type(model)
-    expected = plain(model, inputs, output_attentions=True).cross_attentions[0][0]
-    np.testing.assert_allclose(see(again, inputs).weights(0, stream="cross"), expected.numpy(), atol=TOLERANCE)
+    expected = run_plain(model, inputs, output_attentions=True).cross_attentions[0][0]
+    np.testing.assert_allclose(run_captured(again, inputs).weights(0, stream="cross"), expected.numpy(), atol=TOLERANCE)
 
 
 def test_a_speecht5_keeps_the_layers_in_front_of_its_stack(tmp_path: Path) -> None:
@@ -70,8 +70,10 @@ def test_a_speecht5_keeps_the_layers_in_front_of_its_stack(tmp_path: Path) -> No
     again = reloaded(model, tmp_path)
     assert type(again) is type(model)
     inputs = {"input_values": torch.randn(1, 400), "decoder_input_ids": torch.tensor([[2, 5, 6]])}
-    expected = plain(model, inputs, output_attentions=True).encoder_attentions[0][0]
-    np.testing.assert_allclose(see(again, inputs).weights(0, stream="encoder"), expected.numpy(), atol=TOLERANCE)
+    expected = run_plain(model, inputs, output_attentions=True).encoder_attentions[0][0]
+    np.testing.assert_allclose(
+        run_captured(again, inputs).weights(0, stream="encoder"), expected.numpy(), atol=TOLERANCE
+    )
 
 
 def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
@@ -81,8 +83,8 @@ def test_a_softmax_in_a_differentiable_function_is_seen() -> None:
         max_position_embeddings=64, num_conv_pos_embedding_groups=4, position_buckets=8,
     )  # fmt: skip
     inputs = {"input_values": torch.randn(1, 400)}
-    expected = plain(model, inputs, output_attentions=True).attentions[0][0]
-    np.testing.assert_allclose(see(model, inputs).weights(0), expected.numpy(), atol=TOLERANCE)
+    expected = run_plain(model, inputs, output_attentions=True).attentions[0][0]
+    np.testing.assert_allclose(run_captured(model, inputs).weights(0), expected.numpy(), atol=TOLERANCE)
 
 
 def test_both_halves_of_a_merged_softmax_are_labelled() -> None:
@@ -104,7 +106,7 @@ def test_a_models_output_at_its_padding_stays_too(kind: str, side: str) -> None:
     mask = torch.ones_like(inputs["input_ids"])
     mask[1, slice(0, 3) if side == "left" else slice(-3, None)] = 0
     inputs["attention_mask"] = mask
-    torch.testing.assert_close(see(model, inputs).outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(run_captured(model, inputs).outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
 
 
 def test_more_queries_than_a_text_has_tokens_are_not_taken_for_padding() -> None:

@@ -8,7 +8,7 @@ import torch
 
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.runs import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
 # Eager computes scores in the model's precision: 8 bits of mantissa on scores of size 10 (bfloat16), 11 bits (float16).
 TOLERANCE = {torch.bfloat16: 0.08, torch.float16: 0.01}
@@ -18,10 +18,10 @@ TOLERANCE = {torch.bfloat16: 0.08, torch.float16: 0.01}
 def test_a_half_precision_model_runs_and_agrees_with_eager(minilm: Loaded, dtype: torch.dtype) -> None:
     model = copy.deepcopy(minilm.model).to(dtype)
     inputs = encoded(minilm, TEXT)
-    ours, theirs = see(model, inputs), plain(model, inputs, output_attentions=True)
-    assert ours.outputs.last_hidden_state.dtype == dtype
-    for layer, expected in enumerate(theirs.attentions):
-        weights = ours.weights(layer)
+    run, eager = run_captured(model, inputs), run_plain(model, inputs, output_attentions=True)
+    assert run.outputs.last_hidden_state.dtype == dtype
+    for layer, expected in enumerate(eager.attentions):
+        weights = run.weights(layer)
         assert weights.dtype == np.float32
         np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-6)  # in bfloat16 it would be 1 to 1e-2 only
         np.testing.assert_allclose(weights, expected[0].float().numpy(), atol=TOLERANCE[dtype])
@@ -31,11 +31,11 @@ def test_a_half_precision_model_runs_and_agrees_with_eager(minilm: Loaded, dtype
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_every_kind_runs_in_half_precision(kind: str, dtype: torch.dtype) -> None:
     model = tiny(kind).to(dtype)
-    ours = see(model, sentence(model))
-    assert ours.outputs[0].dtype == dtype
-    assert torch.isfinite(ours.outputs[0]).all()
-    first = ours.summaries[0].place
-    expected = plain(model, sentence(model), output_attentions=True)
+    run = run_captured(model, sentence(model))
+    assert run.outputs[0].dtype == dtype
+    assert torch.isfinite(run.outputs[0]).all()
+    first = run.summaries[0].place
+    expected = run_plain(model, sentence(model), output_attentions=True)
     eager = (expected.encoder_attentions if model.config.is_encoder_decoder else expected.attentions)[0][0]
-    weights = ours.weights(first.layer, stream=first.stream)
+    weights = run.weights(first.layer, stream=first.stream)
     np.testing.assert_allclose(weights, eager.float().numpy(), atol=TOLERANCE[dtype])

@@ -23,10 +23,10 @@ from attn_cli.sources.huggingface.capture import lazy_mask as module
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.runs import OTHER, TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
 # How transformers calls a mask function: what is allowed, and what goes with it.
-KNOWN: dict[str, dict[str, Any]] = {
+TRANSLATED: dict[str, dict[str, Any]] = {
     "causal": {"mask_function": causal_mask_function, "allow_is_causal_skip": True},
     "everything": {"mask_function": bidirectional_mask_function, "allow_is_causal_skip": False},
     "window": {"mask_function": sliding_window_causal_mask_function(3), "local_size": 3, "allow_is_causal_skip": True},
@@ -36,7 +36,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "allow_is_causal_skip": False,
     },
 }
-ASKED: dict[str, dict[str, Any]] = {
+CELL_BY_CELL: dict[str, dict[str, Any]] = {
     "causal, or one of the first two": {
         "mask_function": or_masks(causal_mask_function, lambda b, h, i, j: j < 2),
         "allow_is_causal_skip": False,
@@ -73,22 +73,22 @@ def arguments(draw: st.DrawFn, vmaps: tuple[bool, ...] = (False, True)) -> dict[
         "attention_mask": padding,
         "use_vmap": draw(st.sampled_from(vmaps)),
         "device": "cpu",
-        **draw(st.sampled_from([*KNOWN.values(), *ASKED.values()])),
+        **draw(st.sampled_from([*TRANSLATED.values(), *CELL_BY_CELL.values()])),
     }
 
 
 @given(arguments())
-def test_its_rule_allows_what_eagers_mask_allows(asked: dict[str, Any]) -> None:
-    lazy, expected = lazy_mask(**asked), eager_mask(**asked) == 0
-    for text in range(asked["batch_size"]):
-        rule = lazy.rule_mask(text, slice(0, asked["kv_length"]))
-        cells = dense(rule, asked["q_length"], asked["kv_length"], like=torch.empty(0))
+def test_its_rule_allows_what_eagers_mask_allows(options: dict[str, Any]) -> None:
+    lazy, expected = lazy_mask(**options), eager_mask(**options) == 0
+    for text in range(options["batch_size"]):
+        rule = lazy.rule_mask(text, slice(0, options["kv_length"]))
+        cells = dense(rule, options["q_length"], options["kv_length"], like=torch.empty(0))
         assert torch.equal(cells, expected[text, 0])
 
 
 @given(arguments(vmaps=(False,)))
-def test_it_becomes_eagers_mask_as_soon_as_it_is_computed_with(asked: dict[str, Any]) -> None:
-    lazy, expected = lazy_mask(**asked), eager_mask(**asked)
+def test_it_becomes_eagers_mask_as_soon_as_it_is_computed_with(options: dict[str, Any]) -> None:
+    lazy, expected = lazy_mask(**options), eager_mask(**options)
     assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
     assert torch.equal(lazy + 0, expected)
     assert torch.equal(lazy[:, :, -1:], expected[:, :, -1:])
@@ -96,25 +96,25 @@ def test_it_becomes_eagers_mask_as_soon_as_it_is_computed_with(asked: dict[str, 
 
 
 def test_a_function_that_must_be_mapped_becomes_real_too() -> None:
-    asked = {"batch_size": 1, "q_length": 3, "kv_length": 3, "use_vmap": True, **ASKED["every third"]}
-    assert torch.equal(lazy_mask(**asked) + 0, eager_mask(**asked))
+    options = {"batch_size": 1, "q_length": 3, "kv_length": 3, "use_vmap": True, **CELL_BY_CELL["every third"]}
+    assert torch.equal(lazy_mask(**options) + 0, eager_mask(**options))
 
 
 @given(arguments())
-def test_its_booleans_say_the_same(asked: dict[str, Any]) -> None:
-    found = lazy_mask(**asked).boolean()
-    if found is None:  # then SDPA is told is_causal, or has one query that sees all keys
-        n, m = asked["q_length"], asked["kv_length"]
-        found = torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)[None, None]
-    assert torch.equal(found.expand(asked["batch_size"], -1, -1, -1), eager_mask(**asked) == 0)
+def test_its_booleans_say_the_same(options: dict[str, Any]) -> None:
+    booleans = lazy_mask(**options).boolean()
+    if booleans is None:  # then SDPA is told is_causal, or has one query that sees all keys
+        n, m = options["q_length"], options["kv_length"]
+        booleans = torch.ones(n, m, dtype=torch.bool).tril(0 if n > 1 else m)[None, None]
+    assert torch.equal(booleans.expand(options["batch_size"], -1, -1, -1), eager_mask(**options) == 0)
 
 
-@pytest.mark.parametrize("name", [*KNOWN, *ASKED])
-def test_the_usual_masks_are_recognised_and_others_asked(name: str) -> None:
-    lazy = lazy_mask(batch_size=1, q_length=4, kv_length=4, **(KNOWN | ASKED)[name])
+@pytest.mark.parametrize("name", [*TRANSLATED, *CELL_BY_CELL])
+def test_the_usual_masks_are_recognised_and_others_are_called_cell_by_cell(name: str) -> None:
+    lazy = lazy_mask(batch_size=1, q_length=4, kv_length=4, **(TRANSLATED | CELL_BY_CELL)[name])
     rule = lazy.rule_mask(0, slice(0, 4))
     parts = rule.masks if isinstance(rule, All) else (rule,)
-    assert any(isinstance(part, Asked) for part in parts) == (name in ASKED)
+    assert any(isinstance(part, Asked) for part in parts) == (name in CELL_BY_CELL)
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def made_real(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 
 def test_a_plain_run_makes_no_mask_real(real: Loaded, made_real: list[tuple[int, ...]]) -> None:
-    see(real.model, encoded(real, TEXT))
-    see(real.model, encoded(real, TEXT, OTHER))
+    run_captured(real.model, encoded(real, TEXT))
+    run_captured(real.model, encoded(real, TEXT, OTHER))
     assert made_real == []
 
 
@@ -162,17 +162,17 @@ def adding(model: PreTrainedModel) -> PreTrainedModel:
 def test_a_model_that_slices_and_adds_to_the_mask_gets_the_right_numbers(made_real: list[tuple[int, ...]]) -> None:
     model = adding(tiny("llama"))
     inputs = sentence(model, texts=2) | {"attention_mask": torch.tensor([[1] * 11, [1] * 7 + [0] * 4])}
-    seen = see(model, inputs)
-    expected = plain(model, inputs)[0]
+    run = run_captured(model, inputs)
+    expected = run_plain(model, inputs)[0]
     assert made_real  # it was needed this time
     counted = inputs["attention_mask"].bool()
-    torch.testing.assert_close(seen.outputs[0][counted], expected[counted], atol=1e-4, rtol=0)  # float32, two layers
-    without = plain(tiny("llama"), inputs)[0]
+    torch.testing.assert_close(run.outputs[0][counted], expected[counted], atol=1e-4, rtol=0)  # float32, two layers
+    without = run_plain(tiny("llama"), inputs)[0]
     assert (without - expected).abs().max() > 0.1  # the ramp matters
 
 
 def test_nothing_to_mask_is_no_mask() -> None:
-    asked = {"batch_size": 1, "q_length": 4, "kv_length": 4, "mask_function": bidirectional_mask_function,
+    options = {"batch_size": 1, "q_length": 4, "kv_length": 4, "mask_function": bidirectional_mask_function,
              "attention_mask": torch.ones(1, 4, dtype=torch.bool)}  # fmt: skip
-    assert lazy_mask(**asked, allow_is_bidirectional_skip=True) is None
-    assert isinstance(lazy_mask(**asked), LazyMask)
+    assert lazy_mask(**options, allow_is_bidirectional_skip=True) is None
+    assert isinstance(lazy_mask(**options), LazyMask)

@@ -24,19 +24,19 @@ TOLERANCE = 1e-4  # the scores of these models reach 100, and a T5 does not scal
 HAVE_SDPA = sorted(set(KINDS) - {"gemma2", "gpt_oss", "t5gemma"})
 
 
-def seen_beside(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> list[tuple[str, np.ndarray]]:
+def calls_beside(model: PreTrainedModel, inputs: dict[str, Any], **options: Any) -> list[tuple[str, np.ndarray]]:
     """The stream and weights of every call."""
-    found: list[tuple[str, np.ndarray]] = []
+    calls: list[tuple[str, np.ndarray]] = []
 
     def visit(call: Call) -> None:
         assert call.place.way in ("beside", "sdpa", "softmax")
         matrix = reduce(call, FullMatrix()).part(Matrix)
         assert matrix is not None and matrix.weights is not None
-        found.append((call.place.stream, matrix.weights))
+        calls.append((call.place.stream, matrix.weights))
 
     with capture(model, visit, backend="model", **options), torch.no_grad():
         model(**inputs)
-    return found
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_it_sees_what_eager_returns(kind: str, backend: str, padded: bool) -> No
     if padded:
         inputs["attention_mask"] = torch.tensor([[1] * (n - 2) + [0] * 2])
     with torch.no_grad():
-        theirs = model(**inputs, output_attentions=True)
+        eager = model(**inputs, output_attentions=True)
         model.set_attn_implementation(backend)
         before = model(**inputs)[0]
-    found = seen_beside(model, inputs)
+    calls = calls_beside(model, inputs)
     names = ("encoder_attentions", "decoder_attentions", "cross_attentions")
     streams = {"encoder": 0, "decoder": 1, "cross": 2, "self": 0}
-    expected = [getattr(theirs, x) for x in names] if "encoder_attentions" in theirs else [theirs.attentions]
+    expected = [getattr(eager, x) for x in names] if "encoder_attentions" in eager else [eager.attentions]
     at = [0, 0, 0]
-    for stream, weights in found:
+    for stream, weights in calls:
         which = streams[stream]
         whole = expected[which][at[which]][0].numpy()
         at[which] += 1
@@ -89,7 +89,7 @@ def test_flash_attention_is_told_padding_and_windows_beside_its_mask(monkeypatch
     model = tiny("mistral")
     inputs = sentence(model) | {"attention_mask": torch.tensor([[1] * 9 + [0] * 2])}
     with torch.no_grad():
-        theirs = model(**inputs, output_attentions=True).attentions
+        eager = model(**inputs, output_attentions=True).attentions
 
     def flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **named: Any) -> Any:
         assert mask is None or mask.ndim == 2
@@ -99,8 +99,8 @@ def test_flash_attention_is_told_padding_and_windows_beside_its_mask(monkeypatch
     monkeypatch.setitem(AttentionInterface._global_mapping, "flash_attention_2", flash)
     assert "flash_attention_2" in AttentionMaskInterface._global_mapping
     monkeypatch.setattr(model.config, "_attn_implementation_internal", "flash_attention_2")
-    found = seen_beside(model, inputs, selection=Selection(layers=(0,)))
-    np.testing.assert_allclose(found[0][1], theirs[0][0, :, :9, :9], atol=TOLERANCE)
+    calls = calls_beside(model, inputs, selection=Selection(layers=(0,)))
+    np.testing.assert_allclose(calls[0][1], eager[0][0, :, :9, :9], atol=TOLERANCE)
 
 
 def test_a_backend_whose_masks_cannot_be_read_is_refused() -> None:
@@ -113,25 +113,25 @@ def test_a_backend_whose_masks_cannot_be_read_is_refused() -> None:
 @pytest.mark.parametrize("backend", ["model", "sdpa", "eager"])
 def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: Loaded, backend: str) -> None:
     beside = ModelSource(load(find(str(minilm_folder), ModelOptions(backend=backend))))
-    found = []
+    by_source = []
     for source in (ModelSource(minilm), beside):
-        maps: list[np.ndarray] = []
+        matrices: list[np.ndarray] = []
 
-        def visit(call: Call, maps: list[np.ndarray] = maps) -> None:
-            maps.append(reduce(call, FullMatrix()).parts[0].arrays()["weights"])
+        def visit(call: Call, matrices: list[np.ndarray] = matrices) -> None:
+            matrices.append(reduce(call, FullMatrix()).parts[0].arrays()["weights"])
 
         source.each(source.read([TEXT, "river bank"]), Selection(), visit)
-        found.append(maps)
-    assert len(found[0]) == len(found[1]) == 12
-    for ours, theirs in zip(*found, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=TOLERANCE)
+        by_source.append(matrices)
+    assert len(by_source[0]) == len(by_source[1]) == 12
+    for by_attn, by_model in zip(*by_source, strict=True):
+        np.testing.assert_allclose(by_attn, by_model, atol=TOLERANCE)
 
 
 def test_a_device_map(minilm_folder: Any, minilm: Loaded) -> None:
     spread = load(find(str(minilm_folder), ModelOptions(device_map="auto")))
     source = ModelSource(spread)
-    found: list[np.ndarray] = []
-    source.each(source.read([TEXT]), Selection(layers=(5,)), lambda call: found.append(call.place.layer))
-    assert found == [5]
+    layers: list[int] = []
+    source.each(source.read([TEXT]), Selection(layers=(5,)), lambda call: layers.append(call.place.layer))
+    assert layers == [5]
     with pytest.raises(InputError, match="--device-map"):
         find(str(minilm_folder), ModelOptions(device_map="auto", device="cpu"))

@@ -20,7 +20,7 @@ from attn_cli.call import Call
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.runs import plain, see
+from tests.sources.huggingface.runs import run_captured, run_plain
 
 
 def state(model: PreTrainedModel) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_after_a_capture(real: Loaded) -> None:
     before = state(real.model)
     with capture(real.model, lambda call: None):
         assert AttentionInterface._global_mapping != before["functions"]
-        plain(real.model, {"input_ids": torch.tensor([[1, 2, 3]])})
+        run_plain(real.model, {"input_ids": torch.tensor([[1, 2, 3]])})
     assert state(real.model) == before
 
 
@@ -55,7 +55,7 @@ def test_a_model_keeps_its_attention(kind: str, implementation: str) -> None:
     model = tiny(kind)
     model.set_attn_implementation(implementation)
     before = state(model)
-    see(model, sentence(model))
+    run_captured(model, sentence(model))
     assert state(model) == before
 
 
@@ -68,7 +68,7 @@ def test_every_part_keeps_its_own_attention() -> None:
     assert set(before["implementations"].values()) == {"sdpa", "eager"}
     with capture(model, lambda call: None):
         assert set(state(model)["implementations"].values()) == {"eager"}
-        plain(model.text_model, {"input_ids": torch.tensor([[1, 2, 3]])})
+        run_plain(model.text_model, {"input_ids": torch.tensor([[1, 2, 3]])})
     assert state(model) == before
 
 

@@ -6,16 +6,16 @@ import torch
 from transformers import PreTrainedModel
 
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.runs import Seen, plain, see
+from tests.sources.huggingface.runs import CapturedRun, run_captured, run_plain
 
 # float32 with scores of size 10: rounding in another order. Nothing here should be further off.
 TOLERANCE = 1e-5
 STREAMS = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
 
 
-def theirs(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, ...]]:
+def eager_weights(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str, tuple[torch.Tensor, ...]]:
     """Eager's returned weights by stream."""
-    outputs = plain(model, inputs, output_attentions=True)
+    outputs = run_plain(model, inputs, output_attentions=True)
     if model.config.is_encoder_decoder:
         return {stream: outputs[name] for stream, name in STREAMS.items()}
     return {"self": outputs.attentions}
@@ -25,27 +25,27 @@ def theirs(model: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> dict[str,
 def test_weights_equal_eagers(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
-    ours: Seen = see(model, inputs)
-    for stream, layers in theirs(model, inputs).items():
+    run: CapturedRun = run_captured(model, inputs)
+    for stream, layers in eager_weights(model, inputs).items():
         assert len(layers) == 2
         for layer, expected in enumerate(layers):
-            np.testing.assert_allclose(ours.weights(layer, stream=stream), expected[0].numpy(), atol=TOLERANCE)
+            np.testing.assert_allclose(run.weights(layer, stream=stream), expected[0].numpy(), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_output_equals_eagers(kind: str) -> None:
     model = tiny(kind)
     inputs = sentence(model)
-    torch.testing.assert_close(see(model, inputs).outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(run_captured(model, inputs).outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_and_its_sink_add_to_one(kind: str) -> None:
     model = tiny(kind)
-    for summary in (ours := see(model, sentence(model))).summaries:
+    for summary in (run := run_captured(model, sentence(model))).summaries:
         place = summary.place
-        sums = ours.weights(place.layer, stream=place.stream).sum(axis=-1)
-        scores = ours.scores(place.layer, stream=place.stream).astype(np.float64)
+        sums = run.weights(place.layer, stream=place.stream).sum(axis=-1)
+        scores = run.scores(place.layer, stream=place.stream).astype(np.float64)
         sink = np.zeros_like(sums)
         if kind == "gpt_oss":
             learned = model.layers[place.layer].self_attn.sinks.detach().numpy().astype(np.float64)[:, None]
@@ -56,7 +56,7 @@ def test_a_row_and_its_sink_add_to_one(kind: str) -> None:
 
 def test_mistral_sees_four_keys_back() -> None:
     model = tiny("mistral")
-    weights = see(model, sentence(model)).weights(0)
+    weights = run_captured(model, sentence(model)).weights(0)
     i, j = np.indices(weights.shape[1:])
     allowed = (j <= i) & (j > i - 4)
     assert (weights[:, ~allowed] == 0).all()
@@ -65,18 +65,18 @@ def test_mistral_sees_four_keys_back() -> None:
 
 def test_gemma2_scores_stay_under_their_cap() -> None:
     model = tiny("gemma2")
-    ours = see(model, sentence(model))
-    seen = ours.scores(1)[np.isfinite(ours.scores(1))]
-    assert np.abs(seen).max() <= 2.0
-    assert np.abs(seen).max() > 1.5  # the cap is reached, or this proves nothing
-    assert ours.of(1).rule["softcap"] == 2.0
+    run = run_captured(model, sentence(model))
+    scores = run.scores(1)[np.isfinite(run.scores(1))]
+    assert np.abs(scores).max() <= 2.0
+    assert np.abs(scores).max() > 1.5  # the cap is reached, or this proves nothing
+    assert run.of(1).rule["softcap"] == 2.0
 
 
 def test_attention_here_is_far_from_uniform() -> None:
     for kind in KINDS:
         model = tiny(kind)
-        ours = see(model, sentence(model))
-        for summary in ours.summaries:
-            weights = ours.weights(summary.place.layer, stream=summary.place.stream)
+        run = run_captured(model, sentence(model))
+        for summary in run.summaries:
+            weights = run.weights(summary.place.layer, stream=summary.place.stream)
             last = weights[:, -1]
             assert last.max() > 3 * last[last > 0].min(), (kind, summary.place)

@@ -1,4 +1,4 @@
-"""Only what was asked for is looked at; the rest of the model runs as ever."""
+"""Only selected layers and heads are visited; the rest of the model runs as without a capture."""
 
 import numpy as np
 import pytest
@@ -15,25 +15,25 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.sources.huggingface.models import KINDS, sentence, tiny
-from tests.sources.huggingface.runs import TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
 
 def visited(loaded: Loaded, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Layer, heads and their key heads of every visit."""
-    found = []
+    places = []
 
     def visit(call: Call) -> None:
         assert call.h == len(call.place.heads)
-        found.append((call.place.layer, call.place.heads, call.place.groups))
+        places.append((call.place.layer, call.place.heads, call.place.groups))
 
     source = ModelSource(loaded)
     source.each(source.read([TEXT]), selection, visit)
-    return found
+    return places
 
 
 def test_layers_and_heads(smollm: Loaded) -> None:
-    found = visited(smollm, Selection(layers=(28, 3), heads=(0, 4, 8)))
-    assert found == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
+    places = visited(smollm, Selection(layers=(28, 3), heads=(0, 4, 8)))
+    assert places == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
 
 
 def test_negative_numbers_count_from_the_end(smollm: Loaded, minilm: Loaded) -> None:
@@ -43,8 +43,8 @@ def test_negative_numbers_count_from_the_end(smollm: Loaded, minilm: Loaded) -> 
 
 def test_what_is_shown_does_not_depend_on_the_choice(real: Loaded) -> None:
     inputs = encoded(real, TEXT)
-    everything = see(real.model, inputs)
-    some = see(real.model, inputs, Selection(layers=(2, -1), heads=(5, 1)))
+    everything = run_captured(real.model, inputs)
+    some = run_captured(real.model, inputs, Selection(layers=(2, -1), heads=(5, 1)))
     assert [s.place.layer for s in some.summaries] == [2, real.model.config.num_hidden_layers - 1]
     for summary in some.summaries:
         layer = summary.place.layer
@@ -68,7 +68,7 @@ def test_a_head_that_is_not_there(minilm: Loaded) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("padded", [False, True])
-def test_layers_that_nobody_asked_for_answer_as_ever(kind: str, padded: bool) -> None:
+def test_layers_that_are_not_selected_compute_what_they_compute_without_a_capture(kind: str, padded: bool) -> None:
     model = tiny(kind)
     inputs = sentence(model, texts=2)
     counted = torch.ones(2, inputs.get("decoder_input_ids", inputs["input_ids"]).shape[1], dtype=torch.bool)
@@ -77,9 +77,9 @@ def test_layers_that_nobody_asked_for_answer_as_ever(kind: str, padded: bool) ->
         if not model.config.is_encoder_decoder:
             counted = inputs["attention_mask"].bool()
     nothing = Selection(layers=())
-    seen = see(model, inputs, nothing)
-    assert seen.summaries == []
-    torch.testing.assert_close(seen.outputs[0][counted], plain(model, inputs)[0][counted], atol=1e-4, rtol=0)
+    run = run_captured(model, inputs, nothing)
+    assert run.summaries == []
+    torch.testing.assert_close(run.outputs[0][counted], run_plain(model, inputs)[0][counted], atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("layers", [(), (0, 1)])
@@ -87,37 +87,37 @@ def test_two_texts_packed_in_one_row(layers: tuple[int, ...]) -> None:
     model = tiny("llama")
     # With a cache transformers doesn't look for packed texts.
     inputs = sentence(model) | {"position_ids": torch.tensor([[*range(6), *range(5)]]), "use_cache": False}
-    seen = see(model, inputs, Selection(layers=layers))
-    torch.testing.assert_close(seen.outputs[0], plain(model, inputs)[0], atol=1e-4, rtol=0)
-    for summary in seen.summaries:
-        assert (seen.weights(summary.place.layer)[:, 6:, :6] == 0).all()
+    run = run_captured(model, inputs, Selection(layers=layers))
+    torch.testing.assert_close(run.outputs[0], run_plain(model, inputs)[0], atol=1e-4, rtol=0)
+    for summary in run.summaries:
+        assert (run.weights(summary.place.layer)[:, 6:, :6] == 0).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_pass_ends_after_the_last_asked_layer(kind: str) -> None:
+def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
     """The same is seen as in a whole pass, and the blocks above don't run."""
     model = tiny(kind)
     first = Selection(layers=(0,))
     places = ModulePlaces(model)
     modules = {module: places.of(module)[0].layer for module in attention_modules(model)}
     assert {*modules.values()} == {0, 1}
-    found: list[list[np.ndarray]] = []
+    runs: list[list[np.ndarray]] = []
     for until_asked in (False, True):
-        maps: list[np.ndarray] = []
+        matrices: list[np.ndarray] = []
 
-        def visit(call: Call, maps: list[np.ndarray] = maps) -> None:
+        def visit(call: Call, matrices: list[np.ndarray] = matrices) -> None:
             matrix = reduce(call, FullMatrix()).part(Matrix)
             assert matrix is not None and matrix.weights is not None
-            maps.append(matrix.weights)
+            matrices.append(matrix.weights)
 
         ended = False
         with capture(model, visit, selection=first, until_asked=until_asked) as ledger, torch.no_grad():
             model(**sentence(model))
             ended = True
-        found.append(maps)
+        runs.append(matrices)
         assert ended == (not until_asked)
         # In an encoder-decoder the encoder's last block comes before the decoder's first.
         assert all(module in ledger.runs for module in modules) == (not until_asked)
-    assert len(found[0]) == len(found[1]) > 0
-    for whole, cut in zip(*found, strict=True):
+    assert len(runs[0]) == len(runs[1]) > 0
+    for whole, cut in zip(*runs, strict=True):
         np.testing.assert_array_equal(whole, cut)

@@ -9,7 +9,7 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.load.checkpoint import load
 from attn_cli.sources.huggingface.load.origin import ModelOptions, find
 from tests.sources.huggingface.models import sentence, tiny
-from tests.sources.huggingface.runs import plain, see
+from tests.sources.huggingface.runs import run_captured, run_plain
 
 
 def test_weights_in_several_files(tmp_path: Path) -> None:
@@ -19,8 +19,8 @@ def test_weights_in_several_files(tmp_path: Path) -> None:
     assert len(shards) > 2
     loaded = load(find(str(tmp_path), ModelOptions(reads_text=False))).model
     inputs = sentence(model)
-    expected = plain(model, inputs, output_attentions=True).attentions[1][0]
-    torch.testing.assert_close(torch.from_numpy(see(loaded, inputs).weights(1)), expected, atol=1e-5, rtol=0)
+    expected = run_plain(model, inputs, output_attentions=True).attentions[1][0]
+    torch.testing.assert_close(torch.from_numpy(run_captured(loaded, inputs).weights(1)), expected, atol=1e-5, rtol=0)
 
 
 def test_a_file_of_several_that_is_not_there(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.top import Top, TopKeys
-from tests.sources.huggingface.runs import OTHER, TEXT, encoded, plain, see
+from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
 TEXTS = (OTHER, TEXT, "river bank")
 # The same float32 arithmetic on matrices of other sizes, which BLAS sums in another order.
@@ -54,8 +54,8 @@ def test_a_batch_gives_what_each_text_gives_alone(real: Loaded, side: str, monke
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_padded_batch_equals_eager_on_the_same_batch(real: Loaded, side: str) -> None:
     inputs = encoded(real, *TEXTS, side=side)
-    theirs = plain(real.model, inputs, output_attentions=True).attentions
-    ours = see(real.model, inputs)
+    theirs = run_plain(real.model, inputs, output_attentions=True).attentions
+    ours = run_captured(real.model, inputs)
     for number in range(len(TEXTS)):
         counted = inputs["attention_mask"][number].bool()
         for layer, expected in enumerate(theirs):
@@ -66,6 +66,6 @@ def test_a_padded_batch_equals_eager_on_the_same_batch(real: Loaded, side: str) 
 def test_the_comparison_can_fail(minilm: Loaded) -> None:
     inputs = encoded(minilm, *TEXTS)
     unpadded = inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
-    ours, theirs = see(minilm.model, inputs), see(minilm.model, unpadded)
+    ours, theirs = run_captured(minilm.model, inputs), run_captured(minilm.model, unpadded)
     n = ours.weights(0).shape[-1]
     assert np.abs(ours.weights(0) - theirs.weights(0)[:, :n, :n]).max() > 0.1
