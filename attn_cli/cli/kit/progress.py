@@ -7,7 +7,7 @@ from types import TracebackType
 
 from attn_cli.cli.kit.memory import bytes_in_words
 from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.views.drawing.sanitise import fit
+from attn_cli.views.drawing.cells import fit
 
 _FIRST_LINE = 0.5  # seconds; a shorter run shows no line
 _BETWEEN_LINES = 0.1  # seconds

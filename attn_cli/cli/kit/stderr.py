@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.cells import fit, visible
 
 
 def print_line(line: str) -> None:

@@ -9,8 +9,8 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Stage
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.sanitise import fit, visible
 from attn_cli.views.drawing.screen import Screen, packed
 from attn_cli.views.drawing.tables import labelled
 

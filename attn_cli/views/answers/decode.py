@@ -8,7 +8,7 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.reduce import Summary
-from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.screen import Screen, packed
 
 _DIM = Style(dim=True)

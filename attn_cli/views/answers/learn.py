@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_cli.summaries.answers.learn import Learning
+from attn_cli.views.drawing.cells import visible
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.sanitise import visible
 from attn_cli.views.drawing.screen import Screen, packed
 from attn_cli.views.drawing.tables import labelled
 

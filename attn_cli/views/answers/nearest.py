@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.nearest import Neighbours
-from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.screen import Screen
 
 

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.plane import Plane
-from attn_cli.views.drawing.sanitise import fit, visible
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.screen import Screen, packed
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)

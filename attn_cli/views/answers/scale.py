@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scale import Scaling
-from attn_cli.views.drawing.sanitise import fit
+from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen, packed
 
 _DIM = Style(dim=True)

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.palette import (
     ASCII_SHADES,
     NEGATIVE_SHADES,
@@ -22,7 +23,6 @@ from attn_cli.views.drawing.palette import (
     ramp_for,
     shade,
 )
-from attn_cli.views.drawing.sanitise import fit, visible
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_room, packed
 
 _DIM = Style(dim=True)

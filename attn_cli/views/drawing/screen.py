@@ -8,7 +8,7 @@ from typing import TextIO
 
 from rich.cells import cell_len
 
-from attn_cli.views.drawing.sanitise import fit
+from attn_cli.views.drawing.cells import fit
 
 DEPTHS = ("truecolor", "256", "16", "none")
 TALLEST = 40  # more rows than this go two to a line, or are pooled

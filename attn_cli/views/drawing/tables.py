@@ -16,8 +16,8 @@ from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.reducers.top import Top
+from attn_cli.views.drawing.cells import fit, visible
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.sanitise import fit, visible
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
