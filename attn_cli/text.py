@@ -1,17 +1,51 @@
-"""How words from a file, or its name, appear in a message: on one line, nothing invisible, cut to size."""
+"""Text as people may see it: made visible, cut to size, counted. Every string from outside passes `visible`.
 
+Control characters, escape sequences and direction marks in a token, a file's name or a library's error would otherwise
+move the cursor, change colours or hide what stands there.
+"""
+
+import unicodedata
 from collections.abc import Iterable
 
+_CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
+# Categories that change the direction or join of other characters without showing: bidi controls, zero width, ...
+_INVISIBLE = {"Cf", "Cs", "Co", "Zl", "Zp"}
+# ... and what has such a job in a category of letters and accents: fillers, joiners and variation selectors.
+_FILLERS = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0,
+                               *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))  # fmt: skip
 
-def shown(text: str, longest: int = 200) -> str:
-    r"""Return `text` on one line: what can't be printed is escaped, what is too long is cut.
 
-    >>> shown("a\nb")
-    'a\\nb'
-    >>> shown("abcdef", longest=3)
+def visible(text: str) -> str:
+    """`text` with everything that could move a cursor, change a colour or hide made visible, on one line.
+
+    Control characters become their pictures, invisible and direction marks their code points; all else stays.
+
+    >>> visible("a\\x1b[31mb\\u202e")
+    'a␛[31mb<U+202E>'
+    """
+    if text.isascii() and text.isprintable():  # the quick way for nearly all
+        return text
+    return "".join(_visible_character(character) for character in text)
+
+
+def ascii_visible(text: str) -> str:
+    r"""The same for screens that know ASCII alone: everything else becomes its escape.
+
+    >>> ascii_visible("a\u4e2d\n")
+    'a\\u4e2d\\n'
+    """
+    return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
+
+
+def excerpt(text: str, longest: int = 200) -> str:
+    r"""Return the beginning of `text` for a message: visible, on one line, cut after `longest` characters.
+
+    >>> excerpt("a\nb")
+    'a␊b'
+    >>> excerpt("abcdef", longest=3)
     'abc...'
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut(text, longest))
+    return visible(cut(text, longest))
 
 
 def cut(text: str, longest: int) -> str:
@@ -41,3 +75,51 @@ def counted(number: int, noun: str) -> str:
     ('1 byte', '2 bytes')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def magnitude(number: float) -> str:
+    """Return the number with three digits and a thousands letter.
+
+    >>> magnitude(950), magnitude(1_234_000), magnitude(2.5e15)
+    ('950', '1.23 M', '2.5 P')
+    """
+    return _scaled(number, 1000.0, ("", "k", "M", "G", "T", "P", "E"))
+
+
+def binary_bytes(number: float) -> str:
+    """Return a number of bytes with three digits, in powers of 1024: sizes that are computed from shapes.
+
+    >>> binary_bytes(512), binary_bytes(3 * 2**20), binary_bytes(1.5 * 2**40)
+    ('512 B', '3 MiB', '1.5 TiB')
+    """
+    return _scaled(number, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+
+
+def decimal_bytes(number: float, unit: str = "") -> str:
+    """Return a number of bytes in GB, or in MB below one GB; always in GB with unit="GB": memory taken and free.
+
+    >>> decimal_bytes(4_500_000_000), decimal_bytes(120_000_000), decimal_bytes(70_000), decimal_bytes(7e7, "GB")
+    ('4.5 GB', '120 MB', '0.1 MB', '0.1 GB')
+    """
+    if number >= 1e9 or unit == "GB":
+        return f"{number / 1e9:,.1f} GB"
+    return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e6:,.1f} MB"
+
+
+def _visible_character(character: str) -> str:
+    code = ord(character)
+    if code in _CONTROL:
+        return _CONTROL[code]
+    if character == " ":
+        return character
+    if character in _FILLERS or unicodedata.category(character) in _INVISIBLE or not character.isprintable():
+        return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
+    return character
+
+
+def _scaled(number: float, step: float, units: tuple[str, ...]) -> str:
+    """The number divided by `step` until it is smaller, and the unit that this makes."""
+    at = 0
+    while number >= step and at < len(units) - 1:
+        number, at = number / step, at + 1
+    return f"{number:.3g} {units[at]}".rstrip() if number < 1000 else f"{number:,.0f} {units[at]}".rstrip()

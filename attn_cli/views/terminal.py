@@ -23,14 +23,15 @@ from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
+from attn_cli.text import visible
 from attn_cli.views.answers.check import check_lines
 from attn_cli.views.answers.decode import decode_lines
 from attn_cli.views.answers.steps import step_lines
 from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
-from attn_cli.views.drawing.cells import visible
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps, received_maps
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.tables import (
     head_rows,
     heads_table,

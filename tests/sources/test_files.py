@@ -399,7 +399,7 @@ def test_one_row_and_one_column_are_matrices():
         (",0,1\n0,.1,.2\n", "q.csv line 1, column 1 is empty"),
         ('"a" "b"\n"1" .1 .2\n', "q.csv line 2 has 3 cells, line 1 has 2"),
         ("the quick fox\njumps over it\n", "q.csv line 2, column 1: 'jumps' is not a number"),
-        ("1,2\n3,a\x1b[31mb\n", "q.csv line 2, column 2: 'a\\\\x1b[31mb' is not a number"),
+        ("1,2\n3,a\x1b[31mb\n", "q.csv line 2, column 2: 'a␛[31mb' is not a number"),
         ("x,y\n", "q.csv holds no numbers: its one line reads 'x,y'"),
         (" \n\n", "q.csv holds no numbers"),
         ("1,nan\n2,inf\n", "q.csv: 1 NaN and 1 Inf among 4 numbers, the first at [0, 1]"),

@@ -15,8 +15,8 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.report import Report
+from attn_cli.text import visible
 from attn_cli.views import data
-from attn_cli.views.drawing.cells import visible
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.page import to_html, to_svg
 from attn_cli.views.terminal import render

@@ -5,8 +5,8 @@ import sys
 import time
 from types import TracebackType
 
-from attn_cli.cli.kit.memory import bytes_in_words
 from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit
 
 _FIRST_LINE = 0.5  # seconds; a shorter run shows no line
@@ -39,7 +39,7 @@ class Progress:
             print(f"\r{' ' * self._width()}\r", end="", file=sys.stderr, flush=True)
         if self.verbose and kind is None:
             peak = peak_memory()
-            memory = f", peak memory {bytes_in_words(peak)}" if peak else ""
+            memory = f", peak memory {decimal_bytes(peak)}" if peak else ""
             print_notes([f"ran in {time.monotonic() - self.begun:.2f} s{memory}"], quiet=False)
 
     def step(self) -> None:

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.cells import fit
 
 
 def print_line(line: str) -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from attn_cli.errors import InputError, LimitError
 from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.sources.memory import free_memory
-from attn_cli.text import shown
+from attn_cli.text import binary_bytes, excerpt
 
 Matrix = npt.NDArray[Any]
 
@@ -44,7 +44,7 @@ def require_dtype(dtype: np.dtype[Any], label: str) -> None:
     hint = "save real numbers: float16, float32, float64, whole numbers or bool"
     if dtype.kind == "V" and dtype.names is None and dtype.itemsize <= 2:
         hint = "bfloat16 or float8 saved by ml_dtypes? save it as .safetensors, or as float32"
-    raise InputError(f"{label} has dtype {shown(str(dtype), 80)}", hint)
+    raise InputError(f"{label} has dtype {excerpt(str(dtype), 80)}", hint)
 
 
 def require_memory(needed: int, label: str) -> None:
@@ -52,7 +52,7 @@ def require_memory(needed: int, label: str) -> None:
     free = free_memory()
     if free is not None and needed > free:
         raise LimitError(
-            f"{label} needs {_mib(needed)} of memory, {_mib(free)} are free",
+            f"{label} needs {binary_bytes(needed)} of memory, {binary_bytes(free)} are free",
             "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows",
         )
 
@@ -110,7 +110,3 @@ def view_as(
 ) -> Matrix:
     """Return the first bytes of `data` seen as `shape` numbers of `dtype`; nothing is copied."""
     return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:,.0f} MiB"

@@ -11,7 +11,7 @@ from attn_cli.sources.files.checks import MOST_AXES, Matrix, require_shape
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.text import decoded
-from attn_cli.text import counted, shown
+from attn_cli.text import counted, excerpt
 
 _DEEP = "expected lists of lists of numbers"
 
@@ -26,9 +26,9 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
     if isinstance(value, dict):
         lists = [key for key, item in value.items() if isinstance(item, list)]
         member = choose_member(lists, raw.member, name, raw.label)
-        value, root = value[member], f"$.{shown(member, 60)}"
+        value, root = value[member], f"$.{excerpt(member, 60)}"
     elif raw.member is not None:
-        raise InputError(f"{raw.label} holds one array and no names", f"leave out :{shown(raw.member, 60)}")
+        raise InputError(f"{raw.label} holds one array and no names", f"leave out :{excerpt(raw.member, 60)}")
     shape, cell = _shape(value)
     kind = bool if name == "mask" and isinstance(cell, bool) else float
     numbers = array("d")
@@ -44,7 +44,7 @@ def parsed(text: str, label: str) -> Any:
         members: dict[str, Any] = {}
         for key, item in pairs:
             if key in members:
-                raise InputError(f"{label} has the key {shown(key, 60)!r} twice", "keep the one that is meant")
+                raise InputError(f"{label} has the key {excerpt(key, 60)!r} twice", "keep the one that is meant")
             members[key] = item
         return members
 
@@ -101,7 +101,7 @@ def _path(root: str, at: tuple[int, ...]) -> str:
 
 def _noun(value: Any) -> str:
     if isinstance(value, str):
-        return f"the string {shown(value, 40)!r}"
+        return f"the string {excerpt(value, 40)!r}"
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return "a number" if isinstance(value, float) else json.dumps(value)

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from attn_cli.errors import InputError
-from attn_cli.text import counted, listed, shown
+from attn_cli.text import counted, excerpt, listed
 
 _ALIASES = {
     "q": ("query", "queries"),
@@ -35,7 +35,8 @@ def choose_member(names: Sequence[str], member: str | None, role: str, label: st
         if len(fitting) == 1:
             return fitting[0]
     raise InputError(
-        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: {listed(map(shown, names))}",
+        f"{label} holds {counted(len(names), 'array')} and it isn't clear which is {role}: "
+        f"{listed(map(excerpt, names))}",
         f"choose one: {label}:NAME",
     )
 
@@ -44,9 +45,9 @@ def _named(names: Sequence[str], member: str, label: str) -> str:
     if member in names:
         return member
     close = difflib.get_close_matches(member, names, n=1)
-    guess = f"did you mean {shown(close[0], 60)}? " if close else ""
+    guess = f"did you mean {excerpt(close[0], 60)}? " if close else ""
     raise InputError(
-        f"{label} has no array called {shown(member, 60)!r}", f"{guess}it holds {listed(map(shown, names))}"
+        f"{label} has no array called {excerpt(member, 60)!r}", f"{guess}it holds {listed(map(excerpt, names))}"
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError, reason
-from attn_cli.text import shown
+from attn_cli.text import excerpt
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -68,7 +68,7 @@ def _split(spec: str) -> tuple[str, str | None]:
 
 
 def _open_path(path: Path, member: str | None) -> Raw:
-    label = shown(str(path))
+    label = excerpt(str(path))
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
@@ -94,12 +94,12 @@ def _file_bytes(path: Path) -> Bytes:
 def _nearest(path: Path) -> str:
     """Return a hint with the nearest name in the same folder, or with the folder that isn't there."""
     if not path.parent.is_dir():
-        return f"there is no folder {shown(str(path.parent))}"
+        return f"there is no folder {excerpt(str(path.parent))}"
     try:
         close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
     except OSError:
         close = []
-    return f"did you mean {shown(str(path.parent / close[0]))}?" if close else "check the name and the folder"
+    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else "check the name and the folder"
 
 
 def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:

@@ -12,7 +12,7 @@ from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory,
 from attn_cli.sources.files.json_lists import parsed
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
-from attn_cli.text import shown
+from attn_cli.text import excerpt
 
 _DTYPES = {
     **{"F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "|b1", "C64": "<c8"},
@@ -29,7 +29,7 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     """
     header, offset = _header(raw)
     member = choose_member(list(header), raw.member, name, raw.label)
-    label = raw.label if len(header) == 1 else f"{raw.label}:{shown(member, 60)}"
+    label = raw.label if len(header) == 1 else f"{raw.label}:{excerpt(member, 60)}"
     entry = header[member]
     if entry["dtype"] not in _DTYPES:
         raise InputError(f"{label} has dtype {entry['dtype']}", "save it as float32, float16 or bfloat16")
@@ -61,7 +61,7 @@ def _header(raw: Raw) -> tuple[dict[str, Any], int]:
         else:
             deserialize(raw.data.tobytes())  # type: ignore[no-untyped-call]
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{raw.label} can't be read: {shown(str(error))}", _AGAIN) from None
+        raise InputError(f"{raw.label} can't be read: {excerpt(str(error))}", _AGAIN) from None
     header = parsed(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
     header.pop("__metadata__", None)
     return header, offset

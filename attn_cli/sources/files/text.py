@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_memory
 from attn_cli.sources.files.raw import Bytes
-from attn_cli.text import counted, shown
+from attn_cli.text import counted, excerpt
 
 _ROWS = "expected as many numbers on every line; is there a column or a line of names?"
 
@@ -34,7 +34,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
     has_names = all(map(_is_name, first))
     body = lines[1:] if has_names else lines
     if not body:
-        raise InputError(f"{label} holds no numbers: its one line reads {shown(lines[0].text, 40)!r}", _ROWS)
+        raise InputError(f"{label} holds no numbers: its one line reads {excerpt(lines[0].text, 40)!r}", _ROWS)
     comma = separator == ";" and not any("." in line.text for line in body)
     numbers = array("d")  # 8 bytes a number, where a list takes 32
     width = len(first)
@@ -111,5 +111,5 @@ def _number(cell: str) -> float | None:
 
 def _not_a_number(cell: str, where: str, column: int) -> InputError:
     if cell:
-        return InputError(f"{where}, column {column}: {shown(cell, 40)!r} is not a number", _ROWS)
+        return InputError(f"{where}, column {column}: {excerpt(cell, 40)!r} is not a number", _ROWS)
     return InputError(f"{where}, column {column} is empty", "an index column? write the file without it (index=False)")

@@ -16,7 +16,7 @@ from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.tensors import read_safetensors
 from attn_cli.sources.files.text import decoded
 from attn_cli.sources.tables.table import Table
-from attn_cli.text import counted, shown
+from attn_cli.text import counted, excerpt
 
 _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
@@ -34,7 +34,7 @@ def npz_table(raw: Raw) -> Table:
             words = np.lib.format.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
             place = _stored_at(raw, archive.getinfo("vectors.npy"))
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, MemoryError) as error:
-        raise InputError(f"{raw.label}: its words can't be read: {shown(str(error), 80)}", "save it again") from None
+        raise InputError(f"{raw.label}: its words can't be read: {excerpt(str(error), 80)}", "save it again") from None
     if place is None:
         vectors, _ = read_npz(Raw(raw.label, raw.data, "vectors", raw.path), "vectors")
     else:
@@ -83,7 +83,7 @@ def read_safetensors_bytes(raw: Raw) -> np.ndarray:
         with safe_open(raw.path, framework="np") as file:
             words: np.ndarray = file.get_tensor("words")
     except (SafetensorError, OSError, TypeError) as error:
-        raise InputError(f"{raw.label} can't be read: {shown(str(error), 80)}", "save it again") from None
+        raise InputError(f"{raw.label} can't be read: {excerpt(str(error), 80)}", "save it again") from None
     return words
 
 
@@ -99,11 +99,11 @@ def json_table(raw: Raw) -> Table:
     width: int | None = None
     for word, numbers in zip(words, lists, strict=False):
         if not isinstance(numbers, list) or not numbers or set(map(type, numbers)) != {float}:
-            raise InputError(f"{raw.label}: {shown(word, 40)!r} has no list of numbers", "each word has its vector")
+            raise InputError(f"{raw.label}: {excerpt(word, 40)!r} has no list of numbers", "each word has its vector")
         width = width or len(numbers)
         if len(numbers) != width:
             raise InputError(
-                f"{raw.label}: {shown(word, 40)!r} has {counted(len(numbers), 'number')}, {shown(words[0], 40)!r} "
+                f"{raw.label}: {excerpt(word, 40)!r} has {counted(len(numbers), 'number')}, {excerpt(words[0], 40)!r} "
                 f"has {width}",
                 "every vector is as long as the others",
             )
@@ -124,7 +124,7 @@ def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
 def _require(names: set[str], label: str) -> None:
     missing = [name for name in ("words", "vectors") if name not in names]
     if missing:
-        holds = ", ".join(shown(name, 40) for name in sorted(names)[:8]) or "nothing"
+        holds = ", ".join(excerpt(name, 40) for name in sorted(names)[:8]) or "nothing"
         raise InputError(f"{label} has no array `{missing[0]}`; it holds {holds}", _EXPECTED)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.tables.records import Record
-from attn_cli.text import shown
+from attn_cli.text import excerpt
 
 _LONGEST_WORD = 1000
 _CHUNK = 2**20
@@ -50,7 +50,7 @@ class BinaryFormat:
         numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")
         if not np.isfinite(numbers).all():
             raise InputError(
-                f"{self.label}: the vector of {shown(word, 40)!r} (word {record.row + 1:,}) has NaN or Inf",
+                f"{self.label}: the vector of {excerpt(word, 40)!r} (word {record.row + 1:,}) has NaN or Inf",
                 "is the file whole?",
             )
         return word, numbers.tolist()

@@ -15,7 +15,7 @@ from attn_cli.sources.tables.binary import BinaryFormat
 from attn_cli.sources.tables.records import RecordTable
 from attn_cli.sources.tables.table import WordTable
 from attn_cli.sources.tables.text import TextFormat
-from attn_cli.text import shown
+from attn_cli.text import excerpt
 
 _KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
 _SAMPLE = 4096
@@ -31,8 +31,8 @@ def open_table_file(name: str) -> WordTable:
     path = Path(name).expanduser()
     if not path.is_file():
         what = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
-        raise LoadError(f"no table at {shown(name)}: {what}", _nearest(path))
-    label = shown(str(path))
+        raise LoadError(f"no table at {excerpt(name)}: {what}", _nearest(path))
+    label = excerpt(str(path))
     try:
         opened: IO[bytes] = path.open("rb")
     except OSError as error:
@@ -81,15 +81,15 @@ class _Unpacked(gzip.GzipFile):
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InputError:
-        return InputError(f"{self.label} is damaged or cut off: {shown(str(error), 80)}", "download it again")
+        return InputError(f"{self.label} is damaged or cut off: {excerpt(str(error), 80)}", "download it again")
 
 
 def _nearest(path: Path) -> str:
     """The nearest name in the same folder, or what a table may be."""
     if not path.parent.is_dir():
-        return f"there is no folder {shown(str(path.parent))}"
+        return f"there is no folder {excerpt(str(path.parent))}"
     close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    return f"did you mean {shown(str(path.parent / close[0]))}?" if close else _KINDS
+    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else _KINDS
 
 
 def _is_text(start: bytes) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files import read_array
-from attn_cli.text import shown
+from attn_cli.text import excerpt
 
 
 class TableProjections(NamedTuple):
@@ -28,13 +28,15 @@ def read_projections(file: str, width: int, heads: int) -> TableProjections:
     for name, w in (("wq", wq), ("wk", wk), ("wv", wv)):
         if w is None:
             continue
-        where = f"{shown(file)}: {name} has shape {w.shape}"
+        where = f"{excerpt(file)}: {name} has shape {w.shape}"
         if w.ndim != 2 or w.shape[0] != width:
             raise InputError(f"{where}, and the table's vectors have {width} numbers", f"{name} is [{width}, ...]")
         if w.shape[1] % heads:
             raise InputError(f"{where}, which {heads} heads don't divide", "every head gets as many columns")
     if wq.shape != wk.shape:
-        raise InputError(f"{shown(file)}: wq has shape {wq.shape} and wk {wk.shape}", "queries meet keys of one length")
+        raise InputError(
+            f"{excerpt(file)}: wq has shape {wq.shape} and wk {wk.shape}", "queries meet keys of one length"
+        )
     return TableProjections(wq, wk, wv, file)
 
 

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from attn_cli.errors import InputError
 from attn_cli.sources.tables.records import Record
-from attn_cli.text import counted, shown
+from attn_cli.text import counted, excerpt
 
 LONGEST_LINE = 2**20
 _LINE = "expected a word and its numbers on every line, as GloVe and word2vec write them"
@@ -33,7 +33,7 @@ class TextFormat:
         self.d = int(cells[1]) if self.header else len(cells) - 1
         self.begin = len(first) if self.header else len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
         if self.d < 1 or (self.header and not second.strip()):
-            raise InputError(f"{label} line 1: {shown(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
+            raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
         self.parsed(next(self.records(0, 0)))  # a text that is no table is refused before a word is looked for
 
     def records(self, row: int, start: int) -> Iterator[Record]:
@@ -73,10 +73,10 @@ class TextFormat:
         if len(cells) - 1 != self.d and all(map(_is_number, cells[1:])):
             first = "line 1 promises" if self.header else "line 1 has"
             return InputError(f"{where} has {counted(len(cells) - 1, 'number')}, {first} {self.d}", _LINE)
-        word = shown(_text(cells[0]), 40)
+        word = excerpt(_text(cells[0]), 40)
         for cell in cells[1:]:
             if not _is_number(cell):
-                return InputError(f"{where}: {shown(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
+                return InputError(f"{where}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
             if not isfinite(float(cell)):
                 return InputError(f"{where}: {_text(cell)} in the vector of {word!r}", "every number must be finite")
         raise AssertionError(where)

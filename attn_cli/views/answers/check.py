@@ -8,7 +8,8 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

@@ -9,9 +9,11 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Stage
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.bars import bar_line
+from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.tables import labelled
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -103,6 +105,4 @@ def _where(journey: Journey) -> str:
 
 
 def _bar(label: str, value: float, screen: Screen) -> Text:
-    width = max(10, screen.width // 5)
-    room = max(4, min(40, screen.width - width - 12))
-    return Text("  ").append(fit(label, width)).append(f" {value:6.3f}  ").append("█" * round(room * max(value, 0.0)))
+    return bar_line(label, max(10, screen.width // 5), value, screen)

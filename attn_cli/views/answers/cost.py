@@ -6,8 +6,9 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.cost import Cost
-from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.text import binary_bytes, magnitude
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -34,49 +35,28 @@ def cost_lines(cost: Cost, screen: Screen) -> Iterator[Text | str]:
     total = sum(cost.operations.values())
     for name, number in (*cost.operations.items(), ("in all", total)):
         share = f"{number / total:>7.1%}" if total and name != "in all" else ""
-        yield Text(f"  {name:<12}{count(number):>10}{share}")
+        yield Text(f"  {name:<12}{magnitude(number):>10}{share}")
     yield ""
     wide = screen.width >= 60
     room, widths = (24, (12, 16, 13)) if wide else (12, (10, 9, 8))
     first, *others = _WIDE if wide else _NARROW
     yield Text(fit(first, room) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), _BOLD)
     for variant in cost.variants:
-        numbers = size(variant.cache_bytes), count(variant.matrix_operations), count(variant.next_token_operations)
+        numbers = (
+            binary_bytes(variant.cache_bytes),
+            magnitude(variant.matrix_operations),
+            magnitude(variant.next_token_operations),
+        )
         columns = "".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
         mark = " <" if variant.asked and wide else ""
         yield Text(f"  {fit(variant.name, room - 2)}{columns}{mark}", _BOLD if variant.asked else Style.null())
     yield ""
-    held = [f"the weights, held: {size(cost.matrix_bytes)} a layer"]
-    held += [f"{size(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
+    held = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
+    held += [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
     yield Text("\n".join(packed(held, screen.width)))
     heads, rows = cost.band
     band = [
-        f"attn holds a band: {size(cost.band_bytes)}",
+        f"attn holds a band: {binary_bytes(cost.band_bytes)}",
         f"{rows} rows of {heads} {'head' if heads == 1 else 'heads'} at a time",
     ]
     yield Text("\n".join(packed(band, screen.width)))
-
-
-def count(number: float) -> str:
-    """A number with a thousands letter.
-
-    >>> count(950), count(1_234_000), count(2.5e15)
-    ('950', '1.23 M', '2.5 P')
-    """
-    return _scaled(number, 1000.0, ("", "k", "M", "G", "T", "P", "E"))
-
-
-def size(number: float) -> str:
-    """A number of bytes.
-
-    >>> size(512), size(3 * 2**20), size(1.5 * 2**40)
-    ('512 B', '3 MiB', '1.5 TiB')
-    """
-    return _scaled(number, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
-
-
-def _scaled(number: float, step: float, units: tuple[str, ...]) -> str:
-    at = 0
-    while number >= step and at < len(units) - 1:
-        number, at = number / step, at + 1
-    return f"{number:.3g} {units[at]}".rstrip() if number < 1000 else f"{number:,.0f} {units[at]}".rstrip()

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.reduce import Summary
-from attn_cli.views.drawing.cells import fit, visible
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.text import visible
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
-from attn_cli.views.drawing.cells import visible
+from attn_cli.text import visible
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)

@@ -9,9 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_cli.summaries.answers.learn import Learning
-from attn_cli.views.drawing.cells import visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.bars import bar, bar_width
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.tables import labelled
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -27,10 +29,10 @@ def learning_lines(found: Learning, screen: Screen) -> Iterator[Text | Table | s
     how = [f"{found.steps} steps", f"rate {found.descent.rate:.4g}", f"from the {found.start} W_Q and W_K"]
     yield from (Text(line, _DIM) for line in packed(how, screen.width))
     losses = found.descent.losses
-    room = max(4, min(40, screen.width - 20))
+    width = bar_width(screen, 20)
     for step in found.shown:
-        bar = "█" * round(room * min(float(losses[step] / max(losses.max(), 1e-12)), 1.0))
-        yield Text(f"  {step:>6} {losses[step]:7.3f}  {bar}".rstrip())
+        loss = float(losses[step] / max(losses.max(), 1e-12))  # of the largest
+        yield Text(f"  {step:>6} {losses[step]:7.3f}  {bar(loss, width)}".rstrip())
     for text in range(len(found.prompts)):
         yield ""
         yield from _weights(found, text, screen)

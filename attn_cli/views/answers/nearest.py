@@ -7,7 +7,8 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.nearest import Neighbours
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.screen import Screen
 
 
@@ -16,7 +17,5 @@ def neighbour_lines(found: Neighbours, screen: Screen) -> Iterator[Text | str]:
     yield ""
     yield Text("nearest by cosine", Style(bold=True))
     label = max(10, min(max((cell_len(visible(word)) for word in found.words), default=0) + 1, screen.width // 3))
-    width = max(4, min(40, screen.width - label - 12))
     for word, cosine in zip(found.words, found.cosines.tolist(), strict=True):
-        bar = "█" * round(width * max(cosine, 0.0))
-        yield Text("  ").append(fit(word, label)).append(f" {cosine:6.3f}  ").append(bar)
+        yield bar_line(word, label, cosine, screen)

@@ -9,8 +9,9 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.plane import Plane
-from attn_cli.views.drawing.cells import fit, visible
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.text import visible
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))

@@ -7,8 +7,9 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scale import Scaling
-from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.screen import Screen, packed
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -29,7 +30,7 @@ def scaling_lines(found: Scaling, screen: Screen) -> Iterator[Text | str]:
         scores = f"  {fit(_numbers(row.scores, 'g'), room)}" if wide else ""
         line = f"  {row.factor:>7g}{scores}  {fit(_numbers(row.weights, '.3f'), weights)}"
         line += f"{row.entropy_bits:>6.2f}" + (f"{row.slope:>7.3f}" if wide else "")
-        yield Text(line + _bar(float(row.weights.max()), screen, screen.width - len(line) - 2))
+        yield Text(line + _beside(float(row.weights.max()), screen.width - len(line) - 2))
     notes = ["bits: entropy of the weights"]
     notes += ["slope: the largest w (1 - w), through which gradients pass", "bar: the largest weight"] if wide else []
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
@@ -39,8 +40,8 @@ def scaling_lines(found: Scaling, screen: Screen) -> Iterator[Text | str]:
     for each in found.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
         room = screen.width - len(start) - 9
-        yield Text(f"{start}  {each.top_weight:.3f}{_bar(each.top_weight, screen, room)}")
-        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_bar(each.scaled_top_weight, screen, room)}", _DIM)
+        yield Text(f"{start}  {each.top_weight:.3f}{_beside(each.top_weight, room)}")
+        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_beside(each.scaled_top_weight, room)}", _DIM)
     notes = [
         "entries of q and k are normal",
         "with variance 1",
@@ -59,7 +60,6 @@ def _numbers(values: np.ndarray, format: str) -> str:
     return " ".join(f"{value:{format}}" for value in values.tolist())
 
 
-def _bar(share: float, screen: Screen, room: int) -> str:
-    if room < 4:
-        return ""
-    return "  " + ("#" if screen.ascii_only else "█") * round(min(room - 1, 30) * share)
+def _beside(share: float, room: int) -> str:
+    """A bar after the numbers of a line; none where fewer than 4 columns are left."""
+    return "  " + bar(share, min(room - 1, 30)) if room >= 4 else ""

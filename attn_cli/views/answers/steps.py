@@ -9,10 +9,11 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.screen import Screen, label_room, packed, room_on
+from attn_cli.views.drawing.screen import Screen, label_room, room_on
 from attn_cli.views.drawing.tables import marked
 
 _DIM = Style(dim=True)

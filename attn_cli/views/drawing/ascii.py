@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.cells import ascii_visible
+from attn_cli.text import ascii_visible
 
 _MARKS = str.maketrans(
     {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T", "─": "-", "│": "|"}

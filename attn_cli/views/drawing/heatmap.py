@@ -11,7 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.palette import (
     ASCII_SHADES,
     NEGATIVE_SHADES,
@@ -23,7 +24,7 @@ from attn_cli.views.drawing.palette import (
     ramp_for,
     shade,
 )
-from attn_cli.views.drawing.screen import TALLEST, Screen, label_room, packed
+from attn_cli.views.drawing.screen import TALLEST, Screen, label_room
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

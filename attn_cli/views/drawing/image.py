@@ -12,9 +12,9 @@ from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
-from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.screen import Screen, packed, room_on
+from attn_cli.views.drawing.screen import Screen, room_on
 from attn_cli.views.drawing.tables import labelled, which_heads
 
 _DIM = Style(dim=True)

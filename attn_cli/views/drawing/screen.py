@@ -2,13 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
-
-from rich.cells import cell_len
-
-from attn_cli.views.drawing.cells import fit
 
 DEPTHS = ("truecolor", "256", "16", "none")
 TALLEST = 40  # more rows than this go two to a line, or are pooled
@@ -75,20 +70,3 @@ def _depth(terminal: bool) -> str:
     if "256" in term or not (terminal or term):  # colour forced into a pipe that says nothing: nearly all have 256
         return "256"
     return "truecolor" if term.endswith("-direct") else "16"
-
-
-def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
-    """Parts joined by `between` into as few lines of at most `width` cells as it takes.
-
-    A line never breaks inside a part; a part that is longer than a line is cut.
-
-    >>> packed(["one", "two", "three"], 10)
-    ['one · two', 'three']
-    """
-    lines: list[str] = []
-    for part in parts:
-        if lines and cell_len(lines[-1]) + cell_len(between) + cell_len(part) <= width:
-            lines[-1] += between + part
-        else:
-            lines.append(part if cell_len(part) <= width else fit(part, width))
-    return lines

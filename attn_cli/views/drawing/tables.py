@@ -16,7 +16,9 @@ from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.reducers.top import Top
-from attn_cli.views.drawing.cells import fit, visible
+from attn_cli.text import visible
+from attn_cli.views.drawing.bars import bar_line
+from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
@@ -168,10 +170,7 @@ def _row_line(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> T
 
 def _bar_line(token: Token, share: float, most: float, screen: Screen) -> Text:
     label_width = min(24, max(10, screen.width // 4))
-    width = max(4, min(40, screen.width - label_width - 12))
-    mark = "#" if screen.ascii_only else "█"
-    bar = mark * round(width * share / most if most > 0 else 0)
-    return Text("  ").append(fit(labelled(token), label_width)).append(f" {share:6.3f}  ").append(bar)
+    return bar_line(labelled(token), label_width, share, screen, most)
 
 
 def _stream(summary: Summary) -> str:

@@ -34,6 +34,7 @@ from attn_cli.sources.huggingface.load.model_classes import model_class, saved_c
 from attn_cli.sources.huggingface.load.origin import DTYPES, Origin, vet
 from attn_cli.sources.huggingface.load.quantised import TALKERS
 from attn_cli.sources.memory import free_memory
+from attn_cli.text import decimal_bytes
 
 # Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
 _HEADS = re.compile(
@@ -118,8 +119,9 @@ def _check_room(origin: Origin, folder: Path) -> None:
     files = [folder / origin.gguf] if origin.gguf else _weight_files(folder)
     needed, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
     if free is not None and needed > free:
+        sizes = f"{decimal_bytes(needed, 'GB')}, and {decimal_bytes(free, 'GB')}"
         raise LimitError(
-            f"the weights of {origin.name} take {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free",
+            f"the weights of {origin.name} take {sizes} are free",
             "a smaller model, a quantised one, or --device-map auto",
         )
 

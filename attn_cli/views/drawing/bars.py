@@ -1,0 +1,28 @@
+"""Bars: a number as a length."""
+
+from rich.text import Text
+
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.screen import Screen
+
+
+def bar(value: float, width: int, longest_value: float = 1.0) -> str:
+    """A bar of `width` columns for `longest_value`, of none for 0 and below.
+
+    >>> bar(0.5, 8), bar(-1.0, 8), bar(0.2, 8, longest_value=0.4)
+    ('████', '', '████')
+    """
+    return "█" * round(width * max(value, 0.0) / longest_value if longest_value > 0 else 0)
+
+
+def bar_line(label: str, label_width: int, value: float, screen: Screen, longest_value: float = 1.0) -> Text:
+    """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
+    width = bar_width(screen, label_width + 12)
+    return (
+        Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ").append(bar(value, width, longest_value))
+    )
+
+
+def bar_width(screen: Screen, before: int) -> int:
+    """Columns of a full bar on a line of which `before` columns are taken: 4 to 40."""
+    return max(4, min(40, screen.width - before))
