@@ -3,6 +3,7 @@
     envelope.json          fields that every output has: source, warnings
     inputs.json            what an output says about the text that was read, by kind of command
     shared.json            pieces that several outputs have in common, such as layers and their rule
+    statistics             the per-head statistics, as their list in the summaries describes them
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
@@ -94,20 +95,37 @@ def _read(file: str) -> dict[str, Any]:
 def _resolved(value: Any) -> Any:
     """A copy of `value` in which every $include is replaced by the piece that it names."""
     if isinstance(value, list):
-        return [_resolved(item) for item in value]
+        return [resolved for item in value for resolved in _items(item)]
     if not isinstance(value, dict):
         return value
-    fields = {key: _resolved(item) for key, item in value.items() if key != "$include"}
-    return _merged(_piece(value["$include"]), fields) if "$include" in value else fields
+    fields: dict[str, Any] = {}
+    for key, item in value.items():
+        fields = _merged(fields, _piece(item) if key == "$include" else {key: _resolved(item)})
+    return fields
+
+
+def _items(value: Any) -> list[Any]:
+    """What an entry of a list becomes: itself, or all entries of the list that it includes."""
+    included = isinstance(value, dict) and list(value) == ["$include"]
+    piece = _piece(value["$include"]) if included else _resolved(value)
+    return piece if included and isinstance(piece, list) else [piece]
 
 
 def _piece(address: str) -> Any:
     """What stands in FILE.json under the keys A, B of the address "FILE#A/B"."""
     file, keys = address.split("#")
-    piece: Any = _read(file)
+    piece: Any = _statistics() if file == "statistics" else _read(file)
     for key in keys.split("/"):
         piece = piece[key]
     return _resolved(piece)
+
+
+def _statistics() -> dict[str, Any]:
+    """The per-head statistics as a fragment: their names, and a property for each."""
+    from attn_cli.summaries.reducers.heads import STATISTICS  # late: the list of names needs no numpy
+
+    properties = {statistic.name: statistic.schema() for statistic in STATISTICS}
+    return {"names": list(properties), "properties": properties}
 
 
 def _merged(base: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
