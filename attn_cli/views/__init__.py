@@ -12,7 +12,7 @@ from attn_cli.views.sink import Sink
 
 if TYPE_CHECKING:  # what --help and errors need of this room knows no summaries
     from attn_cli.summaries.report import Report
-    from attn_cli.views.npy_rows import OutputRows
+    from attn_cli.views.writers.npy import OutputRows
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "tsv", "npz", "npy", "html", "svg")
 _SUFFIXES = {".txt": "terminal", ".htm": "html", ".ndjson": "jsonl"} | {f".{name}": name for name in FORMATS[1:]}
@@ -97,7 +97,7 @@ class PageView:
     """html and svg: all reports on one page."""
 
     def __init__(self, sink: Sink, name: str) -> None:
-        from attn_cli.views.page import PAGE
+        from attn_cli.views.writers.page import PAGE
 
         self.sink, self.name = sink, name
         self.room: tuple[int, int] | None = room_on(PAGE)
@@ -109,7 +109,7 @@ class PageView:
 
     def close(self) -> None:
         """Write the page."""
-        from attn_cli.views.page import to_html, to_svg
+        from attn_cli.views.writers.page import to_html, to_svg
 
         self.sink.write((to_html if self.name == "html" else to_svg)(self.reports))
 
@@ -150,7 +150,7 @@ class OutputView:
 
         None where bytes go only one after the other, as on standard output.
         """
-        from attn_cli.views.npy_rows import OutputRows
+        from attn_cli.views.writers.npy import OutputRows
 
         self.filled = self.sink.temporary is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None

@@ -16,8 +16,8 @@ from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import image_map
 from attn_cli.views.drawing.screen import Screen, room_on
-from attn_cli.views.page import to_html, to_svg
 from attn_cli.views.terminal import render
+from attn_cli.views.writers.page import to_html, to_svg
 
 RULE = {"scale": 0.125, "mask": "no mask", "softcap": None, "bias": False, "sink": False, "softmax": True}
 BRIGHT = (3, 9)
