@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from attn_cli.kernel.definition.bias import Added, Alibi, Summed
-from attn_cli.kernel.definition.masks import All, Asked, Causal, Given, Keys, Mask, Open, Prefix, Window
+from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, MaskFunction, Open, Prefix, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import Plan, Planner, plan_of
 
@@ -52,20 +52,20 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
                 Open(),
                 Causal(),
                 Causal(offset),
-                All((Causal(offset), Window(3, offset))),
+                Intersection((Causal(offset), Window(3, offset))),
                 Window(2, offset, both_sides=True),
                 Keys(rng.random(m) < 0.7),
-                All((Causal(), Keys(np.arange(m) > m // 3))),
+                Intersection((Causal(), Keys(np.arange(m) > m // 3))),
                 Prefix(2, offset),
                 Given(rng.random((n, m)) < 0.6),
                 Given(rng.random((heads, n, m)) < 0.6),
-                Asked(lambda i, j: (i + j) % 3 != 0),
+                MaskFunction(lambda i, j: (i + j) % 3 != 0),
             ]
         )
     )
     alibi = Alibi(rng.random(heads), offset)
     given = rng.normal(size=(heads, n, m))
-    bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, Summed((Added(given), alibi))]))
+    bias = draw(st.sampled_from([None, given, rng.normal(size=(1, 1, m)), alibi, BiasSum((GivenBias(given), alibi))]))
     rule = Rule(
         scale=float(draw(st.sampled_from([1.0, d**-0.5, 3.0]))),
         softcap=draw(st.sampled_from([None, 2.0])),
@@ -83,10 +83,10 @@ def as_tensors(rule: Rule, tensor: Callable = torch.tensor) -> Rule:
     """The same rule for torch, or for the library whose arrays `tensor` makes."""
 
     def bias_of(bias):
-        if isinstance(bias, Summed):
-            return Summed([bias_of(part) for part in bias.parts])
-        if isinstance(bias, Added):
-            return Added(tensor(bias.numbers))
+        if isinstance(bias, BiasSum):
+            return BiasSum([bias_of(part) for part in bias.parts])
+        if isinstance(bias, GivenBias):
+            return GivenBias(tensor(bias.numbers))
         if isinstance(bias, Alibi):
             return Alibi(tensor(bias.slopes), bias.offset)
         return None if bias is None else tensor(bias)
@@ -96,7 +96,7 @@ def as_tensors(rule: Rule, tensor: Callable = torch.tensor) -> Rule:
             return Given(tensor(mask.cells))
         if isinstance(mask, Keys):
             return Keys(tensor(mask.real))
-        return All(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, All) else mask
+        return Intersection(tuple(mask_of(part) for part in mask.masks)) if isinstance(mask, Intersection) else mask
 
     sink = None if rule.sink is None else tensor(rule.sink)
     return Rule(rule.scale, rule.softcap, bias_of(rule.bias), mask_of(rule.mask), sink, rule.softmax)

@@ -9,7 +9,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.prompt import Prompt
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
@@ -66,9 +66,9 @@ class SizeOptions:
         if self.heads is None or (self.dim is None and self.width is None):
             raise InputError("the sizes are missing", "--heads H --dim D --layers L, or -m with a model folder")
         d = self.dim or (self.width or 0) // self.heads
-        return Sizes(Layer(self.heads, self.heads, d, d, self.width or self.heads * d), self.layers or 1, 0, None)
+        return Sizes(LayerSizes(self.heads, self.heads, d, d, self.width or self.heads * d), self.layers or 1, 0, None)
 
-    def _with_heads(self, layer: Layer) -> Layer:
+    def _with_heads(self, layer: LayerSizes) -> LayerSizes:
         if self.heads is not None and self.heads != layer.heads:
             layer = replace(layer, heads=self.heads, kv_heads=min(layer.kv_heads, self.heads))
         if self.kv_heads is not None:

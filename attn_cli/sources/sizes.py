@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import LoadError
-from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.cost import LayerSizes
 
 # what configurations call a size, in the order of preference
 _NAMES = {
@@ -23,7 +23,7 @@ _NAMES = {
 class Sizes:
     """A model's attention: one layer, how many layers there are, how many of them see a window only, the dtype."""
 
-    layer: Layer
+    layer: LayerSizes
     layers: int
     windowed: int
     dtype: str | None
@@ -68,7 +68,7 @@ def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
         shared = _number(config, ("qk_rope_head_dim",)) or 0
         d = (_number(config, ("qk_nope_head_dim",)) or d) + shared
         e = _number(config, ("v_head_dim",)) or d
-    layer = Layer(heads, kv_heads, d, e, numbers["width"], rank, shared, window or None)
+    layer = LayerSizes(heads, kv_heads, d, e, numbers["width"], rank, shared, window or None)
     dtype = config.get("dtype", config.get("torch_dtype"))
     return Sizes(layer, layers, windowed if window else 0, dtype if isinstance(dtype, str) else None)
 

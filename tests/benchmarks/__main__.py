@@ -9,6 +9,7 @@ from tests.benchmarks.timing import HEADER
 
 
 def main() -> None:
+    """Measure the parts that the command line names, all of them without names, and print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "memory", "peers"])
     parser.add_argument("--repeats", type=int, default=5)
@@ -18,8 +19,8 @@ def main() -> None:
     print(HEADER)
     for part in options.parts:
         if part in ("memory", "peers"):
-            found = memory.lines(quick=options.quick)
-            for line in found if part == "memory" else peers.lines(options.repeats, quick=options.quick):
+            lines = memory.lines(quick=options.quick)
+            for line in lines if part == "memory" else peers.lines(options.repeats, quick=options.quick):
                 print(line, flush=True)
             continue
         for row in {"startup": startup, "compute": compute, "capture": capture}[part].rows(

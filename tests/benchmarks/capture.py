@@ -38,7 +38,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
 
 
 def plain(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
-    """The forward pass as users run it."""
+    """The forward pass as users run it, without a look."""
 
     def run() -> None:
         with torch.no_grad():
@@ -50,7 +50,7 @@ def plain(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
 def looked(
     model: PreTrainedModel, ids: torch.Tensor, make: Callable[[], list[Reducer]], selection: Selection | None = None
 ) -> Callable[[], object]:
-    """The same with reducers on the selected layers."""
+    """The forward pass with reducers on the selected layers."""
 
     def run() -> None:
         def visit(call: Call) -> None:
@@ -78,7 +78,7 @@ def eager(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
 
 
 def _one_layer(repeats: int) -> Iterator[Row]:
-    """One asked layer, against the pass of a model that ends there."""
+    """A look at one layer, against the forward pass of a model that ends after it."""
     n = 2048
     model, short, ids = model_of("gpt2", n), model_of("gpt2", n), tokens(n)
     short.h = short.h[:6]

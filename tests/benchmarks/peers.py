@@ -51,7 +51,7 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
 
 
 def ask(name: str, model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
-    """What runs `model` on `ids` and ends with an entropy per head, by the tool of that name."""
+    """A function that runs `model` on `ids` and computes an entropy per head, with the tool of that name."""
     if name == "attn":
         return looked(model, ids, lambda: [HeadStatistics()])
     if name.startswith("eager"):
@@ -60,6 +60,7 @@ def ask(name: str, model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], ob
 
 
 def _entropy(weights: torch.Tensor) -> torch.Tensor:
+    """The mean entropy of the rows of weights `[..., n, m]`, in nats, per head."""
     return torch.special.entr(weights).sum(-1).mean(-1)
 
 
@@ -84,6 +85,7 @@ def _lens(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
 
 
 def _attnread(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
+    """attnread, which hands over the weights of every layer."""
     from attnread import extract_attention
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Ratios that survive a noisy machine: candidates take turns in one process, the median of paired ratios is told."""
+"""Ratios that survive a noisy machine: candidates take turns in one process, and the median of paired ratios counts."""
 
 import statistics
 import subprocess
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: what against what, the reference's median seconds, the ratio, and its bar if any."""
+    """One line of the table: what was measured against what, the reference's median seconds, the ratio, its limit."""
 
     what: str
     against: str

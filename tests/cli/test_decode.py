@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.definition.dense import attend
 from attn_cli.kernel.definition.latent import Operands
-from attn_cli.kernel.definition.masks import Causal, both
+from attn_cli.kernel.definition.masks import Causal, all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.decode import decode
 from tests.program import attn, refused
@@ -29,7 +29,7 @@ def test_decoding_is_causal_attention(problem: Problem) -> None:
     rule = problem.rule
     n = q.shape[1]
     bias = rule.bias_of(0, n, 0, m)
-    rule = Rule(rule.scale, rule.softcap, bias, both(Causal(m - n), rule.mask), rule.sink, rule.softmax)
+    rule = Rule(rule.scale, rule.softcap, bias, all_of(Causal(m - n), rule.mask), rule.sink, rule.softmax)
     if hasattr(problem.rule.mask, "cells"):
         rule = Rule(rule.scale, rule.softcap, bias, Causal(m - n), rule.sink, rule.softmax)
     whole = attend(q, problem.k, problem.v, rule)

@@ -1,4 +1,4 @@
-"""What is added to scores by place: functions of (query, key), so that no n x m bias is ever stored."""
+"""Numbers added to scores by position: functions of (query, key), so that no n x m bias is ever stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from attn_cli.arrays import Array, indices, namespace
 
 @runtime_checkable
 class Bias(Protocol):
-    """Something that knows its numbers for any block of cells."""
+    """A bias that gives its numbers for any block of cells."""
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """What is added for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
+        """The numbers for queries start:stop and keys first:last, broadcastable to `[h, queries, keys]`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alibi:
-    """ALiBi: the farther a key, the lower its score, by a slope of each head's own (Press et al. 2022, section 3).
+    """ALiBi: the farther a key, the lower its score, by each head's own slope (Press et al. 2022, section 3).
 
-    Head h adds -slopes[h] * |i + offset - j|; `offset` as in a causal mask.
+    Head h adds -slopes[h] * |i + offset - j| to query i and key j; slopes `[h]`; `offset` as in a causal mask.
 
     >>> import numpy as np
     >>> Alibi(np.array([0.5])).cells(1, 2, 0, 3).tolist()
@@ -34,12 +34,12 @@ class Alibi:
         xp = namespace(self.slopes)
         i = indices(start, stop, self.slopes)[:, None] + self.offset
         j = indices(first, last, self.slopes)[None, :]
-        return self.slopes[:, None, None] * xp.astype(-xp.abs(i - j), self.slopes.dtype)
+        return self.slopes[:, None, None] * xp.astype(-xp.abs(i - j), self.slopes.dtype)  # [h, 1, 1] * [b, c]
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
-    """Several biases at once: blocks of cells added up."""
+class BiasSum:
+    """Several biases at once, added up."""
 
     parts: Sequence[Bias]
 
@@ -52,20 +52,20 @@ class Summed:
 
 
 @dataclass(frozen=True, eq=False)
-class Added:
+class GivenBias:
     """A bias given as numbers `[n, m]` or `[h, n, m]`."""
 
     numbers: Array
 
     def cells(self, start: int, stop: int, first: int, last: int) -> Array:
-        """The given numbers there."""
+        """The numbers of these cells."""
         return self.numbers[..., start:stop, first:last]
 
 
 def alibi_slopes(heads: int) -> list[float]:
     """The slopes of the ALiBi paper: a geometric sequence from 2^(-8/heads) down to 2^-8.
 
-    For a number of heads that is no power of 2, those of the next lower power, then every second of the next higher.
+    If the number of heads isn't a power of 2: those of the next lower power, then every second of the next higher.
 
     >>> alibi_slopes(4)
     [0.25, 0.0625, 0.015625, 0.00390625]

@@ -10,7 +10,7 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 
 class Attention(NamedTuple):
-    """Everything there is to see: scores `[h, n, m]` (-inf where blocked), weights `[h, n, m]`, output `[h, n, e]`."""
+    """Everything there is to see: scores `[h, n, m]` (-inf where masked), weights `[h, n, m]`, output `[h, n, e]`."""
 
     scores: Array
     weights: Array
@@ -18,17 +18,18 @@ class Attention(NamedTuple):
 
 
 def scores(q: Array, k: Array, rule: Rule) -> Array:
-    """Scaled, capped, biased and masked scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]`; -inf where blocked.
+    """Scaled, capped, biased and masked scores `[h, n, m]` of q `[h, n, d]` and k `[g, m, d]`; -inf where masked.
 
     g divides h: key head j serves query heads j * h/g .. (j + 1) * h/g - 1 (grouped queries, Ainslie et al. 2023).
     """
     xp = namespace(q)
-    k = expand_groups(k, q.shape[0])
-    result = rule.capped(at_least_float32(q) @ xp.matrix_transpose(at_least_float32(k)) * rule.scale)
+    k = expand_groups(k, q.shape[0])  # [h, m, d]
+    products = at_least_float32(q) @ xp.matrix_transpose(at_least_float32(k))  # [h, n, d] @ [h, d, m]
+    result = rule.capped(products * rule.scale)  # [h, n, m]
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        result = result + at_least_float32(bias)
-    allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
+        result = result + at_least_float32(bias)  # [h, n, m] + [h or 1, n or 1, m or 1]
+    allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)  # [n, m] or [h, n, m]
     return xp.where(allowed, result, xp.full_like(result, -float("inf")))
 
 
@@ -44,4 +45,5 @@ def attend(q: Array, k: Array, v: Array, rule: Rule) -> Attention:
     """
     all_scores = scores(q, k, rule)
     weights = softmax(all_scores, rule.sink) if rule.softmax else unnormalised(all_scores)
-    return Attention(all_scores, weights, weights @ expand_groups(at_least_float32(v), q.shape[0]))
+    output = weights @ expand_groups(at_least_float32(v), q.shape[0])  # [h, n, m] @ [h, m, e]
+    return Attention(all_scores, weights, output)

@@ -6,7 +6,7 @@ that all heads share, go into the cache: r + p numbers a token instead of h * (d
     k of head h = [c U_K(h), shared]        v of head h = c U_V(h)
 
 Since q · (c U_K) = (q U_Kᵀ) · c, the up-projections can be absorbed: into the query before the scores, and after the
-mixing, since w (c U_V) = (w c) U_V. What is left is attention with a single key head that is the latent itself.
+mixing, since w (c U_V) = (w c) U_V. That is attention with a single key head, the latent itself.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from attn_cli.arrays import Array, namespace
 
 
 class Operands(NamedTuple):
-    """What attention works on: q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`."""
+    """The operands of attention: q `[..., h, n, d]`, k `[..., g, m, d]`, v `[..., g, m, e]`."""
 
     q: Array
     k: Array
@@ -41,10 +41,10 @@ class Latent:
         return int(self.c.shape[-1] + (0 if self.shared is None else self.shared.shape[-1]))
 
     def expanded(self, q: Array) -> Operands:
-        """The plain form: every head with keys and values of its own."""
+        """The plain form of q `[..., h, n, d + p]`: every head has keys `[..., h, m, d + p]` and values of its own."""
         xp = namespace(self.c)
         c = self.c[..., None, :, :]
-        k, v = c @ self.up_k, c @ self.up_v
+        k, v = c @ self.up_k, c @ self.up_v  # [..., 1, m, r] @ [h, r, d] and @ [h, r, e]
         if self.shared is not None:
             each = xp.broadcast_to(self.shared[..., None, :, :], (*k.shape[:-1], self.shared.shape[-1]))
             k = xp.concat((k, each), axis=-1)
@@ -54,7 +54,7 @@ class Latent:
         """The same scores from one key head, r + p wide; mixing it gives w c, which `raise_output` completes."""
         xp = namespace(self.c)
         d = self.up_k.shape[-1]
-        inner = q[..., :d] @ xp.matrix_transpose(self.up_k)
+        inner = q[..., :d] @ xp.matrix_transpose(self.up_k)  # [..., h, n, d] @ [h, d, r]
         keys = self.c[..., None, :, :]
         if self.shared is None:
             return Operands(inner, keys, keys)
@@ -63,11 +63,11 @@ class Latent:
 
     def raise_output(self, mixed: Array) -> Array:
         """w c `[..., h, n, r]` to the output `[..., h, n, e]`."""
-        return mixed @ self.up_v
+        return mixed @ self.up_v  # [..., h, n, r] @ [h, r, e]
 
 
 def rms_norm(c: Array, weights: Array, epsilon: float = 1e-6) -> Array:
-    """C `[..., r]` divided by the root of its mean square, times `weights [r]` (Zhang, Sennrich 2019).
+    """c `[..., r]` divided by the root of its mean square, times `weights [r]` (Zhang, Sennrich 2019).
 
     >>> import numpy as np
     >>> rms_norm(np.array([[3.0, 4.0, 0.0, 0.0]]), np.ones(4)).round(4).tolist()

@@ -1,7 +1,7 @@
-"""Masks: may query i attend to key j? Answered cell by cell, so that no n x m mask is ever stored.
+"""Masks: may query i attend to key j? Computed cell by cell, so that no n x m mask is ever stored.
 
-A mask is asked with index arrays i `[b, 1]` and j `[1, c]` and answers `[b, c]` or `[h, b, c]` booleans, True where
-attending is allowed. `span` says which keys a run of queries can see at all, so that a band stops at the diagonal.
+`allowed` takes index arrays i `[b, 1]` and j `[1, c]` and returns booleans `[b, c]` or `[h, b, c]`, True where query i
+may attend to key j. `span` says which keys a run of queries can see at all, so that a band stops at the diagonal.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from attn_cli.arrays import Array, indices, namespace
 
 
 class Span(NamedTuple):
-    """The keys that matter to a run of queries.
+    """The keys that a run of queries can see.
 
-    Keys outside `first:last` are blocked for every one of the queries; keys in `open_first:open_last` are allowed
-    for every one of them, so that only the rest of `first:last` has to be asked cell by cell.
+    Keys outside `first:last` are masked for every one of the queries; keys in `open_first:open_last` are allowed
+    for every one of them, so that `allowed` is needed for the rest of `first:last` only.
     """
 
     first: int
@@ -26,13 +26,13 @@ class Span(NamedTuple):
 
 
 class Mask(Protocol):
-    """What every mask can do; see the module's docstring for the shapes."""
+    """What every mask can do; shapes are in the module's docstring."""
 
     def allowed(self, i: Array, j: Array) -> Array:
         """Whether query i may attend to key j."""
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The keys that queries start .. stop - 1 may see, of m keys."""
+        """The keys, of m, that queries start .. stop - 1 may attend to."""
 
     def __str__(self) -> str:
         """A few words for headers, such as "causal"."""
@@ -69,7 +69,7 @@ class Causal:
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """J is not after i + offset."""
+        """Where j is not after i + offset."""
         return j <= i + self.offset
 
     def span(self, start: int, stop: int, m: int) -> Span:
@@ -97,7 +97,7 @@ class Window:
     both_sides: bool = False
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """J is less than `size` before i + offset."""
+        """Where j is less than `size` before i + offset."""
         near = j > i + (self.offset - self.size)
         return near & (j < i + (self.offset + self.size)) if self.both_sides else near
 
@@ -128,7 +128,7 @@ class Prefix:
     offset: int = 0
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """J is in the prefix, or not after i + offset."""
+        """Where j is in the prefix, or not after i + offset."""
         return (j < self.length) | (j <= i + self.offset)
 
     def span(self, start: int, stop: int, m: int) -> Span:
@@ -142,16 +142,16 @@ class Prefix:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Only some keys count: `real [m]` is False at padding."""
+    """Only some keys are real: booleans `real [m]`, False at padding."""
 
     real: Array
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Key j is real."""
+        """Where key j is real."""
         return self.real[j[0, :]][None, :] & (i == i)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """From the first real key to the last; nothing is promised to be open between them."""
+        """From the first real key to the last; open if all keys between them are real, too."""
         xp = namespace(self.real)
         where = xp.nonzero(self.real)[0]
         if where.shape[0] == 0:
@@ -166,17 +166,17 @@ class Keys:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A mask handed over as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
+    """A mask given as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
 
     cells: Array
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The given cells."""
+        """The booleans of these cells."""
         rows = self.cells[..., int(i[0, 0]) : int(i[-1, 0]) + 1, :]
         return rows[..., int(j[0, 0]) : int(j[0, -1]) + 1]
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys, none promised: the mask is small enough to be asked."""
+        """All keys, none known to be open: the mask is small enough to be read cell by cell."""
         return Span(0, 0, 0, m)
 
     def __str__(self) -> str:
@@ -184,18 +184,18 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class MaskFunction:
     """A mask that is any elementwise function of (i, j), as flex attention and transformers write them."""
 
     function: Callable[[Array, Array], Array]
     words: str = "mask function"
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """What the function says, spread over the cells."""
+        """The values of the function, broadcast to all cells."""
         return self.function(i, j) & (i == i) & (j == j)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """All keys, none promised: a function can't be asked where it is False without asking every cell."""
+        """All keys, none known to be open: only every cell's value tells where a function is True."""
         return Span(0, 0, 0, m)
 
     def __str__(self) -> str:
@@ -203,13 +203,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class All:
-    """Several masks at once: a cell is allowed if each of them allows it."""
+class Intersection:
+    """Several masks at once: a cell is allowed if every one of them allows it."""
 
     masks: tuple[Mask, ...]
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """Allowed by all."""
+        """Where all masks allow it."""
         return reduce(lambda a, b: a & b, [mask.allowed(i, j) for mask in self.masks])
 
     def span(self, start: int, stop: int, m: int) -> Span:
@@ -226,8 +226,8 @@ class All:
 
 
 @dataclass(frozen=True)
-class Cropped:
-    """A mask seen from row `rows` and column `columns` on: the part of a padded batch that holds one text."""
+class Submask:
+    """The part of a mask from row `rows` and column `columns` on, with `keys` columns: one text of a padded batch."""
 
     mask: Mask
     rows: int
@@ -235,11 +235,11 @@ class Cropped:
     keys: int
 
     def allowed(self, i: Array, j: Array) -> Array:
-        """The inner mask at the shifted place."""
+        """The whole mask, `rows` further down and `columns` further right."""
         return self.mask.allowed(i + self.rows, j + self.columns)
 
     def span(self, start: int, stop: int, m: int) -> Span:
-        """The inner span, shifted back."""
+        """The whole mask's span, counted from column `columns`."""
         inner = self.mask.span(start + self.rows, stop + self.rows, self.columns + self.keys)
         return Span(*(_within(edge - self.columns, 0, m) for edge in inner))
 
@@ -247,17 +247,17 @@ class Cropped:
         return str(self.mask)
 
 
-def both(*masks: Mask) -> Mask:
-    """One mask that allows what all of `masks` allow; `Open` ones drop out."""
+def all_of(*masks: Mask) -> Mask:
+    """One mask that allows what all of `masks` allow, as simple as it can be: `Open` ones are left out."""
     parts: list[Mask] = []
     for mask in masks:
-        if isinstance(mask, All):
+        if isinstance(mask, Intersection):
             parts.extend(mask.masks)
         elif not isinstance(mask, Open):
             parts.append(mask)
     if not parts:
         return Open()
-    return parts[0] if len(parts) == 1 else All(tuple(parts))
+    return parts[0] if len(parts) == 1 else Intersection(tuple(parts))
 
 
 def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:

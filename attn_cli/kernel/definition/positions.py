@@ -1,4 +1,4 @@
-"""Where a token stands, told in numbers: sines added to its vector, or a rotation of its query and key."""
+"""Positions of tokens: sines added to a token's vector, or rotations of its query and key."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ BASE = 10000.0
 
 
 def sinusoidal(positions: Array, width: int, base: float = BASE) -> Array:
-    """What is added to the vectors at `positions [n]`: `[n, width]` (Vaswani et al. 2017, section 3.5).
+    """The numbers to add to the vectors at `positions [n]`: `[n, width]` (Vaswani et al. 2017, section 3.5).
 
     Column 2i is sin(position / base^(2i / width)), column 2i + 1 the cosine of the same angle.
 
@@ -23,7 +23,7 @@ def sinusoidal(positions: Array, width: int, base: float = BASE) -> Array:
 
 
 def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool = False) -> Array:
-    """X `[..., n, d]` with pairs of its columns turned by an angle that grows with the position (Su et al. 2021).
+    """x `[..., n, d]` with pairs of its columns turned by an angle that grows with the position (Su et al. 2021).
 
     The dot product of a rotated query and a rotated key depends on the distance of their positions alone. Pair i is
     columns (i, i + d/2), as in Llama, or with `interleaved` (2i, 2i + 1), as in the paper. d is even.
@@ -35,7 +35,7 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
     xp = namespace(x)
     d = x.shape[-1]
     angles = _angles(positions, d, base)
-    cos, sin = xp.cos(angles), xp.sin(angles)
+    cos, sin = xp.cos(angles), xp.sin(angles)  # [n, d/2]
     first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., : d // 2], x[..., d // 2 :])
     turned = (first * cos - second * sin, first * sin + second * cos)
     if interleaved:
@@ -44,14 +44,14 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
 
 
 class Rotation(NamedTuple):
-    """How queries and keys were turned: see `rotary`; the first key is at position 0, the first query at `offset`."""
+    """The settings of `rotary` for queries and keys; the first key is at position 0, the first query at `offset`."""
 
     base: float = BASE
     interleaved: bool = False
     offset: int = 0
 
     def turn(self, x: Array, offset: int = 0, times: int = 1) -> Array:
-        """X `[..., n, d]` at positions offset, offset + 1, ...; back again with `times` -1.
+        """x `[..., n, d]` rotated to positions offset, offset + 1, ...; rotated back with `times` -1.
 
         >>> import numpy as np
         >>> x = np.array([[1.0, 0.0], [0.0, 2.0]])

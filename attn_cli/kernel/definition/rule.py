@@ -17,8 +17,8 @@ class Rule:
     bias     added to the scores: numbers broadcastable to `[h, n, m]`, or a function of the place (`Bias`) such as
              ALiBi; None for none
     mask     which query may attend to which key
-    sink     one learned score per head `[h]` that takes its share of every softmax row and has no value (gpt-oss);
-             None for none. Row sums of the weights are then less than 1 by the sink's share.
+    sink     one learned score per head `[h]` that is in the sum of every softmax row but has no value (gpt-oss), so
+             that the weights of a row add to less than 1; None for none
     softmax  False: the scores are the weights as they are, not normalised, 0 where masked
     """
 
@@ -30,13 +30,13 @@ class Rule:
     softmax: bool = True
 
     def capped(self, scores: Array) -> Array:
-        """Scaled scores after the softcap; bias and mask depend on the place and come later."""
+        """Scaled scores after the softcap, if there is one."""
         if self.softcap is None:
             return scores
         return namespace(scores).tanh(scores / self.softcap) * self.softcap
 
     def bias_of(self, start: int, stop: int, first: int, last: int) -> Array | None:
-        """The bias on queries start:stop and keys first:last; an axis of length 1 stands for all of it."""
+        """The bias on queries start:stop and keys first:last, None if there is none; axes of length 1 stay so."""
         if self.bias is None:
             return None
         if isinstance(self.bias, Bias):
@@ -46,7 +46,7 @@ class Rule:
         return self.bias[..., rows, keys]
 
     def describe(self) -> dict[str, Any]:
-        """The rule in plain words and numbers, for headers and for machine output."""
+        """The rule in words and numbers, for headers and for machine output."""
         return {
             "scale": float(self.scale),
             "softcap": None if self.softcap is None else float(self.softcap),

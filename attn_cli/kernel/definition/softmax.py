@@ -1,4 +1,4 @@
-"""The softmax of attention rows: stable, sink-aware, and 0 (never NaN, never uniform) where nothing may be seen."""
+"""The softmax of attention rows: stable, sink-aware, and 0 (never NaN, never uniform) where all is masked."""
 
 from attn_cli.arrays import Array, namespace
 
@@ -6,7 +6,7 @@ from attn_cli.arrays import Array, namespace
 def softmax(scores: Array, sink: Array | None = None) -> Array:
     """Weights `[h, n, m]` of scores `[h, n, m]`: every row exp(score) / sum, after its maximum was subtracted.
 
-    Blocked cells hold -inf and get weight exactly 0; a row of nothing but -inf gets weights 0. With `sink [h]` the
+    Masked cells hold -inf and get weight exactly 0; a row of nothing but -inf gets weights 0. With `sink [h]` the
     sum has one more term exp(sink), so rows sum to less than 1.
 
     >>> import numpy as np
@@ -18,19 +18,19 @@ def softmax(scores: Array, sink: Array | None = None) -> Array:
     if scores.shape[-1] == 0:
         return scores
     xp = namespace(scores)
-    top = xp.max(scores, axis=-1, keepdims=True)
+    top = xp.max(scores, axis=-1, keepdims=True)  # [h, n, 1]
     if sink is not None:
         top = xp.maximum(top, sink[:, None, None])
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # -inf - -inf would be NaN
     weights = xp.exp(scores - top)
-    total = xp.sum(weights, axis=-1, keepdims=True)
+    total = xp.sum(weights, axis=-1, keepdims=True)  # [h, n, 1]
     if sink is not None:
         total = total + xp.exp(sink[:, None, None] - top)
-    return weights / xp.where(total > 0, total, xp.ones_like(total))
+    return weights / xp.where(total > 0, total, xp.ones_like(total))  # [h, n, m] / [h, n, 1]
 
 
 def unnormalised(scores: Array) -> Array:
-    """The scores themselves as weights, 0 where blocked: mixing by raw dot products, before anyone normalised them.
+    """The scores themselves as weights, 0 where masked: values mixed by dot products that nothing normalised.
 
     >>> import numpy as np
     >>> unnormalised(np.array([[[2.0, -np.inf, 0.5]]])).tolist()

@@ -1,10 +1,10 @@
-"""What attention costs, counted in multiplications and in numbers that must be kept; one layer, any variant."""
+"""The cost of one attention layer of any variant, in multiplications and in numbers that a cache keeps."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerSizes:
     """The sizes of one attention layer.
 
     heads, kv_heads  h and g: g = h plain, g = 1 multi-query, between them grouped (Ainslie et al. 2023)
@@ -13,8 +13,8 @@ class Layer:
     rank, shared     of latent keys: numbers of a latent, and of the key part that all heads share; rank 0: none
     window           how many keys a query sees, None for all before it
 
-    >>> plain, grouped = Layer(32, 32, 128, 128), Layer(32, 8, 128, 128)
-    >>> plain.cached, grouped.cached, Layer(128, 128, 192, 128, rank=512, shared=64).cached
+    >>> plain, grouped = LayerSizes(32, 32, 128, 128), LayerSizes(32, 8, 128, 128)
+    >>> plain.cached, grouped.cached, LayerSizes(128, 128, 192, 128, rank=512, shared=64).cached
     (8192, 2048, 576)
     """
 
@@ -33,17 +33,18 @@ class Layer:
         return self.rank + self.shared if self.rank else self.kv_heads * (self.d + self.e)
 
     def kept(self, tokens: int) -> int:
-        """Numbers kept after so many tokens; a window forgets what is out of sight."""
-        return self.cached * self.seen(tokens)
+        """Numbers that a cache keeps after so many tokens; what a window no longer sees is dropped."""
+        return self.cached * self.visible(tokens)
 
-    def seen(self, tokens: int) -> int:
-        """How many keys the last of so many tokens sees."""
+    def visible(self, tokens: int) -> int:
+        """How many keys the last of so many tokens may attend to."""
         return tokens if self.window is None else min(tokens, self.window)
 
     def cells(self, n: int, m: int, *, causal: bool = True) -> int:
-        """Cells of the n x m matrix that are not blocked; causal: the last query sees all keys.
+        """Cells of the n x m matrix that are not masked; causal: the last query sees all keys.
 
-        >>> Layer(1, 1, 1, 1).cells(3, 3), Layer(1, 1, 1, 1, window=2).cells(3, 3), Layer(1, 1, 1, 1).cells(2, 3)
+        >>> one = LayerSizes(1, 1, 1, 1)
+        >>> one.cells(3, 3), LayerSizes(1, 1, 1, 1, window=2).cells(3, 3), one.cells(2, 3)
         (6, 5, 5)
         """
         if not causal:
@@ -54,11 +55,11 @@ class Layer:
         return short * past + short * (short + 1) // 2 + (n - short) * longest
 
     def score_multiplications(self, cells: int) -> int:
-        """Of q kᵀ, for all heads."""
+        """Multiplications of q kᵀ for all heads, if so many cells of each head's matrix are computed."""
         return self.heads * cells * self.d
 
     def mix_multiplications(self, cells: int) -> int:
-        """Of weights v, for all heads."""
+        """Multiplications of weights times v for all heads, likewise."""
         return self.heads * cells * self.e
 
     @property
@@ -82,11 +83,11 @@ class Layer:
 
         Latents are read in the absorbed form: h queries of rank + shared numbers, and U_K and U_V once a head.
         """
-        seen = self.seen(tokens)
+        visible = self.visible(tokens)
         if self.rank:
             inner = self.d - self.shared
             absorbed = self.heads * self.rank * (inner + self.e)
-            read = self.heads * seen * (self.cached + self.rank)
-            made = self.width * (self.heads * self.d + self.cached + self.heads * self.e) if self.width else 0
-            return made + absorbed + read
-        return self.projections + self.heads * seen * (self.d + self.e)
+            read = self.heads * visible * (self.cached + self.rank)
+            projections = self.width * (self.heads * self.d + self.cached + self.heads * self.e) if self.width else 0
+            return projections + absorbed + read
+        return self.projections + self.heads * visible * (self.d + self.e)

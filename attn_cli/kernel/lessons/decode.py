@@ -1,7 +1,7 @@
 """Decoding with a cache: one query at a time against keys and values that were kept, equal to the causal matrix.
 
-A past token's key and value never change, because nothing after it is in them. So each step makes one new row of what
-is kept, reads the others, and computes one row of weights (Pope et al. 2022, section 3.3, measure what that saves).
+A past token's key and value never change, because nothing after it is in them. So each step makes one new row of the
+cache, reads the others, and computes one row of weights (Pope et al. 2022, section 3.3, measure what that saves).
 """
 
 import math
@@ -15,8 +15,8 @@ from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.definition.rule import Rule
 
 
-class Decoded(NamedTuple):
-    """One step: the query row, how many tokens were kept before it, weights `[h, 1, t]`, output `[h, 1, e]`."""
+class DecodingStep(NamedTuple):
+    """One step: the query row, how many tokens were in the cache before it, weights `[h, 1, t]`, output `[h, 1, e]`."""
 
     row: int
     reused: int
@@ -24,11 +24,11 @@ class Decoded(NamedTuple):
     output: Array
 
 
-class Cache:
+class DecodingCache:
     """Memory for `capacity` tokens of some arrays `[..., tokens, numbers]`, filled from the front.
 
     >>> import numpy as np
-    >>> cache = Cache((np.zeros((1, 3, 2)),), 3)
+    >>> cache = DecodingCache((np.zeros((1, 3, 2)),), 3)
     >>> cache.add((np.ones((1, 1, 2)),))
     >>> cache.length, cache.kept()[0].shape, cache.numbers
     (1, (1, 1, 2), 2)
@@ -41,34 +41,34 @@ class Cache:
         self.length = 0
 
     def add(self, rows: tuple[Array, ...]) -> None:
-        """Keep the rows `[..., new, numbers]` of further tokens."""
+        """Append the rows `[..., new, numbers]` of further tokens."""
         new = rows[0].shape[-2]
         for array, row in zip(self.arrays, rows, strict=True):
             array[..., self.length : self.length + new, :] = row
         self.length += new
 
     def kept(self) -> tuple[Array, ...]:
-        """What has been kept so far."""
+        """The arrays `[..., tokens, numbers]` of the tokens so far."""
         return tuple(array[..., : self.length, :] for array in self.arrays)
 
     @property
     def numbers(self) -> int:
-        """How many numbers are kept."""
+        """How many numbers the cache holds."""
         return sum(math.prod(array.shape[:-2]) * self.length * int(array.shape[-1]) for array in self.arrays)
 
 
 def decode(
     q: Array, tokens: tuple[Array, ...], read: Callable[..., Operands], rule: Rule
-) -> Iterator[tuple[Decoded, Cache]]:
-    """The rows of a causal attention one after the other, each from the cache alone.
+) -> Iterator[tuple[DecodingStep, DecodingCache]]:
+    """The rows of a causal attention one after the other, each from the cache alone, and the cache after the row.
 
     q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are kept before the first step
     tokens  the arrays `[..., m, numbers]` that are kept: k and v, or latents
-    read    makes q, k, v of a query row and what is kept
-    rule    its mask lets no query see a later token
+    read    q, k and v from a query row `[h, 1, d]` and the arrays of the cache
+    rule    whose mask lets no query see a later token
     """
     n, m = q.shape[-2], tokens[0].shape[-2]
-    cache = Cache(tokens, m)
+    cache = DecodingCache(tokens, m)
     past = m - n
     if past:
         cache.add(tuple(x[..., :past, :] for x in tokens))
@@ -76,5 +76,5 @@ def decode(
         reused = cache.length
         cache.add(tuple(x[..., reused : reused + 1, :] for x in tokens))
         operands = read(q[..., row : row + 1, :], *cache.kept())
-        found = attend(*operands, rule_of_rows(rule, row, row + 1, cache.length))
-        yield Decoded(row, reused, found.weights, found.output), cache
+        attention = attend(*operands, rule_of_rows(rule, row, row + 1, cache.length))
+        yield DecodingStep(row, reused, attention.weights, attention.output), cache

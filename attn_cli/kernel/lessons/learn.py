@@ -20,7 +20,7 @@ class Example(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Where the descent stands: the loss, its gradients by W_Q and W_K `[d, d]`, each example's weights `[h, n]`."""
+    """The loss, its gradients by W_Q and W_K `[d, h * e]`, and each example's weights `[h, n]`."""
 
     loss: float
     by_wq: np.ndarray
@@ -39,7 +39,7 @@ class Descent(NamedTuple):
 
 
 def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int) -> Slope:
-    """The loss of projections W_Q and W_K `[d, h * e]`, and which way it falls.
+    """The loss of projections W_Q and W_K `[d, h * e]`, and its gradients.
 
     The loss is the mean over examples and heads of -log p, p being the weight that the query row of
     softmax(x W_Q (x W_K)ᵀ / sqrt(e)) puts on the targets. With w the weights of the row and t the softmax of its
@@ -55,15 +55,15 @@ def slope(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: in
     for x, query, targets in examples:
         q = split_heads(x[query : query + 1] @ wq, heads)  # [h, 1, e]
         k = split_heads(x @ wk, heads)  # [h, n, e]
-        scores = q @ k.transpose(0, 2, 1) * scale  # [h, 1, n]
-        wanted = np.full_like(scores, -np.inf)
-        wanted[..., list(targets)] = scores[..., list(targets)]
+        scores = q @ k.transpose(0, 2, 1) * scale  # [h, 1, e] @ [h, e, n]
+        targets_only = np.full_like(scores, -np.inf)
+        targets_only[..., list(targets)] = scores[..., list(targets)]
         weights = softmax(scores)
-        loss += share * float((_log_sum(scores) - _log_sum(wanted)).sum())  # not log(p): p may round to 0
-        by_scores = share * scale * (weights - softmax(wanted))
-        by_q, by_k = by_scores @ k, by_scores.transpose(0, 2, 1) @ q
-        by_wq += np.outer(x[query], by_q[:, 0, :].ravel())
-        by_wk += x.T @ by_k.transpose(1, 0, 2).reshape(len(x), -1)
+        loss += share * float((_log_sum(scores) - _log_sum(targets_only)).sum())  # not log(p): p may round to 0
+        by_scores = share * scale * (weights - softmax(targets_only))  # [h, 1, n]
+        by_q, by_k = by_scores @ k, by_scores.transpose(0, 2, 1) @ q  # [h, 1, n] @ [h, n, e], [h, n, 1] @ [h, 1, e]
+        by_wq += np.outer(x[query], by_q[:, 0, :].ravel())  # [d] and [h*e]
+        by_wk += x.T @ by_k.transpose(1, 0, 2).reshape(len(x), -1)  # [d, n] @ [n, h*e]
         rows.append(weights[:, 0, :])
     return Slope(loss, by_wq, by_wk, tuple(rows))
 
@@ -74,7 +74,8 @@ def descend(
     """`steps` steps of plain gradient descent from the given projections.
 
     Without a `rate` the first one of 1, 1/2, 1/4, ... is taken for which the first step lowers the loss by half of
-    what its slope promises (Armijo 1966): tables differ in the length of their vectors, and with it what is too far.
+    what its slope promises (Armijo 1966): tables differ in the length of their vectors, and so in the rate that is too
+    large.
     """
     here = slope(examples, wq, wk, heads)
     rate = _first_rate(examples, wq, wk, heads, here) if rate is None else rate

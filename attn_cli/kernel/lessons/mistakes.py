@@ -1,4 +1,4 @@
-"""The usual mistakes in attention kernels, made on purpose: whose numbers look like yours?"""
+"""The usual mistakes in attention kernels, made on purpose, so that wrong numbers can be recognised by their cause."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,26 +9,26 @@ import numpy as np
 
 from attn_cli.kernel.definition.dense import attend, scores
 from attn_cli.kernel.definition.heads import expand_groups, join_heads
-from attn_cli.kernel.definition.masks import All, Causal, Given, Mask, Open, Prefix, Window, both
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Open, Prefix, Window, all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose exponential float32 holds
 
 
-class Slip(NamedTuple):
-    """A mistake in words, and the weights `[h, n, m]` and output `[h, n, e]` that come of it."""
+class Mistake(NamedTuple):
+    """A mistake in words, and the weights `[h, n, m]` and output `[h, n, e]` that it leads to."""
 
     words: str
     weights: np.ndarray
     output: np.ndarray
 
 
-def slips(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+def mistakes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Mistake]:
     """Every mistake that is possible for this problem; q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`."""
     for words, wrong in _wrong_rules(rule, q.shape[-1], q.shape[-2], k.shape[-2]):
-        found = attend(q, k, v, wrong)
-        yield Slip(words, found.weights, found.output)
+        attention = attend(q, k, v, wrong)
+        yield Mistake(words, attention.weights, attention.output)
     yield from _wrong_axes(q, k, v, rule)
     yield from _wrong_heads(q, k, v, rule)
 
@@ -61,42 +61,45 @@ def _scales(scale: float, d: int) -> Iterator[tuple[str, float]]:
 
 def _masks(mask: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
     yield "", mask
-    parts = mask.masks if isinstance(mask, All) else (mask,)
+    parts = mask.masks if isinstance(mask, Intersection) else (mask,)
     causal = [part for part in parts if isinstance(part, Causal)]
     if not isinstance(mask, Open):
         yield f"the mask is missing ({mask})", Open()
-    for part in causal:
-        rest = [other for other in parts if other is not part]
-        other = m - n if part.offset == 0 else 0
+    for diagonal in causal:
+        rest = [other for other in parts if other is not diagonal]
+        other_offset = m - n if diagonal.offset == 0 else 0
         if n != m:
-            side = "last query with the last key" if part.offset == 0 else "first query with the first key"
-            yield f"the causal mask is aligned the other way: {side}", both(Causal(other), *rest)
-        yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", both(Causal(part.offset - 1), *rest)
-        yield "the causal mask lets every query see one key ahead", both(Causal(part.offset + 1), *rest)
+            side = "last query with the last key" if diagonal.offset == 0 else "first query with the first key"
+            yield f"the causal mask is aligned the other way: {side}", all_of(Causal(other_offset), *rest)
+        yield (
+            "the causal mask blocks the diagonal too (j < i instead of j <= i)",
+            all_of(Causal(diagonal.offset - 1), *rest),
+        )
+        yield "the causal mask lets every query see one key ahead", all_of(Causal(diagonal.offset + 1), *rest)
         if rest:
-            yield f"only the causal mask was applied, not {both(*rest)}", part
-            yield "the causal mask is missing", both(*rest)
-    for given in parts:
-        rest = [other for other in parts if other is not given]
-        if isinstance(given, Window):
-            yield "the window is one key too wide", both(Window(given.size + 1, given.offset, given.both_sides), *rest)
-            if given.size > 1:
-                narrower = Window(given.size - 1, given.offset, given.both_sides)
-                yield "the window is one key too narrow", both(narrower, *rest)
-        if isinstance(given, Given):
-            yield "the mask is inverted: 1 was taken as blocked", both(Given(~given.cells), *rest)
+            yield f"only the causal mask was applied, not {all_of(*rest)}", diagonal
+            yield "the causal mask is missing", all_of(*rest)
+    for part in parts:
+        rest = [other for other in parts if other is not part]
+        if isinstance(part, Window):
+            yield "the window is one key too wide", all_of(Window(part.size + 1, part.offset, part.both_sides), *rest)
+            if part.size > 1:
+                narrower = Window(part.size - 1, part.offset, part.both_sides)
+                yield "the window is one key too narrow", all_of(narrower, *rest)
+        if isinstance(part, Given):
+            yield "the mask is inverted: 1 was taken as blocked", all_of(Given(~part.cells), *rest)
     if not causal and not any(isinstance(part, Prefix) for part in parts):
-        yield "a causal mask was applied that nobody asked for", both(Causal(), mask)
+        yield "a causal mask was applied that nobody asked for", all_of(Causal(), mask)
         if n != m:
-            yield "a causal mask (bottom-right) was applied that nobody asked for", both(Causal(m - n), mask)
+            yield "a causal mask (bottom-right) was applied that nobody asked for", all_of(Causal(m - n), mask)
 
 
-def _wrong_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+def _wrong_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Mistake]:
     """A softmax over another axis; a mask after the softmax; a key matrix that was reshaped."""
     values = expand_groups(v, q.shape[0])
 
-    def mixed(words: str, weights: np.ndarray) -> Slip:
-        return Slip(words, weights, weights @ values)
+    def mixed(words: str, weights: np.ndarray) -> Mistake:
+        return Mistake(words, weights, weights @ values)
 
     if not rule.softmax:
         return
@@ -113,7 +116,7 @@ def _wrong_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iter
     if k.shape[-1] > 1 and k.shape[-2] > 1:
         reshaped = k.reshape(len(k), k.shape[-1], k.shape[-2]).swapaxes(-1, -2)
         wrong = attend(q, reshaped, v, rule)
-        yield Slip("k was reshaped where it must be transposed", wrong.weights, wrong.output)
+        yield Mistake("k was reshaped where it must be transposed", wrong.weights, wrong.output)
 
 
 def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:
@@ -122,24 +125,24 @@ def _softmax_over(all_scores: np.ndarray, axis: int) -> np.ndarray:
     return np.moveaxis(shaped, -1, axis)
 
 
-def _wrong_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Slip]:
+def _wrong_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Mistake]:
     """Grouped heads paired wrongly; heads cut or joined without moving the axis."""
     h, g = len(q), len(k)
     if 1 < g < h:
         wrong = attend(q, np.tile(k, (h // g, 1, 1)), np.tile(v, (h // g, 1, 1)), rule)
         words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
-        yield Slip(words, wrong.weights, wrong.output)
+        yield Mistake(words, wrong.weights, wrong.output)
     if 1 < g <= h:
         wrong = attend(q, k[:1], v[:1], rule)
-        yield Slip("every head read key head 0", wrong.weights, wrong.output)
+        yield Mistake("every head read key head 0", wrong.weights, wrong.output)
     if h > 1:
         wrong = attend(_recut(q), _recut(k), _recut(v), rule)
-        yield Slip("heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
+        yield Mistake("heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis",
                    wrong.weights, wrong.output)  # fmt: skip
         right = attend(q, k, v, rule)
         n, e = right.output.shape[-2:]
         joined = right.output.reshape(n, h * e).reshape(n, h, e).swapaxes(0, 1)  # so that joining it gives that order
-        yield Slip("heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
+        yield Mistake("heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis",
                    right.weights, joined)  # fmt: skip
 
 
@@ -154,8 +157,8 @@ def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
     """
 
     def exactly(cells: np.ndarray) -> bool:
-        seen = cells if len(rows) == len(cells) else cells.any(axis=0, keepdims=True)
-        return bool(seen.any() and (rows == seen).all())
+        of_rows = cells if len(rows) == len(cells) else cells.any(axis=0, keepdims=True)
+        return bool(of_rows.any() and (rows == of_rows).all())
 
     all_scores = scores(q, k, rule)
     dead = np.isneginf(all_scores).all(axis=-1)

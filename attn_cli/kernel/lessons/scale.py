@@ -21,7 +21,7 @@ class Saturation(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """What random products of size d come to: variance before and after the scale, mean of a row's largest weight."""
+    """Dot products of random vectors of size d: variance before and after the scale, mean of a row's largest weight."""
 
     d: int
     variance: float
@@ -36,14 +36,14 @@ def saturation(scores: Sequence[float], factors: Sequence[float]) -> list[Satura
     >>> [row.weights.round(4).tolist() for row in saturation([50.0, 45.0, 40.0], [1 / 8, 1])]
     [[0.5489, 0.2938, 0.1573], [0.9933, 0.0067, 0.0]]
     """
-    found = []
+    rows = []
     for factor in factors:
-        grown = np.array(scores) * factor
-        weights = softmax(grown[None, None])[0, 0]
-        seen = weights[weights > 0]
-        entropy = float(-(seen * np.log2(seen)).sum())
-        found.append(Saturation(factor, grown, weights, abs(entropy), float((weights * (1 - weights)).max())))
-    return found
+        grown = np.array(scores) * factor  # [m]
+        weights = softmax(grown[None, None])[0, 0]  # [m]
+        positive = weights[weights > 0]
+        entropy = float(-(positive * np.log2(positive)).sum())
+        rows.append(Saturation(factor, grown, weights, abs(entropy), float((weights * (1 - weights)).max())))
+    return rows
 
 
 def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:
@@ -57,7 +57,7 @@ def spread(d: int, *, keys: int, samples: int, seed: int) -> Spread:
     for start in range(0, samples, height):
         rows = min(height, samples - start)
         q, k = stream.normal(size=(rows, 1, d)), stream.normal(size=(rows, keys, d))
-        products.append((q * k).sum(axis=-1))
+        products.append((q * k).sum(axis=-1))  # [rows, keys]
     raw = np.concatenate(products)
     scaled = raw / np.sqrt(d)
     tops = [float(softmax(x[None])[0].max(axis=-1).mean()) for x in (raw, scaled)]

@@ -10,7 +10,7 @@ from attn_cli.kernel.definition.rule import Rule
 
 
 class Step(NamedTuple):
-    """One array on the way, its name, and the formula that made it of the one before."""
+    """One array on the way: its name, the formula that makes it from the array before, and its numbers."""
 
     name: str
     formula: str
@@ -18,10 +18,10 @@ class Step(NamedTuple):
 
 
 def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
-    """From q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output `[h, n, e]`; those in between are `[h, n, m]`.
+    """From q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` to the output `[h, n, e]`; arrays in between are `[h, n, m]`.
 
-    The rule decides which there are: scores, scaled, capped, biased, masked, shifted (the row's maximum subtracted),
-    exp, weights, output. Equal to `dense.attend` (tests/kernel/test_steps.py).
+    The rule decides which steps there are: scores, scaled, capped, biased, masked, shifted (the row's maximum
+    subtracted), exp, weights, output. Equal to `dense.attend` (tests/kernel/lessons/test_steps.py).
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
@@ -30,44 +30,44 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
     """
     xp = namespace(q)
     q, k, v = (expand_groups(at_least_float32(x), q.shape[0]) for x in (q, k, v))
-    found = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]
+    taken = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]
 
     def then(name: str, formula: str, values: Array) -> None:
-        found.append(Step(name, formula, values))
+        taken.append(Step(name, formula, values))
 
     if rule.scale != 1:
-        then("scaled", f"× {rule.scale:.4g}", found[-1].values * rule.scale)
+        then("scaled", f"× {rule.scale:.4g}", taken[-1].values * rule.scale)
     if rule.softcap is not None:
-        then("capped", f"cap {rule.softcap:g}", rule.capped(found[-1].values))
+        then("capped", f"cap {rule.softcap:g}", rule.capped(taken[-1].values))
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        then("biased", "+ bias", found[-1].values + at_least_float32(bias))
+        then("biased", "+ bias", taken[-1].values + at_least_float32(bias))
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
-    blocked = xp.full_like(found[-1].values, -float("inf"))
+    masked = xp.full_like(taken[-1].values, -float("inf"))
     if not isinstance(rule.mask, Open):
-        then("masked", str(rule.mask), xp.where(allowed, found[-1].values, blocked))
+        then("masked", str(rule.mask), xp.where(allowed, taken[-1].values, masked))
     if rule.softmax:
-        _soften(found, rule.sink)
+        _soften(taken, rule.sink)
     else:
-        last = found[-1].values
-        then("weights", "as they are", xp.where(last == blocked, xp.zeros_like(last), last))
-    then("output", "weights · v", found[-1].values @ v)
-    return found
+        last = taken[-1].values
+        then("weights", "as they are", xp.where(last == masked, xp.zeros_like(last), last))
+    then("output", "weights · v", taken[-1].values @ v)
+    return taken
 
 
-def _soften(found: list[Step], sink: Array | None) -> None:
+def _soften(taken: list[Step], sink: Array | None) -> None:
     """The softmax in three steps; a row of nothing but -inf gets weights 0."""
-    scores = found[-1].values
+    scores = taken[-1].values
     xp = namespace(scores)
     top = xp.max(scores, axis=-1, keepdims=True)
     if sink is not None:
         top = xp.maximum(top, sink[:, None, None])
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    found.append(Step("shifted", "− row maximum", scores - top))
-    powers = xp.exp(found[-1].values)
-    found.append(Step("exp", "e^s", powers))
+    taken.append(Step("shifted", "− row maximum", scores - top))
+    powers = xp.exp(taken[-1].values)
+    taken.append(Step("exp", "e^s", powers))
     total = xp.sum(powers, axis=-1, keepdims=True)
     if sink is not None:
         total = total + xp.exp(sink[:, None, None] - top)
     formula = "/ row sum" if sink is None else "/ (row sum + sink)"
-    found.append(Step("weights", formula, powers / xp.where(total > 0, total, xp.ones_like(total))))
+    taken.append(Step("weights", formula, powers / xp.where(total > 0, total, xp.ones_like(total))))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.masks import Causal, Given, Keys, Mask, Prefix, Window, both
+from attn_cli.kernel.definition.masks import Causal, Given, Keys, Mask, Prefix, Window, all_of
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
@@ -50,7 +50,7 @@ class MaskParts:
         masks = [*self.masks]
         if self.lengths is not None:
             masks.append(Keys(np.arange(m) < self.lengths[number if len(self.lengths) > 1 else 0]))
-        return both(*masks, *(Given(of_entry(cells, at, heads)) for cells in self.cells))
+        return all_of(*masks, *(Given(of_entry(cells, at, heads)) for cells in self.cells))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.bias import Added, Alibi, Bias, Summed, alibi_slopes
+from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias, alibi_slopes
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.mask_syntax import MaskParts, masks_of, offset_of
@@ -39,10 +39,10 @@ class RuleParts:
 
     def rule(self, at: tuple[int, ...], number: int, heads: tuple[int, ...]) -> Rule:
         """The rule of batch entry `at`, the `number`-th, for some heads."""
-        biases: list[Bias] = [Added(of_entry(numbers, at, heads)) for numbers in self.biases]
+        biases: list[Bias] = [GivenBias(of_entry(numbers, at, heads)) for numbers in self.biases]
         if self.slopes is not None:
             biases.append(Alibi(self.slopes[list(heads)], self.offset))
-        bias = None if not biases else biases[0] if len(biases) == 1 else Summed(biases)
+        bias = None if not biases else biases[0] if len(biases) == 1 else BiasSum(biases)
         sink = None if self.sink is None else self.sink[list(heads)]
         return Rule(self.scale, self.softcap, bias, self.masks.mask(self.m, at, number, heads), sink, self.softmax)
 

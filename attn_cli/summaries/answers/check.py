@@ -11,8 +11,8 @@ from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
-from attn_cli.kernel.lessons.mistakes import slips, why_nan
-from attn_cli.kernel.lessons.rotary_mistakes import rotary_slips
+from attn_cli.kernel.lessons.mistakes import mistakes, why_nan
+from attn_cli.kernel.lessons.rotary_mistakes import rotary_mistakes
 from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
 
@@ -186,11 +186,11 @@ class CheckOutput:
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
         best = self._misread(right)
         made = call.ingredients
-        turns = () if made.latent is not None else rotary_slips(q, call.k, call.v, rule, made.rotation)
-        for slip in chain(slips(q, call.k, call.v, rule), turns):
-            error = self._distance(self._finished(slip.output), slip.weights)
+        turns = () if made.latent is not None else rotary_mistakes(q, call.k, call.v, rule, made.rotation)
+        for mistake in chain(mistakes(q, call.k, call.v, rule), turns):
+            error = self._distance(self._finished(mistake.output), mistake.weights)
             if error < best[0] - _ROUNDING:
-                best = (error, slip.words)
+                best = (error, mistake.words)
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
 
     def _misread(self, right: np.ndarray) -> tuple[float, str]:

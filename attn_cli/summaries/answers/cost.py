@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.walk.plan import tile_of
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
@@ -21,7 +21,7 @@ class Variant:
     """
 
     name: str
-    layer: Layer
+    layer: LayerSizes
     asked: bool
     cache_bytes: int
     matrix_operations: int
@@ -41,7 +41,7 @@ class Cost:
 
     n: int
     batch: int
-    layer: Layer
+    layer: LayerSizes
     layers: int
     windowed: int
     causal: bool
@@ -101,7 +101,7 @@ class Cost:
 
 
 def cost_of(
-    layer: Layer, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2
+    layer: LayerSizes, layers: int, windowed: int, n: int, *, batch: int = 1, causal: bool = True, itemsize: int = 2
 ) -> Cost:
     """The cost of `layers` such layers over `batch` texts of n tokens; the window, if any, holds in `windowed` of them.
 
@@ -127,7 +127,7 @@ def cost_of(
 
 
 def _variants(
-    layer: Layer, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
+    layer: LayerSizes, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
 ) -> Iterator[Variant]:
     """The asked layer among its like; latents are as in DeepSeek-V2 and windows as in Mistral, if none is asked."""
     h, d = layer.heads, layer.d - layer.shared

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.latent import Latent, Operands
-from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Summary
@@ -46,8 +46,8 @@ class Decoding:
     weights: np.ndarray
     output: np.ndarray
     difference: float
-    layer: Layer
-    variants: tuple[tuple[str, Layer], ...]
+    layer: LayerSizes
+    variants: tuple[tuple[str, LayerSizes], ...]
     itemsize: int
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -146,17 +146,17 @@ class WalkDecoding:
 
         return kept, read
 
-    def _layer(self) -> Layer:
+    def _layer(self) -> LayerSizes:
         call, made = self.call, self.call.ingredients
         width = int(made.x.shape[-1]) if made.x is not None and made.projected else 0
         if made.latent is None:
-            return Layer(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
+            return LayerSizes(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
         _, rank, d = made.latent.up_k.shape
         shared = made.latent.cached - rank
-        return Layer(call.h, call.h, d + shared, int(made.latent.up_v.shape[-1]), width, rank, shared)
+        return LayerSizes(call.h, call.h, d + shared, int(made.latent.up_v.shape[-1]), width, rank, shared)
 
 
-def _variants(layer: Layer) -> tuple[tuple[str, Layer], ...]:
+def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:
     """The same heads with other keys, the largest cache first."""
     h = layer.heads
     plain = replace(layer, kv_heads=h, rank=0, shared=0)

@@ -66,9 +66,9 @@ def test_a_constant_added_to_a_row_of_scores_changes_nothing(problem: Problem, c
 def test_masked_cells_weigh_exactly_nothing(problem: Problem) -> None:
     found = attend(problem.q, problem.k, problem.v, problem.rule)
     allowed = dense_mask(problem.rule.mask, problem.q.shape[1], problem.k.shape[1], like=problem.q)
-    blocked = np.broadcast_to(~allowed, found.weights.shape)
-    assert (found.weights[blocked] == 0).all()
-    dead = blocked.all(axis=-1)
+    masked = np.broadcast_to(~allowed, found.weights.shape)
+    assert (found.weights[masked] == 0).all()
+    dead = masked.all(axis=-1)
     assert (found.output[dead] == 0).all()
     assert np.isfinite(found.output).all()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.kernel.lessons.cost import Layer
+from attn_cli.kernel.lessons.cost import LayerSizes
 
 sizes = st.integers(1, 6)
 
@@ -18,7 +18,7 @@ def test_cells_are_those_that_a_mask_leaves_open(n: int, past: int, window: int 
         return near and (j <= at or not causal)
 
     cells = sum(is_open(i, j) for i in range(n) for j in range(m))
-    counted = Layer(1, 1, 1, 1, window=window).cells(n, m, causal=causal)
+    counted = LayerSizes(1, 1, 1, 1, window=window).cells(n, m, causal=causal)
     if causal or window is None:
         assert counted == cells
     else:
@@ -29,14 +29,14 @@ def test_cells_are_those_that_a_mask_leaves_open(n: int, past: int, window: int 
 def test_the_steps_of_decoding_add_up_to_one_causal_pass(
     g: int, times: int, d: int, e: int, width: int, n: int
 ) -> None:
-    layer = Layer(g * times, g, d, e, width)
+    layer = LayerSizes(g * times, g, d, e, width)
     assert sum(layer.step(tokens) for tokens in range(1, n + 1)) == layer.whole(n)
     assert layer.kept(n) == n * g * (d + e)
 
 
 @given(sizes, sizes, sizes, sizes, sizes, sizes, st.integers(1, 20))
 def test_a_step_with_latents_counts_every_product(h: int, r: int, p: int, d: int, e: int, width: int, t: int) -> None:
-    layer = Layer(h, h, d + p, e, width, rank=r, shared=p)
+    layer = LayerSizes(h, h, d + p, e, width, rank=r, shared=p)
     made = width * h * (d + p) + width * (r + p)  # W_Q; W_DKV and W_KR
     read = h * d * r + h * t * (r + p) + h * t * r + h * r * e  # q U_Kᵀ, scores, mixing, U_V
     assert layer.step(t) == made + read + h * e * width

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import to_numpy
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import All, Causal, Given, Keys, Mask, Open, Window
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band, Buffers, Work
 from attn_cli.kernel.walk.bands import bands
@@ -92,7 +92,7 @@ def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: fl
     """Padding does: what a model makes of a row that sees nothing."""
     random = np.random.default_rng(3)
     q, k, v = random.normal(size=(3, 2, 12, 4)).astype(np.float32)
-    rule = Rule(1.0, mask=All((Causal(), Keys(np.arange(12) > 2))), softcap=softcap)
+    rule = Rule(1.0, mask=Intersection((Causal(), Keys(np.arange(12) > 2))), softcap=softcap)
     clean = Problem(q, k.copy(), v, rule)
     k[:, :3] = number
     with np.errstate(all="ignore"):
@@ -238,7 +238,7 @@ def test_a_causal_row_ignores_the_future(problem: Problem) -> None:
 
 def test_causal_bands_stop_at_the_diagonal_and_windows_start_at_their_edge() -> None:
     x = np.zeros((1, 12, 2))
-    window = All((Causal(), Window(4)))
+    window = Intersection((Causal(), Window(4)))
     spans = [(b.start, b.first, b.last) for b in bands(x, x, x, Rule(1.0, mask=window), Plan(range(12), 1, 4))]
     # rows 4..7 see keys 4-3=1 .. 7; rows 8..11 see 5 .. 11
     assert spans == [(0, 0, 4), (4, 1, 8), (8, 5, 12)]

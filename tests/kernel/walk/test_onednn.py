@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import All, Causal, Mask, Open, Window
+from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk import matmul, plan
 from attn_cli.kernel.walk.bands import bands
@@ -76,7 +76,7 @@ def test_keys_and_values_reach_it_without_gaps() -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("mask", [Open(), Causal(), All((Causal(), Window(1500)))])
+@pytest.mark.parametrize("mask", [Open(), Causal(), Intersection((Causal(), Window(1500)))])
 @pytest.mark.parametrize(("height", "m"), [(128, 2048), (128, 2091), (80, 8192), (64, 20_000)])
 def test_a_walk_has_few_widths(mask: Mask, height: int, m: int) -> None:
     """A kernel is kept for each."""

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.definition.masks import Cropped, Given, Mask, Open
+from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
@@ -47,7 +47,7 @@ class LayerRule:
         if isinstance(self.mask, LazyMask):
             mask = self.mask.rule_mask(text, keys)
             if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
-                mask = Cropped(mask, rows.start, keys.start, keys.stop - keys.start)
+                mask = Submask(mask, rows.start, keys.start, keys.stop - keys.start)
         elif self.mask is not None:
             own: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)  # [h or 1, n or 1, m]
             if own.dtype == torch.bool:

@@ -21,7 +21,7 @@ from transformers.masking_utils import (
 )
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.definition.masks import Asked, Causal, Keys, Mask, Open, Window, both
+from attn_cli.kernel.definition.masks import Causal, Keys, Mask, MaskFunction, Open, Window, all_of
 
 
 class LazyMask(torch.Tensor):
@@ -64,7 +64,7 @@ class LazyMask(torch.Tensor):
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
         mask = _translated(arguments["mask_function"], batch, shift, arguments["use_vmap"])
         padding = self.padding()
-        return mask if padding is None or bool(padding[batch, keys].all()) else both(mask, Keys(padding[batch]))
+        return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
 
     @classmethod
     def __torch_function__(
@@ -121,12 +121,12 @@ def _translated(function: Callable[..., Any], batch: int, shift: tuple[int, int]
     if function is bidirectional_mask_function:
         return Open()
     if name.startswith("and_masks.") and "mask_functions" in enclosed:
-        return both(*(_translated(part, batch, shift, vmap) for part in enclosed["mask_functions"]))
+        return all_of(*(_translated(part, batch, shift, vmap) for part in enclosed["mask_functions"]))
     if name.startswith("sliding_window_overlay.") and isinstance(enclosed.get("sliding_window"), int):
         return Window(enclosed["sliding_window"], offset)
     if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(enclosed.get("sliding_window"), int):
         return Window(enclosed["sliding_window"] + 1, offset, both_sides=True)  # theirs counts the distance, inclusive
-    return Asked(_elementwise(function, batch, shift, vmap), "mask function")
+    return MaskFunction(_elementwise(function, batch, shift, vmap), "mask function")
 
 
 def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
