@@ -31,8 +31,7 @@ from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps, received_maps
-from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.tables import (
+from attn_cli.views.drawing.labels import (
     head_rows,
     heads_table,
     labelled,
@@ -44,6 +43,7 @@ from attn_cli.views.drawing.tables import (
     top_lines,
     which_heads,
 )
+from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

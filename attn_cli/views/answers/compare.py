@@ -12,9 +12,9 @@ from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Sta
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.labels import labelled
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.tables import labelled
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 

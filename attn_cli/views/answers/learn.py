@@ -12,9 +12,9 @@ from attn_cli.summaries.answers.learn import Learning
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar, bar_width
 from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.labels import labelled
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.tables import labelled
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MOST = 24  # of more tokens than these, only the heaviest are shown

@@ -12,9 +12,9 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import marked
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_room, room_on
-from attn_cli.views.drawing.tables import marked
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)

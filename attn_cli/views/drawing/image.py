@@ -14,8 +14,8 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import labelled, which_heads
 from attn_cli.views.drawing.screen import Screen, room_on
-from attn_cli.views.drawing.tables import labelled, which_heads
 
 _DIM = Style(dim=True)
 _OTHERS = 3  # keys beside the image that are named
