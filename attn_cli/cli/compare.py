@@ -68,8 +68,7 @@ def compare(
         warnings = list(dict.fromkeys(warnings))
         print_notes(warnings, quiet=options.quiet)
         comparison = compared(*journeys)
-        others = tuple(prompts[1:])
-        view.show(Report("compare", source.about, prompts[0], (), tuple(warnings), finding=comparison, others=others))
+        view.show(Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison))
     return ExitCode.DONE
 
 

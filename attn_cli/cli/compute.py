@@ -20,6 +20,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import expected_of
 from attn_cli.summaries.answers.check import TOLERANCES, Check, CheckOutput
+from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -118,10 +119,11 @@ def compute(
         elif check.requested:
             report = _checked(matrices, selection, check)
         elif isinstance(view, OutputView):
-            report = _report("compute", matrices, selection, _to_file(matrices, selection, view), drawing.color_scale)
+            reducers = _to_file(matrices, selection, view)
+            report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
         else:
             reducers = _whole(matrices, view, drawing.pool)
-            report = _report("compute", matrices, selection, reducers, drawing.color_scale)
+            report = _with_answer(_report("compute", matrices, selection, reducers, drawing.color_scale), matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
@@ -164,14 +166,17 @@ def _report(
         summaries.append(reduce(call, *reducers(call)))
 
     matrices.each(selection, visit)
-    options = {
-        "scale": color_scale,
-        "lead": matrices.lead,
-        "head_axis": matrices.head_axis,
-        "joined": matrices.joined,
-        "made": {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {},
-    }
-    return Report(command, matrices.about, matrices.prompt, tuple(summaries), matrices.notes, options)
+    return Report(
+        command, matrices.about, (matrices.prompt,), tuple(summaries), matrices.notes,
+        batch=matrices.lead, scale=color_scale,
+    )  # fmt: skip
+
+
+def _with_answer(report: Report, matrices: Matrices) -> Report:
+    """The report with all arrays as one answer, which have the axes of the user's matrices."""
+    made = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
+    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, made)
+    return replace(report, answer=answer)
 
 
 def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:

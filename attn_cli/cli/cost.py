@@ -10,7 +10,6 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
-from attn_cli.prompt import Prompt
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
 from attn_cli.summaries.report import Report
@@ -115,5 +114,5 @@ def cost(
             "dtype": stored,
             "device": "none",
         }
-        view.show(Report("cost", source, Prompt("", ()), (), finding=answer))
+        view.show(Report("cost", source, answer=answer))
     return ExitCode.DONE

@@ -60,5 +60,5 @@ def layers(
         layer_map = LayerMap()
         unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
-        view.show(Report("layers", source.about, prompt, (), prompt.warnings, finding=layer_map.result(unseen)))
+        view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))
     return ExitCode.DONE

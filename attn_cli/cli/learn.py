@@ -105,7 +105,7 @@ def learn(
         warnings = tuple(dict.fromkeys(notes))
         print_notes(warnings, quiet=output.quiet)
         learning = Learning(word, tuple(to), tuple(prompts), tuple(examples), descent, heads, how.start, how.seed)
-        view.show(Report("learn", source.about, prompts[0], (), warnings, finding=learning, others=tuple(prompts[1:])))
+        view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE
 
 

@@ -77,4 +77,4 @@ def _answer(source: "TableSource", question: str | InputError, k: int, index: in
     prompt, signs = source.read_terms(question)
     rows = [token.id for token in prompt.tokens if token.id is not None]
     neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)
-    return Report("nearest", source.about, prompt, (), prompt.warnings, index=index, finding=neighbours)
+    return Report("nearest", source.about, (prompt,), warnings=prompt.warnings, answer=neighbours, index=index)

@@ -55,7 +55,7 @@ def plane(
         warnings = tuple(dict.fromkeys(warning for prompt in prompts for warning in prompt.warnings))
         print_notes(warnings, quiet=options.quiet)
         points = points_in_plane(prompts, journeys, unit=unit)
-        view.show(Report("plane", source.about, prompts[0], (), warnings, finding=points, others=tuple(prompts[1:])))
+        view.show(Report("plane", source.about, tuple(prompts), warnings=warnings, answer=points))
     return ExitCode.DONE
 
 

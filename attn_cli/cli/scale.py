@@ -8,7 +8,6 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.scale import saturation, spread
-from attn_cli.prompt import Prompt
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.answers.scale import Scaling
 from attn_cli.summaries.report import Report
@@ -64,5 +63,5 @@ def scale(
             "dtype": "float64",
             "device": "cpu",
         }
-        view.show(Report("scale", source, Prompt("", ()), (), finding=scaling))
+        view.show(Report("scale", source, answer=scaling))
     return ExitCode.DONE

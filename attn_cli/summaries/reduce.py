@@ -1,5 +1,6 @@
 """The walk that every summary shares: one pass over a call's bands feeds all reducers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -11,19 +12,36 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
 
 
-class Part(Protocol):
-    """One reducer's finished numbers, in NumPy; `name` is what machine output calls them."""
+class Part(ABC):
+    """One reducer's finished numbers, in NumPy.
+
+    name      what machine output calls them, and whoever draws them
+    together  whether a screen shows the parts of all calls as one
+    """
 
     name: ClassVar[str]
+    together: ClassVar[bool] = False
 
+    @abstractmethod
     def records(self, summary: "Summary") -> Iterator[dict[str, Any]]:
         """Flat rows with labels, for csv, tsv, jsonl and json."""
 
     def documents(self, summary: "Summary") -> Iterator[dict[str, Any]]:
-        """The same as JSON objects: flat rows too, or whole matrices where rows would be wasteful."""
+        """The same as JSON objects: the flat rows, or whole matrices where rows would be wasteful."""
+        return self.records(summary)
 
+    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """The same as named arrays whose first axis is heads."""
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """What the other axes of the arrays mean, where that is not all queries and all keys."""
+        return {}
+
+    @property
+    def footnote(self) -> str:
+        """What a screen says once below the parts of all calls; "" for nothing."""
+        return ""
 
 
 class Reducer(Protocol):
@@ -48,7 +66,7 @@ class Reducer(Protocol):
         """The finished numbers, now NumPy."""
 
 
-Wanted = TypeVar("Wanted")
+Kind = TypeVar("Kind", bound=Part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +82,7 @@ class Summary:
     rule: Mapping[str, Any]
     parts: tuple[Part, ...]
 
-    def part(self, kind: type[Wanted]) -> Wanted | None:
+    def part(self, kind: type[Kind]) -> Kind | None:
         """The part of that class, None if nobody asked for it."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 

@@ -1,8 +1,9 @@
-"""What a command hands to a view: one text, what was found in it, and where it came from."""
+"""What a command hands to a view: the texts, what was computed of them, and where it came from."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,42 +11,64 @@ from attn_cli.prompt import Prompt
 from attn_cli.summaries.reduce import Summary
 
 
-class Finding(Protocol):
+class Answer(ABC):
     """An answer that is not one per attention call: the nearest words, two contexts compared, what was learned.
 
-    name  which one it is, for the view that draws it
+    name           what it is called, for whoever draws it
+    several_texts  whether it is about any number of texts, so that JSON has `inputs` in place of `input`
     """
 
     name: ClassVar[str]
+    several_texts: ClassVar[bool] = False
 
+    @abstractmethod
     def records(self) -> Iterator[dict[str, Any]]:
         """Flat rows, for csv, tsv and jsonl."""
 
+    @abstractmethod
     def document(self) -> dict[str, Any]:
         """The `result` of the JSON object."""
 
+    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as named arrays, for npz."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The answer of `command` for one prompt, or for several that are looked at together.
+    """The answer of `command`, for one text, several that are looked at together, or none.
 
-    source     model, type, revision, dtype, device
-    summaries  one per visited attention call, in the order of the forward pass
-    options    what the user asked for that a view must say or follow, such as kind ("weights" or "scores") or scale
-    index      the number of the text with `--lines`, None for a single text
-    finding    the answer of a command that does not answer call by call
-    others     the prompts after the first, for commands that take several texts; None for those that take one
+    source       model, type, revision, dtype, device
+    summaries    one per visited attention call, in the order of the forward pass
+    answer       what is shown where it is not the parts of the summaries
+    index        the number of the text with `--lines`, None for a single text
+    batch        the axes before heads and rows of the user's own matrices; None where a model or a table was asked
+    merged_from  how many tokens were merged into words; None where none were
+    scale        how numbers become colours: linear, sqrt, log or row
     """
 
     command: str
     source: Mapping[str, Any]
-    prompt: Prompt
-    summaries: tuple[Summary, ...]
+    prompts: tuple[Prompt, ...] = ()
+    summaries: tuple[Summary, ...] = ()
     warnings: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    answer: Answer | None = None
     index: int | None = None
-    finding: Finding | None = None
-    others: tuple[Prompt, ...] | None = None
+    batch: tuple[int, ...] | None = None
+    merged_from: int | None = None
+    scale: str = "linear"
+
+    @property
+    def streams(self) -> list[str]:
+        """The streams of its calls, such as self, encoder, cross, in the order of the forward pass."""
+        return list(dict.fromkeys(summary.place.stream for summary in self.summaries))
+
+    @property
+    def unit(self) -> str:
+        """What a query and a key are: a token, or a word that tokens were merged into."""
+        return "token" if self.merged_from is None else "word"
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether parts of several kinds stand beside each other, so that each is kept short."""
+        return self.batch is None and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)

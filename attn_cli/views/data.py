@@ -13,11 +13,8 @@ import orjson
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.masked import Masked
-from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.overall import Overall
-from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
 from attn_cli.views.schemas import schema_id
 
@@ -29,12 +26,8 @@ def envelope(report: Report) -> dict[str, Any]:
     shown: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
     if report.index is not None:
         shown["index"] = report.index
-    if report.others is None:
-        merged = {"merged_tokens": report.options["merged"]} if "merged" in report.options else {}
-        shown["input"] = _input(report.prompt) | merged
-    else:
-        shown["inputs"] = [_input(prompt) for prompt in (report.prompt, *report.others)]
-    shown["result"] = _computation(report) if report.command == "compute" else _result(report)
+    shown |= _inputs(report)
+    shown["result"] = _result(report) if report.answer is None else report.answer.document()
     shown["warnings"] = list(report.warnings)
     return shown
 
@@ -64,21 +57,22 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
-    """Flat rows of the report's finding, or of its first part.
+    """Flat rows of the report's answer, or of the first part of every call.
 
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
     the stream where a model has several, then with module and call where a layer has several.
     """
     number: dict[str, Any] = {} if report.index is None else {"text": report.index}
-    if report.finding is not None:
-        yield from (number | row for row in report.finding.records())
+    if report.answer is not None:
+        yield from (number | row for row in report.answer.records())
+        return
     places = [(summary.place.text, summary.place.stream, summary.place.layer) for summary in report.summaries]
     several = len(set(places)) < len(places)
     for summary in report.summaries:
         lead = dict(number)
-        if report.options.get("lead"):
+        if report.batch:
             lead["batch"] = summary.place.text
-        if len(_streams(report)) > 1:
+        if len(report.streams) > 1:
             lead["stream"] = summary.place.stream
         if several:
             lead |= {"module": summary.place.name, "call": summary.place.call}
@@ -95,12 +89,10 @@ def to_npz(report: Report) -> bytes:
     only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what
     is none) where tokens are patches of an image, `generated` `[n]` where the model wrote some of them.
     """
-    if report.finding is not None:
-        return archive(report.finding.arrays())
-    if report.command == "compute":
-        return archive(_computed(report))
+    if report.answer is not None:
+        return archive(report.answer.arrays())
     arrays: dict[str, np.ndarray] = {}
-    streams = _streams(report)
+    streams = report.streams
     for stream in streams:
         summaries = [summary for summary in report.summaries if summary.place.stream == stream]
         prefix = "" if len(streams) == 1 else f"{stream}."
@@ -110,10 +102,10 @@ def to_npz(report: Report) -> bytes:
 
 def to_npy(report: Report) -> bytes:
     """The attention output alone, as it is."""
-    if report.command != "compute":
+    if not isinstance(report.answer, Computation):
         raise InputError("npy holds one array, for attn compute", "use npz")
     buffer = io.BytesIO()
-    np.save(buffer, _computed(report)["output"])
+    np.save(buffer, report.answer.arrays()["output"])
     return buffer.getvalue()
 
 
@@ -122,6 +114,15 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
+
+
+def _inputs(report: Report) -> dict[str, Any]:
+    """The texts: `inputs` of an answer about several, else `input`, which is empty where a command takes no text."""
+    if report.answer is not None and report.answer.several_texts:
+        return {"inputs": [_input(prompt) for prompt in report.prompts]}
+    merged = {} if report.merged_from is None else {"merged_tokens": report.merged_from}
+    only = _input(report.prompts[0]) if report.prompts else {"text": "", "tokens": []}
+    return {"input": only | merged}
 
 
 def _input(prompt: Prompt) -> dict[str, Any]:
@@ -145,11 +146,9 @@ def _token(t: Token) -> dict[str, Any]:
 
 
 def _result(report: Report) -> dict[str, Any]:
-    """What was found: the finding, or the layers that were seen, then every part by its name, each a list over them."""
-    if report.finding is not None:
-        return report.finding.document()
+    """The layers that were looked at, then every part by its name, each a list over them."""
     found: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
-    several = len(_streams(report)) > 1
+    several = len(report.streams) > 1
     for summary in report.summaries:
         lead = {"stream": summary.place.stream} if several else {}
         for part in summary.parts:
@@ -170,34 +169,6 @@ def _layer(summary: Summary) -> dict[str, Any]:
         "kv_heads": list(place.groups),
         "rule": dict(summary.rule),
     }
-
-
-def _computation(report: Report) -> dict[str, Any]:
-    """What `attn compute` found: the rule, then the arrays, and how many of their cells JSON can't say."""
-    first = report.summaries[0]
-    arrays = _computed(report)
-    masked = int(np.isneginf(arrays["scores"]).sum())
-    return {
-        "batch": list(report.options["lead"]),
-        "heads": list(first.place.heads),
-        "kv_heads": list(first.place.groups),
-        "rule": dict(first.rule),
-        "masked_cells": masked,
-        "masked_rows": sum(int(x.rows.sum()) for s in report.summaries if (x := s.part(Masked)) is not None),
-        "nonfinite_cells": sum(int((~np.isfinite(values)).sum()) for values in arrays.values()) - masked,
-    } | arrays
-
-
-def _computed(report: Report) -> dict[str, np.ndarray]:
-    """`scores`, `weights`, `output` (and q, k, v if they were made) with the axes that the user's matrices had."""
-    options = report.options
-    found, stacked = {}, _stacked(report.summaries)
-    for name in (name for name in ("scores", "weights", "output") if name in stacked):
-        values = stacked[name]
-        keep_heads = options["head_axis"] and not (name == "output" and options["joined"])
-        found[name] = values.reshape(*options["lead"], *(values.shape[1:] if keep_heads else values.shape[2:]))
-    made = {name: x if options["head_axis"] else x[..., 0, :, :] for name, x in options["made"].items()}
-    return found | made
 
 
 def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
@@ -253,10 +224,7 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
             if tokens != usual:
                 labels |= _tokens(f"{_layer_name(summary, summaries)}.{prefix}", tokens)
     for part in (part for summary in summaries for part in summary.parts):
-        if isinstance(part, Matrix | Top | Overall) and part.rows is not None:
-            labels["queries"] = np.array(part.rows)
-        if isinstance(part, Matrix) and part.block != (1, 1):
-            labels["block"] = np.array(part.block)
+        labels |= part.labels()
     return labels
 
 
@@ -275,10 +243,6 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
     if any(token.generated for token in tokens):
         named[f"{prefix}generated"] = np.array([token.generated for token in tokens])
     return named
-
-
-def _streams(report: Report) -> list[str]:
-    return list(dict.fromkeys(summary.place.stream for summary in report.summaries))
 
 
 def _json_line(value: dict[str, Any]) -> bytes:

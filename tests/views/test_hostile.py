@@ -140,7 +140,8 @@ def reports(texts: list[str]) -> list[Report]:
     parts = {"inspect": [HeadStatistics(), ReceivedShares(), FullMatrix()], "matrix": [FullMatrix(scores=True)],
              "top": [TopKeys(3)], "heads": [HeadStatistics()]}  # fmt: skip
     return [
-        Report(command, source, prompt, (reduce(call, *reducers),), tuple(texts)) for command, reducers in parts.items()
+        Report(command, source, (prompt,), (reduce(call, *reducers),), tuple(texts))
+        for command, reducers in parts.items()
     ]
 
 

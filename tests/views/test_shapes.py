@@ -26,7 +26,7 @@ def summary(layer: int, module: str, call: int, *shape: int) -> Summary:
 
 
 def arrays(*summaries: Summary) -> dict[str, np.ndarray]:
-    report = Report("matrix", {"model": "it"}, Prompt("", ()), summaries)
+    report = Report("matrix", {"model": "it"}, (Prompt("", ()),), summaries)
     with np.load(io.BytesIO(data.to_npz(report))) as archive:
         return {name: archive[name] for name in archive.files}
 

@@ -43,7 +43,7 @@ def test_an_overview_in_words(width: int, golden: Callable[[str, str], None]) ->
     )
     summary = reduce(InWords(call), HeadStatistics(), ReceivedShares(), PooledMatrix(40, 30, mean_heads=True))
     about = {"model": "a-model", "type": "llama", "dtype": "float32", "device": "cpu"}
-    options = {"scale": "linear", "merged": len(pieces.tokens)}
-    text = render(Report("inspect", about, prompt_in_words(pieces), (summary,), options=options), Screen(width, "none"))
+    report = Report("inspect", about, (prompt_in_words(pieces),), (summary,), merged_from=len(pieces.tokens))
+    text = render(report, Screen(width, "none"))
     assert max(map(len, text.splitlines())) <= width
     golden(f"words-{width}.txt", text)

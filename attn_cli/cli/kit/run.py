@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.picking import picked_tokens
@@ -85,9 +84,9 @@ class Question:
     notes: tuple[str, ...]
 
     @property
-    def options(self) -> dict[str, Any]:
-        """What a report must say about merging: of how many tokens words are made; nothing where none were merged."""
-        return {} if self.display is self.prompt else {"merged": len(self.prompt.tokens)}
+    def merged_from(self) -> int | None:
+        """How many tokens were merged into words; None where none were."""
+        return None if self.display is self.prompt else len(self.prompt.tokens)
 
 
 def answer_texts(ask: Ask) -> ExitCode:
@@ -187,11 +186,11 @@ def _answer(ask: Ask, questions: Sequence[Question], done: int) -> None:
         warnings = question.display.warnings + question.notes
         warnings += _hidden_share(question.display, hidden[at]) if hidden else ()
         print_notes(warnings, quiet=ask.quiet)
-        index = question.number if ask.lines else None
-        options = {"scale": ask.scale} | question.options
-        ask.view.show(
-            Report(ask.command, ask.source.about, question.display, summaries, warnings, options, index)
+        report = Report(
+            ask.command, ask.source.about, (question.display,), summaries, warnings,
+            index=question.number if ask.lines else None, merged_from=question.merged_from, scale=ask.scale,
         )  # fmt: skip
+        ask.view.show(report)
 
 
 def _hidden_share(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:

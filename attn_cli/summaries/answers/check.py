@@ -14,7 +14,7 @@ from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.mistakes import mistakes, why_nan
 from attn_cli.kernel.lessons.rotary_mistakes import rotary_mistakes
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**22  # mistakes are tried on so many cells of the matrix; in a larger one, on its first rows
 _ROUNDING = 1e-13  # two mistakes may give the same numbers but for this: the first, more usual one is named
@@ -44,7 +44,7 @@ class HeadCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class Check:
+class Check(Part):
     """The verdict on one batch entry: every head, and the likely cause of what is wrong ("" if unknown)."""
 
     name: ClassVar[str] = "check"

@@ -11,6 +11,7 @@ from attn_cli.model_blocks import BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.pull import Pulls
+from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +84,11 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Answer):
     """The word's two ways, block by block."""
 
     name: ClassVar[str] = "compare"
+    several_texts: ClassVar[bool] = True
 
     journeys: tuple[Journey, Journey]
     stages: tuple[Stage, ...]

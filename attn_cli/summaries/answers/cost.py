@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.walk.plan import tile_of
+from attn_cli.summaries.report import Answer
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
 _WINDOW = 4096
@@ -29,7 +30,7 @@ class Variant:
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
+class Cost(Answer):
     """The cost of `layers` layers over n tokens.
 
     operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing

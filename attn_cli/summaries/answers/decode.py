@@ -12,7 +12,7 @@ from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**26
 
@@ -32,7 +32,7 @@ class CachedStep:
 
 
 @dataclass(frozen=True, eq=False)
-class Decoding:
+class Decoding(Part):
     """All steps, weights `[h, n, m]` (0 for tokens to come) and output `[h, n, e]` as the steps gave them.
 
     difference  the largest distance of the output to that of the whole causal matrix

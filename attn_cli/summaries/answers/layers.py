@@ -10,6 +10,7 @@ from attn_cli.call import Call
 from attn_cli.model_blocks import Block
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.report import Answer
 
 SOFTMAX = "softmax attention"
 
@@ -44,7 +45,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Layers:
+class Layers(Answer):
     """All blocks of a model, stream by stream, in the order of the blocks."""
 
     name: ClassVar[str] = "layers"

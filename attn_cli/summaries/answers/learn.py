@@ -8,10 +8,11 @@ import numpy as np
 
 from attn_cli.kernel.lessons.learn import Descent, Example
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)
-class Learning:
+class Learning(Answer):
     """A descent with its labels.
 
     word, targets  as they were asked for; prompts and examples are the texts, one for one
@@ -19,6 +20,7 @@ class Learning:
     """
 
     name: ClassVar[str] = "learn"
+    several_texts: ClassVar[bool] = True
 
     word: str
     targets: tuple[str, ...]

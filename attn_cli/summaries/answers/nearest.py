@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class Neighbours(Answer):
     """The k nearest words, nearest first, with their rows in the table and their cosines.
 
     signs   1 or -1 for every word of the question, whose labels are the prompt's tokens

@@ -9,10 +9,11 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
+class Plane(Answer):
     """Every token of every text twice: where it was, and where attention took it.
 
     texts, tokens  the number of its text from 0, and the token, for each of n points
@@ -23,6 +24,7 @@ class Plane:
     """
 
     name: ClassVar[str] = "plane"
+    several_texts: ClassVar[bool] = True
 
     texts: tuple[int, ...]
     tokens: tuple[Token, ...]

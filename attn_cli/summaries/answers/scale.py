@@ -1,4 +1,4 @@
-"""The two demonstrations of the scale as a finding."""
+"""The two demonstrations of the scale: scores that grow, and vectors that do."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.kernel.lessons.scale import Saturation, Spread
+from attn_cli.summaries.report import Answer
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Scaling(Answer):
     """Softmax of growing scores, and the variance of q · k as d grows: `samples` queries, each against `keys` keys."""
 
     name: ClassVar[str] = "scale"

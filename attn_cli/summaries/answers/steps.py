@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # some ten arrays of so many float64 numbers are 1.3 GB
 
@@ -29,7 +29,7 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Part):
     """All stages in order, for the queries `rows`; key heads and query heads both count as "heads" of their array.
 
     `has_sink` says that a learned sink takes its share of every row.

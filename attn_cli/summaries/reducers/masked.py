@@ -9,11 +9,11 @@ import numpy as np
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class Masked(Part):
     """The number of rows of every head whose weights are all 0, `[h]`; their output is 0 too."""
 
     name: ClassVar[str] = "masked"
@@ -24,10 +24,6 @@ class Masked:
         """One row per head."""
         for head, count in zip(summary.place.heads, self.rows.tolist(), strict=True):
             yield {"layer": summary.place.layer, "head": head, "masked_rows": count}
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`masked_rows`."""

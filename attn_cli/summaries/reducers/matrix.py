@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(Part):
     """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where blocked.
 
     rows     the query behind every matrix row; None means all
@@ -74,6 +74,11 @@ class Matrix:
         """`weights` and `scores`, those that were asked for."""
         named = {"weights": self.weights, "scores": self.scores}
         return {name: values for name, values in named.items() if values is not None}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The numbers of the `queries` where not all were asked for, the `block` that a cell stands for if pooled."""
+        queries = {} if self.rows is None else {"queries": np.array(self.rows)}
+        return queries if self.block == (1, 1) else queries | {"block": np.array(self.block)}
 
 
 class FullMatrix:

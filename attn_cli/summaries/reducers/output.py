@@ -10,11 +10,11 @@ from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
+class Outputs(Part):
     """Output rows `[h, n, e]`, or `[1, n, e]` once heads were joined; `names` say which is which."""
 
     name: ClassVar[str] = "outputs"

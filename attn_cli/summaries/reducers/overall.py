@@ -8,16 +8,19 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
 
 
 @dataclass(frozen=True, eq=False)
-class Overall:
+class Overall(Part):
     """The k keys that receive most of what r queries give, most first: keys and shares `[h, k]`.
 
     A share is the mean weight over those queries; equal shares rank by key number. Early keys of a causal layer, which
     more queries see, receive more. A key that receives nothing is not named: its place holds -1.
+
+    averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
+    abridged  whether this stands in for the keys of each query, of which a screen would take too many
     """
 
     name: ClassVar[str] = "overall"
@@ -26,6 +29,7 @@ class Overall:
     keys: np.ndarray
     shares: np.ndarray
     averaged: int = 0
+    abridged: bool = False
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, rank)."""
@@ -41,13 +45,18 @@ class Overall:
                         "received_share": float(self.shares[at, rank]),
                     }
 
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
-
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `received_share` `[h, k]`."""
         return {"keys": self.keys, "received_share": self.shares}
+
+    @property
+    def footnote(self) -> str:
+        """How to see each query."""
+        return "too many queries to show each: --token picks some, -f jsonl has all" if self.abridged else ""
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The numbers of the `queries`."""
+        return {"queries": np.array(self.rows)}
 
 
 class OverallKeys:
@@ -56,8 +65,10 @@ class OverallKeys:
     needs_scores = False
     whole_heads = False
 
-    def __init__(self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False) -> None:
-        self.count, self.rows, self.mean_heads = count, rows, mean_heads
+    def __init__(
+        self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, abridged: bool = False
+    ) -> None:
+        self.count, self.rows, self.mean_heads, self.abridged = count, rows, mean_heads, abridged
         self.received = ReceivedShares(rows)
 
     def start(self, call: Call) -> None:
@@ -77,4 +88,5 @@ class OverallKeys:
         keys = np.argsort(-shares, axis=-1, kind="stable")[:, : self.count]
         shares = np.take_along_axis(shares, keys, axis=-1)
         keys[shares == 0] = -1
-        return Overall(self.numbers, keys, shares, averaged=self.heads if self.mean_heads else 0)
+        averaged = self.heads if self.mean_heads else 0
+        return Overall(self.numbers, keys, shares, averaged, self.abridged)

@@ -10,12 +10,12 @@ from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
-class Pulls:
+class Pulls(Part):
     """For r queries their weights and pulls on all keys, over all heads at once: `[r, m]` each.
 
     weights  mean over the heads
@@ -41,10 +41,6 @@ class Pulls:
                     "weight": float(self.weights[at, key]),
                     "pull": None if self.pulls is None else float(self.pulls[at, key]),
                 }
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` and, where known, `pulls`, with an axis of one head in front."""

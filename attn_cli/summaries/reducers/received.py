@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
+class Received(Part):
     """The share of all attention that each key receives, `[h, m]`: column sums over n queries, divided by n.
 
     Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
@@ -22,6 +22,7 @@ class Received:
     """
 
     name: ClassVar[str] = "received"
+    together: ClassVar[bool] = True
 
     shares: np.ndarray
 
@@ -36,10 +37,6 @@ class Received:
                     "key_token": token.text,
                     "received_share": float(self.shares[at, key]),
                 }
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`received_share` `[h, m]`."""

@@ -10,13 +10,13 @@ from attn_cli.arrays import integers, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.topk import heaviest
 
 
 @dataclass(frozen=True, eq=False)
-class Top:
+class Top(Part):
     """For r queries their k heaviest keys, heaviest first: keys, weights and scores `[h, r, k]`.
 
     A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0. `scores` is None where
@@ -50,14 +50,14 @@ class Top:
                         "weight": float(self.weights[at, row, rank]),
                     }
 
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
-
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `weights`, `scores` `[h, r, k]`."""
         found = {"keys": self.keys, "weights": self.weights}
         return found if self.scores is None else found | {"scores": self.scores}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The numbers of the `queries`."""
+        return {"queries": np.array(self.rows)}
 
 
 class TopKeys:

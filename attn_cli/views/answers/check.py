@@ -3,12 +3,15 @@
 import textwrap
 from collections.abc import Iterator
 
+from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
@@ -18,15 +21,17 @@ _WRONG = Style(bold=True, color="red")
 _MOST_HEADS = 32
 
 
-def check_lines(check: Check, where: str, summary: Summary, screen: Screen) -> Iterator[Text]:
-    """Everything to print for one batch entry; `where` names it."""
+def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """Everything to print for one batch entry."""
+    entry = place_prefix(summary, report)
+    yield ""
     bad = [head for head in check.heads if head.bad]
     names = " and ".join(dict.fromkeys(head.what for head in check.heads))
     if check.right:
-        yield Text(f"{where}right: {names} within {check.tolerance:g} of the definition", _RIGHT)
+        yield Text(f"{entry}right: {names} within {check.tolerance:g} of the definition", _RIGHT)
     else:
         numbers, total = sum(head.bad for head in check.heads), sum(head.numbers for head in check.heads)
-        said = [f"{where}wrong: {numbers:,} of {total:,} numbers are off", f"tolerance {check.tolerance:g}"]
+        said = [f"{entry}wrong: {numbers:,} of {total:,} numbers are off", f"tolerance {check.tolerance:g}"]
         yield Text("\n".join(packed(said, screen.width)), _WRONG)
     yield Text(f"{'':14}{'largest error':>14}{'relative':>10}{'bad':>9}  {'first bad':<12}".rstrip(), _DIM)
     for head in check.heads[:_MOST_HEADS]:

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Stage
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit, packed
@@ -19,7 +20,7 @@ from attn_cli.views.drawing.screen import Screen
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
-def comparison_lines(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
+def draw(found: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Cosines first, then what moved the word in each context."""
     yield ""
     if len(found.stages) == 1:

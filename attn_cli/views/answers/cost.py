@@ -6,6 +6,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.cost import Cost
+from attn_cli.summaries.report import Report
 from attn_cli.text import binary_bytes, magnitude
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
@@ -16,7 +17,7 @@ _WIDE = ("other ways to keep keys", "cache", "scores, mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
 
 
-def cost_lines(cost: Cost, screen: Screen) -> Iterator[Text | str]:
+def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Sizes, operations by part, other keys, and what the matrix would take."""
     layer = cost.layer
     key_heads = f"{layer.kv_heads} key {'head' if layer.kv_heads == 1 else 'heads'}"

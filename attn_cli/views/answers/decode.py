@@ -3,13 +3,16 @@
 import textwrap
 from collections.abc import Iterator
 
+from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
@@ -18,9 +21,10 @@ _MOST_STEPS = 20
 _ROUNDING = 1e-12  # of float64, where sums run in another order
 
 
-def decode_lines(summary: Summary, decoding: Decoding, where: str, screen: Screen) -> Iterator[Text]:
+def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for one call."""
-    title = [f"{where}decoding {len(decoding.steps)} tokens one at a time",
+    yield ""
+    title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers kept a token"]  # fmt: skip
     yield Text("\n".join(packed(title, screen.width)), _BOLD)
     room = max(6, min(14, screen.width - 30))

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attn_cli.selection import ranges
 from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.screen import Screen
 
@@ -18,7 +19,7 @@ _HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads"
 _GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")  # the first of these go where a line has no room
 
 
-def layer_lines(found: Layers, screen: Screen) -> Iterator[Text | Table | str]:
+def draw(found: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
     """The table; blocks next to each other that differ in their number alone share a line."""
     groups = list(_grouped(found.rows))
     cells = [_cells(group) for group in groups]

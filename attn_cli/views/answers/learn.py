@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attn_cli.summaries.answers.learn import Learning
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar, bar_width
 from attn_cli.views.drawing.cells import packed
@@ -20,7 +21,7 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MOST = 24  # of more tokens than these, only the heaviest are shown
 
 
-def learning_lines(found: Learning, screen: Screen) -> Iterator[Text | Table | str]:
+def draw(found: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
     """The loss at some steps, then for each text the weights."""
     targets = " or ".join(map(visible, found.targets))
     yield ""

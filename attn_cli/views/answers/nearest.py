@@ -7,12 +7,13 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.nearest import Neighbours
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.screen import Screen
 
 
-def neighbour_lines(found: Neighbours, screen: Screen) -> Iterator[Text | str]:
+def draw(found: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
     """A line per word: the word, its cosine, and a bar as long as it (none below 0)."""
     yield ""
     yield Text("nearest by cosine", Style(bold=True))

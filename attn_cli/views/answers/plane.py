@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.plane import Plane
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
@@ -20,7 +21,7 @@ _LONGEST_LABEL = 16
 _NAMED = 8  # of the words for which there was no room
 
 
-def plane_lines(found: Plane, screen: Screen) -> Iterator[Text | str]:
+def draw(found: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Both panels, then what the axes are."""
     yield ""
     several = len(set(found.texts)) > 1

@@ -7,6 +7,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scale import Scaling
+from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
@@ -15,7 +16,7 @@ _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 
 
-def scaling_lines(found: Scaling, screen: Screen) -> Iterator[Text | str]:
+def draw(found: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Softmax of growing scores, then products of growing vectors."""
     yield ""
     yield _title(["the softmax of growing scores", "all weight goes to one key"], screen)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
@@ -25,7 +26,7 @@ _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", 
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
 
 
-def step_lines(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
+def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for one call."""
     if len(steps.rows) == 1:
         yield from _one_query(summary, steps, screen)

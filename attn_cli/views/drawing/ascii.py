@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from attn_cli.prompt import Token
+from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.report import Report
 from attn_cli.text import ascii_visible
 
@@ -14,18 +14,12 @@ _MARKS = str.maketrans(
 
 def in_ascii(report: Report) -> Report:
     """`report` with every text from outside in ASCII, other characters as their escapes."""
-    files = {kind: ascii_visible(file) for kind, file in report.prompt.files.items()}
-    text, tokens = ascii_visible(report.prompt.text), _tokens(report.prompt.tokens)
-    written = report.prompt.generated
-    if written is not None:  # its text is looked for nowhere but in itself
-        text = ascii_visible(report.prompt.text[: written.start])
-        written = replace(written, text=ascii_visible(written.text), start=None)
-    prompt = replace(report.prompt, text=text, tokens=tokens, files=files, generated=written)
+    prompts = tuple(_prompt(prompt) for prompt in report.prompts)
     summaries = tuple(
         replace(summary, queries=_tokens(summary.queries), keys=_tokens(summary.keys)) for summary in report.summaries
     )
     source = {**report.source, "model": ascii_visible(str(report.source["model"]))}
-    return replace(report, source=source, prompt=prompt, summaries=summaries)
+    return replace(report, source=source, prompts=prompts, summaries=summaries)
 
 
 def marks_in_ascii(text: str) -> str:
@@ -35,3 +29,12 @@ def marks_in_ascii(text: str) -> str:
 
 def _tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
     return tuple(replace(token, text=ascii_visible(token.text)) for token in tokens)
+
+
+def _prompt(prompt: Prompt) -> Prompt:
+    files = {kind: ascii_visible(file) for kind, file in prompt.files.items()}
+    text, generated = ascii_visible(prompt.text), prompt.generated
+    if generated is not None:  # its text is looked for nowhere but in itself
+        text = ascii_visible(prompt.text[: generated.start])
+        generated = replace(generated, text=ascii_visible(generated.text), start=None)
+    return replace(prompt, text=text, tokens=_tokens(prompt.tokens), files=files, generated=generated)

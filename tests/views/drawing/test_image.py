@@ -43,7 +43,7 @@ def report(rows: int, columns: int, part: Part | None = None, command: str = "ma
     part = part or Matrix(weights_around(rows, columns)[None, None], None, rows=(0,))
     summary = Summary(Place(11, "vit.attention", (4,), (4,)), labels, labels, RULE, (part,))
     source = {"model": "./vit", "type": "vit", "revision": None, "dtype": "float32", "device": "cpu"}
-    return Report(command, source, Prompt("", labels, files={"image": "cat.png"}), (summary,))
+    return Report(command, source, (Prompt("", labels, files={"image": "cat.png"}),), (summary,))
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

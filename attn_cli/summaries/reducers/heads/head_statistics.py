@@ -9,14 +9,14 @@ import numpy as np
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.row_numbers import Alignment, BandRows, LargestWeight, WeightSum
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class Heads(Part):
     """Means over queries, one number per head `[h]`; rows that may attend to nothing are counted and left out.
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
@@ -24,6 +24,7 @@ class Heads:
     """
 
     name: ClassVar[str] = "heads"
+    together: ClassVar[bool] = True
 
     statistics: Mapping[str, np.ndarray]
     masked_rows: np.ndarray
@@ -41,10 +42,6 @@ class Heads:
             numbers = {name: float(values[at]) for name, values in self.statistics.items()}
             row = {"layer": place.layer, "head": head, "kv_head": group}
             yield row | numbers | {"masked_rows": int(self.masked_rows[at])}
-
-    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """The same rows."""
-        return self.records(summary)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number by its name, `[h]`."""

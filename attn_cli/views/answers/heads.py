@@ -1,0 +1,84 @@
+"""Per-head statistics as a table: a line per head, a column per statistic."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.palette import Ramp, background
+from attn_cli.views.drawing.screen import Screen
+
+_DIM = Style(dim=True)
+_BOLD = Style(bold=True)
+_MANY_HEADS = 24  # of more than these, an overview shows so many of the sharpest
+_SHARPEST = 8
+
+
+class HeadRow(NamedTuple):
+    """One head's line: its place and its position in the arrays of its layer."""
+
+    summary: Summary
+    heads: Heads
+    at: int
+
+
+def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """All heads of all layers; of many, the sharpest alone in an overview."""
+    rows = head_rows(report.summaries)
+    yield ""
+    if report.is_overview and len(rows) > _MANY_HEADS:
+        yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
+        rows = sharpest(rows, _SHARPEST)
+    yield from heads_table(rows, screen, unit=report.unit)
+    masked = sum(int(part.masked_rows.max(initial=0)) for s in report.summaries if (part := s.part(Heads)) is not None)
+    if masked:
+        yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM)
+
+
+def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
+    """Every head of every layer that has statistics."""
+    found = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
+    return [HeadRow(summary, heads, at) for summary, heads in found for at in range(len(summary.place.heads))]
+
+
+def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
+    """The `count` heads with the lowest entropy, sharpest first."""
+    return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
+
+
+def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token") -> Iterator[Table | Text]:
+    """One line per head, and what its columns mean; columns that say nothing here or don't fit are left out.
+
+    unit  what a query and a key are: a token, or a word
+    """
+    grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
+    streams = {row.summary.place.stream for row in rows} != {"self"}
+    lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
+    values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
+              for statistic in STATISTICS}  # fmt: skip
+    columns = [statistic for statistic in STATISTICS if not statistic.says_nothing(values[statistic])]
+    while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
+        columns.pop()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
+    for heading in (*lead, *(column.heading for column in columns)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, (summary, _, at) in enumerate(rows):
+        place = summary.place
+        cells = [Text(place.stream)] if streams else []
+        cells += [Text(str(place.layer)), Text(str(place.heads[at]))]
+        cells += [Text(str(place.groups[at]))] if grouped else []
+        for column in columns:
+            value = float(values[column][number])
+            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.unit == "weight" else Style.null()
+            cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
+        table.add_row(*cells)
+    yield table
+    yield Text("means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM)

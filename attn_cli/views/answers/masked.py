@@ -1,0 +1,19 @@
+"""How many rows may attend to nothing, if any."""
+
+from collections.abc import Iterator
+
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.masked import Masked
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.screen import Screen
+
+
+def draw(masked: Masked, summary: Summary, report: Report, screen: Screen) -> Iterator[Text]:
+    """The largest count of any head."""
+    count = int(masked.rows.max(initial=0))
+    if count:
+        rows = "1 row may" if count == 1 else f"{count} rows may"
+        yield Text(f"{rows} attend to nothing: weights and output 0", Style(dim=True))

@@ -1,0 +1,42 @@
+"""Scores and weights as heat maps, or on an image as maps of its patches."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from attn_cli.summaries.calls.image_grid import patch_grid
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.image import query_maps
+from attn_cli.views.drawing.labels import marked, place_prefix, which_heads
+from attn_cli.views.drawing.screen import Screen
+
+
+def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
+    grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
+    if grid is not None:
+        yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
+        return
+    rows = matrix.row_numbers(summary)
+    computed = report.batch is not None
+    alone = computed and len(summary.head_names(matrix.averaged)) == 1
+    for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
+        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
+            title = kind if alone else f"{which_heads(matrix.averaged, head)} · {kind}"
+            yield ""
+            yield HeatMap(
+                values[at],  # type: ignore[index]
+                kind,
+                place_prefix(summary, report) + title,
+                [marked(summary.queries[row]) for row in rows],
+                [marked(token) for token in summary.keys],
+                screen,
+                scale=report.scale,
+                block=matrix.block,
+                pooling=matrix.pooling,
+                row_numbers=[summary.queries[row].index for row in rows],
+                scale_option="--color-scale" if computed else "--scale",
+            )

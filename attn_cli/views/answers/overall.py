@@ -1,0 +1,33 @@
+"""The keys that many queries together attend to most as lines, of a single head with bars."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.overall import Overall
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.labels import key_bar, key_cells, named_keys, stream_suffix, which_heads
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD = Style(bold=True)
+
+
+def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """For a layer a heading and one line per head; for a single head its keys below each other with bars."""
+    yield ""
+    place = summary.place
+    heads = summary.head_names(overall.averaged)
+    alone = len(heads) == 1
+    head = f" · {which_heads(overall.averaged, heads[0])}" if alone else ""
+    count = len(overall.rows)
+    queries = "1 query" if count == 1 else f"{count:,} queries"
+    yield Text(f"layer {place.layer}{head} · mean weight over {queries}" + stream_suffix(summary), _BOLD)
+    for at, name in enumerate(heads):
+        pairs = named_keys(summary, overall.keys[at], overall.shares[at])
+        if alone:
+            yield from (key_bar(key, share, 1.0, screen) for key, share in pairs)
+        else:
+            yield key_cells(f"head {name}", pairs, screen)

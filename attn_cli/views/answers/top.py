@@ -1,0 +1,32 @@
+"""The heaviest keys of each query as lines, of a single query with bars."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.top import Top
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.labels import key_bar, key_cells, labelled, named_keys, stream_suffix, which_heads
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD = Style(bold=True)
+
+
+def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """For every head a heading and one line per query; for a single query its keys below each other with bars."""
+    yield ""
+    place = summary.place
+    for at, head in enumerate(summary.head_names(top.averaged)):
+        mean = which_heads(top.averaged, head)
+        yield Text(f"layer {place.layer} · {mean} · weights" + stream_suffix(summary), _BOLD)
+        for row, query in enumerate(top.rows):
+            token = summary.queries[query]
+            pairs = named_keys(summary, top.keys[at, row], top.weights[at, row])
+            if len(top.rows) == 1:
+                yield Text(f"  {labelled(token)} attends to")
+                yield from (key_bar(key, weight, 1.0, screen) for key, weight in pairs)
+            else:
+                yield key_cells(labelled(token), pairs, screen)

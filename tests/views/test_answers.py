@@ -1,0 +1,73 @@
+"""Every part and every answer is drawn by the file of its name; what is drawn together comes once, above the rest."""
+
+from importlib import import_module
+from inspect import signature
+from pkgutil import iter_modules
+
+import numpy as np
+import pytest
+
+import attn_cli.summaries.answers
+import attn_cli.summaries.reducers
+from attn_cli.call import AttentionCall, Place
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.reduce import Part, Reducer, Summary, reduce
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.overall import OverallKeys
+from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.report import Answer, Report
+from attn_cli.views.answers import drawer
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.terminal import render
+
+for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
+    for module in iter_modules(room.__path__):
+        import_module(f"{room.__name__}.{module.name}")
+
+NEVER_DRAWN = {"pulls"}  # what `compare` is made of
+
+
+@pytest.mark.parametrize("kind", Part.__subclasses__(), ids=lambda kind: kind.name)
+def test_a_part_has_a_drawer_of_its_name(kind: type[Part]) -> None:
+    if kind.name not in NEVER_DRAWN:
+        assert list(signature(drawer(kind.name)).parameters)[1:] == ["summary", "report", "screen"]
+
+
+@pytest.mark.parametrize("kind", Answer.__subclasses__(), ids=lambda kind: kind.name)
+def test_an_answer_has_a_drawer_of_its_name(kind: type[Answer]) -> None:
+    assert list(signature(drawer(kind.name)).parameters)[1:] == ["report", "screen"]
+
+
+def test_no_name_is_given_twice() -> None:
+    names = [kind.name for kind in (*Part.__subclasses__(), *Answer.__subclasses__())]
+    assert len(set(names)) == len(names) > 15
+
+
+def summary(layer: int, *reducers: Reducer) -> Summary:
+    tokens = tuple(Token(i, f"t{i}") for i in range(3))
+    x = np.eye(3)[None]
+    return reduce(AttentionCall(x, x, x, Rule(1.0), Place(layer, "it", (0,), (0,)), tokens, tokens), *reducers)
+
+
+def screen_of(*summaries: Summary) -> str:
+    source = {"model": "it", "type": "table"}
+    return render(Report("it", source, (Prompt("", summaries[0].queries),), summaries), Screen(80, "none"))
+
+
+def test_an_overview_lists_tokens_and_shows_the_parts_of_all_layers_once() -> None:
+    text = screen_of(*(summary(layer, HeadStatistics(), ReceivedShares()) for layer in range(2)))
+    assert text.count("tokens  0 t0  1 t1") == text.count("entropy (bits)") == text.count("most attended") == 1
+    assert text.index("entropy (bits)") < text.index("most attended")
+
+
+def test_one_kind_of_part_is_no_overview() -> None:
+    assert "tokens  0 t0" not in screen_of(summary(0, HeadStatistics()), summary(1, HeadStatistics()))
+
+
+def test_what_stands_in_for_too_many_queries_says_so_once_at_the_end() -> None:
+    text = screen_of(*(summary(layer, OverallKeys(2, abridged=True)) for layer in range(2)), summary(2, TopKeys(2)))
+    assert text.count("too many queries") == 1
+    assert text.rstrip().splitlines()[-1].startswith("too many queries to show each")
+    assert "too many queries" not in screen_of(summary(0, OverallKeys(2)))
