@@ -1,7 +1,6 @@
 """Every summary equals what plain NumPy says of the dense weights, whatever the mask, the grouping and the library."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +10,11 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
-from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.output import KeepOutput, Outputs
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
@@ -174,72 +172,6 @@ def test_top_keys_of_many_keys_are_the_heaviest_too(tensors: bool) -> None:
     problem = Problem(random.normal(size=(2, 5, 4)), random.normal(size=(2, 700, 4)), np.ones((2, 700, 1)), Rule(1.0))
     found = reduce(call_of(problem, tensors=tensors), TopKeys(7)).part(Top)
     np.testing.assert_array_equal(found.keys, np.argsort(-attended(problem).weights, axis=-1, kind="stable")[..., :7])
-
-
-def heads_by_hand(problem: Problem) -> dict[str, np.ndarray]:
-    """The numbers of Heads from dense weights [h, n, m], one row at a time."""
-    weights = attended(problem).weights
-    h, n, m = weights.shape
-    found: dict[str, list[float]] = {}
-    masked = []
-    for head in range(h):
-        rows = [(i + m - n, row) for i, row in enumerate(weights[head]) if row.sum() > 0]
-        masked.append(n - len(rows))
-        sums = dict.fromkeys(("entropy_bits", "distance", "first_weight", "previous_weight", "self_weight",
-                              "sink_weight"), 0.0)  # fmt: skip
-        for at, row in rows:
-            left = 1 - row.sum() if problem.rule.sink is not None else 0.0
-            parts = np.append(row, left)
-            sums["entropy_bits"] -= sum(p * np.log2(p) for p in parts if p > 0)
-            sums["distance"] += sum(p * abs(at - key) for key, p in enumerate(row))
-            sums["first_weight"] += row[0]
-            sums["self_weight"] += row[at] if 0 <= at < m else 0
-            sums["previous_weight"] += row[at - 1] if 0 <= at - 1 < m else 0
-            sums["sink_weight"] += left
-        for name, total in sums.items():
-            found.setdefault(name, []).append(total / max(len(rows), 1))
-    return {name: np.array(values) for name, values in found.items()} | {"masked_rows": np.array(masked)}
-
-
-@given(problems(), st.booleans(), st.booleans())
-def test_head_statistics_are_means_over_the_rows_that_see_something(problem, tensors: bool, cross: bool) -> None:
-    call = call_of(problem, tensors=tensors)
-    cross = cross or call.n > call.m  # with a cache of past keys a self-attention has fewer queries, never more
-    stream = "cross" if cross else "self"
-    call = AttentionCall(call.q, call.k, call.v, call.rule, Place(0, "a", call.place.heads, call.place.groups, stream),
-                         call.queries, call.keys)  # fmt: skip
-    found = reduce(call, HeadStatistics()).part(Heads)
-    expected = heads_by_hand(problem)
-    for name, values in expected.items():
-        if cross and name in ("distance", "previous_weight", "self_weight"):
-            assert np.isnan(getattr(found, name)).all()
-        else:
-            np.testing.assert_allclose(getattr(found, name), values, err_msg=name, **CLOSE)
-
-
-@pytest.mark.parametrize("tensors", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
-def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors: bool, causal: bool) -> None:
-    """By hand: for every query whose token came up before, the cell of the key after the latest place."""
-    random = np.random.default_rng(5)
-    words = [str(word) for word in random.integers(0, 6, size=23)]
-    q, k = (random.normal(size=(3, 23, 4)) * 2 for _ in "qk")
-    problem = Problem(q, k, k, Rule(0.5, mask=Causal() if causal else Open()))
-    tokens = tuple(Token(i, word, special=i == 4) for i, word in enumerate(words))
-    call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
-    found = reduce(call, HeadStatistics()).part(Heads)
-    weights, cells = attended(problem).weights, []
-    for i in range(23):
-        earlier = [j for j in range(i) if words[j] == words[i] and 4 not in (i, j)]
-        if earlier:
-            cells.append(weights[:, i, earlier[-1] + 1])
-    assert 10 < len(cells) < 23
-    np.testing.assert_allclose(found.induction_weight, np.mean(cells, axis=0), **CLOSE)
-
-
-def test_induction_of_a_text_without_repeats_is_unknown() -> None:
-    found = reduce(call_of(Problem(*np.ones((3, 1, 4, 2)), Rule(1.0)), tensors=False), HeadStatistics()).part(Heads)
-    assert np.isnan(found.induction_weight).all()
 
 
 @given(problems(), st.booleans(), st.booleans())
