@@ -1,4 +1,4 @@
-"""One call of one attention layer, as every source hands it over and every summary receives it."""
+"""One call of one attention layer: what every source produces and every summary reads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from attn_cli.prompt import Token
 
 @dataclass(frozen=True)
 class Place:
-    """Which attention a call is: where it sits in the model and which of the batch's texts it is about.
+    """Where an attention call is: its module in the model, and its text in the batch.
 
     layer    the model's own block number
     name     the module's path in the model, or a word for what has no module
@@ -25,9 +25,9 @@ class Place:
     heads    the true numbers of the heads in the arrays
     groups   for every such head the key/value head that it reads
     text     the index of the text in the batch
-    way      how it was seen: "computed" by attn itself from a table or matrices; in a model through the "registry"
-             of its attention, "beside" a backend that the user asked for, as its "softmax" or "sdpa" call, through
-             torch's "dispatch", or as it "returned" it
+    way      how it was captured: "computed" by attn itself from a table or matrices; in a model through the
+             "registry" of attention functions, "beside" a backend that the user chose, as a "softmax" or "sdpa" call,
+             through torch's "dispatch", or as weights that the module "returned"
     """
 
     layer: int
@@ -41,10 +41,9 @@ class Place:
 
 
 class Output:
-    """The output `[h, n, e]` of a call, filled row by row by whoever walks the call's bands.
+    """The output `[h, n, e]` of a call, filled row by row as the call's bands are walked.
 
-    A source that needs the layer's output hands one over empty: so a model's forward pass goes on with the numbers
-    that were shown, and q kᵀ is computed once.
+    A source whose forward pass continues with the layer's output passes an empty one, so that q kᵀ is computed once.
     """
 
     def __init__(self, array: Array) -> None:
@@ -52,18 +51,18 @@ class Output:
         self.rows = 0  # of all heads together
 
     def add(self, band: Band) -> None:
-        """Take over the rows of `band`."""
+        """Copy the rows of `band`."""
         self.array[band.heads, band.start : band.stop, :] = band.output
         self.rows += (band.stop - band.start) * band.output.shape[0]
 
     @property
     def complete(self) -> bool:
-        """Whether every row has passed."""
+        """Whether every row has been copied."""
         return self.rows == int(self.array.shape[0] * self.array.shape[1])
 
 
 class Call(Protocol):
-    """What a summary may know of an attention call, however its source came by it.
+    """What summaries may read of an attention call, from whatever source.
 
     h query heads, n queries, m keys, e the width of a value; `like` is an array of the library, device and precision
     in which weights come.
@@ -75,11 +74,11 @@ class Call(Protocol):
 
     @property
     def queries(self) -> tuple[Token, ...]:
-        """What the rows mean."""
+        """The tokens of the rows."""
 
     @property
     def keys(self) -> tuple[Token, ...]:
-        """What the columns mean."""
+        """The tokens of the columns."""
 
     @property
     def rule(self) -> Rule:
@@ -103,7 +102,7 @@ class Call(Protocol):
 
     @property
     def v(self) -> Array | None:
-        """The values `[g, m, e]`, as the groups of the place share them; None where only weights were seen."""
+        """The values `[g, m, e]`, one for each key head; None where a source shows weights alone."""
 
     @property
     def like(self) -> Array:
@@ -112,7 +111,7 @@ class Call(Protocol):
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention, a few rows at a time, ascending; only the asked rows.
+        """The attention, a few rows at a time, ascending; of all rows or of `rows`.
 
         With `in_parts` a band may be of some of the heads only, where that is faster.
         """
@@ -120,12 +119,15 @@ class Call(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """What a call was made from and what comes after it, where a source knows; None where there is nothing.
+    """What a call was computed from and what follows it; None where there is no such thing, or it is unknown.
 
-    x `[n, width]`; context `[m, width]` if keys and values come from other embeddings; projection W_O
-    `[h * e, width]`; value_up `[h, r, e]`, which absorbed latent attention applies to its output; latent, of which
-    k and v were made; projected says whether q, k and v are products of x and not x itself; rotation, by which q and k
-    were turned.
+    x           embeddings of the queries `[n, width]`
+    context     embeddings of keys and values `[m, width]`, if they are not x
+    projection  W_O `[h * e, width]`
+    value_up    U_V `[h, r, e]`, which absorbed latent attention applies to its output
+    latent      the latents that k and v are computed from
+    projected   whether q, k and v are products of x and not x itself
+    rotation    the rotary position embedding of q and k
     """
 
     x: Array | None = None
@@ -183,7 +185,7 @@ class AttentionCall:
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """The attention of this call, a few rows at a time (only the asked rows); fills `output` if there is one."""
+        """The attention of this call, a few of all rows, or of `rows`, at a time; fills `output` if there is one."""
         plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
         for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:

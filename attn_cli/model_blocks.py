@@ -1,4 +1,4 @@
-"""The blocks of a model, apart from their attention calls: those without one, and the vectors before and after."""
+"""Blocks of a model apart from their attention calls: blocks without any, and vectors before and after a block."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a model that showed no attention: `mixes` says what it has in its place, or what did not run.
+    """A block of a model without a captured attention call.
 
-    heads  of attention that did not run, 0 where nobody says; `note` then says why, and is "" otherwise
+    mixes  what mixes its tokens: "Mamba", "convolution" ..., or "softmax attention" that did not run
+    heads  of attention that did not run, 0 if unknown
+    note   why it did not run; "" for a block without softmax attention
     """
 
     layer: int
@@ -22,7 +24,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class BlockVectors:
-    """What one block made of the vectors of some tokens: `before` and `after` it `[rows, d]`, in NumPy.
+    """The vectors of some tokens `before` and `after` one block, `[rows, d]`, in NumPy.
 
     In a model a block is the attention with all that belongs to it (residual, norms, feed-forward); in a table it is
     the attention alone. `layer`, `stream` and `call` are those of the block's `Place`.

@@ -1,4 +1,4 @@
-"""A text, image or audio as the model reads it: tokens that say what the user gave at each place."""
+"""A text, image or audio as the model reads it: tokens that say which part of the input each one stands for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """A word of a text; all tokens that are part of it share the object, and another place of the word has another."""
+    """One occurrence of a word; its tokens share this object, other occurrences have their own."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Token:
-    """One row or column label: what the user wrote at this place, exactly.
+    """The label of one row or column: `text` is the part of the user's input that it stands for, exactly.
 
-    `start` and `end` are character offsets into the text, None where the token stands for no text of it; `row` and
-    `column` are those of the patch of an image that it stands for, None where it stands for none or nobody knows which;
-    `piece` is the part of an image that a tower sees by itself: a tile, then row and column are within it, or a window.
-    `word` is what a text's token is a part of, None for what is no part of a word, and where nobody knows. `generated`
-    is what the model wrote itself.
+    start, end   character offsets into the text; None where the token stands for no text
+    row, column  of the patch of an image that it stands for; None where it stands for none, or that is unknown
+    piece        the part of an image that a vision tower reads by itself: a tile, within which rows and columns count
+                 from 0, or a window; None where there is one image
+    word         the word that the token is part of; None where there is none, or that is unknown
+    generated    whether the model generated it
     """
 
     index: int
@@ -37,9 +38,9 @@ class Token:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a model wrote: its text, in how many tokens, and whether it ended there of its own accord.
+    """The text that a model generated, its number of tokens, and whether the model ended it itself.
 
-    start  where it begins in the prompt's text; None where that is another text, which an encoder reads
+    start  where it begins in the prompt's text; None where the prompt's text is another one, read by an encoder
     """
 
     text: str
@@ -50,12 +51,12 @@ class Generated:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text and what the source made of it; `warnings` are for the user, such as a word that the table lacks.
+    """A text and its tokens; `warnings` are for the user, such as a word that the table lacks.
 
-    tokens  those of the text; of the image or the sound in a model that reads no text
-    others  the tokens of the streams that read something else, by stream: decoder, vision
-    files   what was read beside the text, by kind: image, audio
-    generated  what the model wrote first, which is among the tokens; None where it was not asked to
+    tokens     of the text, or of the image or audio in a model that reads no text
+    others     the tokens of streams that read something else, by stream: decoder, vision
+    files      names of what was read beside the text, by kind: image, audio
+    generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     """
 
     text: str

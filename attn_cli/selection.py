@@ -1,4 +1,4 @@
-"""Which layers and heads are asked for."""
+"""Selection: which layers and heads are looked at."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from attn_cli.errors import InputError
 
 @dataclass(frozen=True)
 class Selection:
-    """Which layers and heads are asked for; None means all. Negative numbers count from the end."""
+    """The chosen layers and heads; None means all. Negative numbers count from the end."""
 
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
 
     def has_layer(self, layer: int, total: int) -> bool:
-        """Whether block `layer` of a model with blocks 0 .. total - 1 is asked for."""
+        """Whether block `layer` of a model with blocks 0 .. total - 1 is chosen."""
         return self.layers is None or layer in {x + total if x < 0 else x for x in self.layers}
 
-    def check_layers(self, known: Sequence[int]) -> None:
-        """Refuse a layer that the model doesn't have; `known` are the numbers of those with attention, ascending."""
-        total = known[-1] + 1
+    def check_layers(self, numbers: Sequence[int]) -> None:
+        """InputError for a chosen layer that is not among `numbers`, those with attention, ascending."""
+        total = numbers[-1] + 1
         for layer in self.layers or ():
             true = layer + total if layer < 0 else layer
-            if true not in known:
-                raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(known)}")
+            if true not in numbers:
+                raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(numbers)}")
 
     def pick_heads(self, total: int) -> tuple[int, ...]:
-        """The asked heads of a layer with `total` heads, ascending."""
+        """The chosen heads of a layer with `total` heads, ascending; InputError for one that it doesn't have."""
         if self.heads is None:
             return tuple(range(total))
         true = sorted({x + total if x < 0 else x for x in self.heads})
@@ -38,7 +38,7 @@ class Selection:
 
 
 class PlannedLayer(NamedTuple):
-    """A layer that will be shown: its number, and how many of its heads."""
+    """A layer that will be visited: its number, and how many of its heads are chosen."""
 
     layer: int
     heads: int

@@ -49,7 +49,7 @@ def compare(
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
     """  # fmt: skip
-    from attn_cli.summaries.answers.compare import compared  # here: no other command needs it
+    from attn_cli.summaries.answers.compare import comparison_of  # here: no other command needs it
 
     selection = options.selection
     words = list(word or [])
@@ -67,7 +67,7 @@ def compare(
             warnings += [*prompt.warnings, *notes]
         warnings = list(dict.fromkeys(warnings))
         print_notes(warnings, quiet=options.quiet)
-        comparison = compared(*journeys)
+        comparison = comparison_of(*journeys)
         view.show(Report("compare", source.about, tuple(prompts), warnings=tuple(warnings), answer=comparison))
     return ExitCode.DONE
 

@@ -14,8 +14,8 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
-from attn_cli.summaries.calls.memo import remembered
-from attn_cli.summaries.calls.without_special import Hidden, WithoutSpecial, kept
+from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.calls.without_special import HiddenWeight, WithoutSpecial, text_places
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
 from attn_cli.views import View
@@ -159,7 +159,7 @@ def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...
 
 def _check_special(question: Question) -> None:
     """Refuse what --no-special would leave nothing of."""
-    left = kept(question.display.tokens)
+    left = text_places(question.display.tokens)
     if not left and question.display.tokens:
         raise InputError("the text has special tokens alone", "leave out --no-special")
     if question.rows and not any(row in left for row in question.rows):
@@ -175,7 +175,7 @@ def _unmerged(prompt: Prompt) -> tuple[str, ...]:
 
 def _answer(ask: Ask, questions: Sequence[Question], done: int) -> None:
     """Run a batch of texts and show their reports; `done` texts were answered before."""
-    hidden = [Hidden() for _ in questions] if ask.hide_special else None
+    hidden = [HiddenWeight() for _ in questions] if ask.hide_special else None
     layers = len(ask.source.planned(ask.selection))
     with Progress(layers, len(questions), done, quiet=ask.quiet, verbose=ask.verbose) as progress:
         answers = _summaries(ask, questions, progress, hidden)
@@ -193,7 +193,7 @@ def _answer(ask: Ask, questions: Sequence[Question], done: int) -> None:
         ask.view.show(report)
 
 
-def _hidden_share(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:
+def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
     """What --no-special does to rows; nothing where there was nothing to hide."""
     count = sum(token.special for token in prompt.tokens)
     if not count:
@@ -203,11 +203,11 @@ def _hidden_share(prompt: Prompt, hidden: Hidden) -> tuple[str, ...]:
 
 
 def _summaries(
-    ask: Ask, questions: Sequence[Question], progress: Progress, hidden: Sequence[Hidden] | None
+    ask: Ask, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenWeight] | None
 ) -> list[tuple[Summary, ...]]:
     """The summaries of every chosen layer, for each text; `hidden` collects what --no-special leaves out."""
     summaries: list[list[Summary]] = [[] for _ in questions]
-    rows_of = [remembered(partial(_rows_of_stream, ask, question)) for question in questions]
+    rows_of = [memoised(partial(_rows_of_stream, ask, question)) for question in questions]
 
     def visit(call: Call) -> None:
         text = call.place.text
@@ -238,5 +238,5 @@ def _rows_of_stream(ask: Ask, question: Question, queries: Sequence[Token]) -> R
         return []
     if not ask.hide_special:
         return rows
-    left = kept(queries)
+    left = text_places(queries)
     return [left.index(row) for row in rows if row in left]

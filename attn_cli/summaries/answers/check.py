@@ -1,4 +1,4 @@
-"""Is this output right? The user's numbers against the definition in float64, head by head, with the likely cause."""
+"""attn compute --expect: the user's numbers against the definition in float64, head by head, with the likely cause."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -117,34 +117,34 @@ class CheckOutput:
         self.call = call
 
     def add(self, band: Band) -> None:
-        """No rows are asked for."""
+        """Nothing: bands are not read."""
 
     def result(self) -> Check:
         """The verdict."""
         call = self.call
         heads, entry = list(call.place.heads), call.place.text
-        self.given = _Given(
+        self.user = _UserArrays(
             None if self.output is None else self.output[entry] if self.joined else self.output[entry][heads],
             None if self.weights is None else self.weights[entry][heads],
         )
         weights, mixed = self._definition()
         output = self._finished(mixed)
-        found: list[HeadCheck] = []
-        if self.given.output is not None:
+        checks: list[HeadCheck] = []
+        if self.user.output is not None:
             if self.joined:
-                found.append(compared("output", None, self.given.output, output, self.tolerance))
+                checks.append(head_check("output", None, self.user.output, output, self.tolerance))
             else:
-                found += [compared("output", head, self.given.output[at], output[at], self.tolerance)
+                checks += [head_check("output", head, self.user.output[at], output[at], self.tolerance)
                           for at, head in enumerate(heads)]  # fmt: skip
-        if self.given.weights is not None and weights is not None:
-            found += [compared("weights", head, self.given.weights[at], weights[at], self.tolerance)
+        if self.user.weights is not None and weights is not None:
+            checks += [head_check("weights", head, self.user.weights[at], weights[at], self.tolerance)
                       for at, head in enumerate(heads)]  # fmt: skip
-        if not any(head.bad for head in found):
-            return Check(tuple(found), self.tolerance)
+        if not any(head.bad for head in checks):
+            return Check(tuple(checks), self.tolerance)
         cause, error = self._cause(output)
-        if not cause and not any(head.nan_rows for head in found):
+        if not cause and not any(head.nan_rows for head in checks):
             cause = _rounding(max(self._distance(output, weights), 0.0))
-        return Check(tuple(found), self.tolerance, cause, error)
+        return Check(tuple(checks), self.tolerance, cause, error)
 
     def _definition(self) -> tuple[np.ndarray | None, np.ndarray]:
         """Weights, where they are to be checked, and output of every row; a band at a time."""
@@ -169,10 +169,10 @@ class CheckOutput:
 
     def _distance(self, output: np.ndarray, weights: np.ndarray | None) -> float:
         """How far the user's numbers are from these, as the tolerance is meant."""
-        found, mixed = self.given
+        user = self.user
         return max(
-            0.0 if found is None else _distance(found[..., : output.shape[-2], :], output),
-            0.0 if mixed is None or weights is None else _distance(mixed[:, : weights.shape[1]], weights),
+            0.0 if user.output is None else _distance(user.output[..., : output.shape[-2], :], output),
+            0.0 if user.weights is None or weights is None else _distance(user.weights[:, : weights.shape[1]], weights),
         )
 
     def _cause(self, right: np.ndarray) -> tuple[str, float | None]:
@@ -180,7 +180,7 @@ class CheckOutput:
         call = self.call
         rows = min(call.n, max(1, _MOST_CELLS // (call.h * call.m)))
         q, rule = call.q[:, :rows], rule_of_rows(call.rule, 0, rows, call.m)
-        for values in self.given:
+        for values in self.user:
             if values is not None and not np.isfinite(values).all():
                 bad = ~np.isfinite(values).all(axis=-1)
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
@@ -195,20 +195,20 @@ class CheckOutput:
 
     def _misread(self, right: np.ndarray) -> tuple[float, str]:
         """How near the numbers come if their axes are read in another order, where that gives the same shape."""
-        found = self.given.output
+        output = self.user.output
         best: tuple[float, str] = (np.inf, "")
-        if found is None:
+        if output is None:
             return best
         orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
-        orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if found.ndim == 3 else []
+        orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if output.ndim == 3 else []
         for (a, b), words in orders:
-            if found.shape[a] == found.shape[b] > 1:
-                best = min(best, (_distance(found.swapaxes(a, b), right), words), key=lambda pair: pair[0])
+            if output.shape[a] == output.shape[b] > 1:
+                best = min(best, (_distance(output.swapaxes(a, b), right), words), key=lambda pair: pair[0])
         return best
 
 
-class _Given(NamedTuple):
-    """What the user gave for one batch entry and the chosen heads."""
+class _UserArrays(NamedTuple):
+    """The user's arrays of one batch entry and the chosen heads; None for one that is not checked."""
 
     output: np.ndarray | None
     weights: np.ndarray | None
@@ -222,7 +222,7 @@ def _rounding(distance: float) -> str:
     return ""
 
 
-def compared(what: str, head: int | None, found: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
+def head_check(what: str, head: int | None, found: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
     """One matrix `[rows, columns]` against what it should be."""
     size = np.maximum(1.0, np.abs(expected))
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""One word in two contexts: its vectors before and after attention, and what moved them."""
+"""attn compare: one word in two contexts, its vectors before and after attention, and what moved them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from attn_cli.summaries.report import Answer
 
 @dataclass(frozen=True, eq=False)
 class Journey:
-    """The way of one word through all blocks in one context.
+    """One word on its way through all blocks in one context.
 
     rows       the tokens that make up the word
     steps      its vectors before and after each block, a row per token
@@ -51,7 +51,7 @@ class Context:
     """What one block did to the word in one context.
 
     before, after  its vector `[d]`, the mean over the word's tokens; turned is the cosine between the two
-    weights, pulls `[m]` on every token of the text; pulls is None where values weren't seen
+    weights, pulls `[m]` on every token of the text; pulls is None where a source shows no values
     """
 
     before: np.ndarray
@@ -66,7 +66,7 @@ class Context:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class ComparedBlock:
     """One block in both contexts, with the cosine between their vectors before it and after it."""
 
     layer: int
@@ -85,23 +85,23 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Answer):
-    """The word's two ways, block by block."""
+    """The word's vectors in both contexts, block by block."""
 
     name: ClassVar[str] = "compare"
     several_texts: ClassVar[bool] = True
 
     journeys: tuple[Journey, Journey]
-    stages: tuple[Stage, ...]
+    blocks: tuple[ComparedBlock, ...]
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per (block, text, key)."""
-        for stage in self.stages:
-            for text, (journey, context) in enumerate(zip(self.journeys, stage.contexts, strict=True)):
+        for block in self.blocks:
+            for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
                 for token, weight, pull in zip(journey.prompt.tokens, context.weights, _listed(context), strict=True):
                     yield {
-                        "layer": stage.layer,
-                        "cosine_before": stage.cosine_before,
-                        "cosine_after": stage.cosine_after,
+                        "layer": block.layer,
+                        "cosine_before": block.cosine_before,
+                        "cosine_after": block.cosine_after,
                         "text": text,
                         "cosine_turned": context.turned,
                         "key": token.index,
@@ -113,25 +113,25 @@ class Comparison(Answer):
     def document(self) -> dict[str, Any]:
         """The word's places, then every block with its cosines and pulls."""
         words = [{"text": journey.word, "tokens": list(journey.rows)} for journey in self.journeys]
-        return {"words": words, "layers": [self._stage(stage) for stage in self.stages]}
+        return {"words": words, "layers": [self._block(block) for block in self.blocks]}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, cosines `[layers]`, `before` and `after` `[layers, 2, d]`, `weights1` `[layers, m]` and so on."""
-        stages = self.stages
-        found = {
-            "layers": np.array([stage.layer for stage in stages]),
-            "cosine_before": np.array([stage.cosine_before for stage in stages]),
-            "cosine_after": np.array([stage.cosine_after for stage in stages]),
-            "before": np.array([[context.before for context in stage.contexts] for stage in stages]),
-            "after": np.array([[context.after for context in stage.contexts] for stage in stages]),
+        blocks = self.blocks
+        arrays = {
+            "layers": np.array([block.layer for block in blocks]),
+            "cosine_before": np.array([block.cosine_before for block in blocks]),
+            "cosine_after": np.array([block.cosine_after for block in blocks]),
+            "before": np.array([[context.before for context in block.contexts] for block in blocks]),
+            "after": np.array([[context.after for context in block.contexts] for block in blocks]),
         }
         for at, journey in enumerate(self.journeys):
-            found[f"tokens{at + 1}"] = np.array([token.text for token in journey.prompt.tokens])
-            found[f"weights{at + 1}"] = np.array([stage.contexts[at].weights for stage in stages])
-            found[f"pulls{at + 1}"] = np.array([_listed(stage.contexts[at]) for stage in stages], dtype=np.float64)
-        return found
+            arrays[f"tokens{at + 1}"] = np.array([token.text for token in journey.prompt.tokens])
+            arrays[f"weights{at + 1}"] = np.array([block.contexts[at].weights for block in blocks])
+            arrays[f"pulls{at + 1}"] = np.array([_listed(block.contexts[at]) for block in blocks], dtype=np.float64)
+        return arrays
 
-    def _stage(self, stage: Stage) -> dict[str, Any]:
+    def _block(self, block: ComparedBlock) -> dict[str, Any]:
         contexts = [
             {
                 "cosine_turned": context.turned,
@@ -142,19 +142,19 @@ class Comparison(Answer):
                     )
                 ],
             }
-            for journey, context in zip(self.journeys, stage.contexts, strict=True)
+            for journey, context in zip(self.journeys, block.contexts, strict=True)
         ]
-        cosines = {"cosine_before": stage.cosine_before, "cosine_after": stage.cosine_after}
-        return {"layer": stage.layer} | cosines | {"contexts": contexts}
+        cosines = {"cosine_before": block.cosine_before, "cosine_after": block.cosine_after}
+        return {"layer": block.layer} | cosines | {"contexts": contexts}
 
 
-def compared(first: Journey, second: Journey) -> Comparison:
-    """Both journeys side by side; they went through the same blocks of the same source."""
-    stages = []
+def comparison_of(first: Journey, second: Journey) -> Comparison:
+    """Both journeys, which went through the same blocks of the same source, side by side."""
+    blocks = []
     for one, other in zip(first.steps, second.steps, strict=True):
         contexts = _context(first, one), _context(second, other)
-        stages.append(Stage(one.layer, contexts))
-    return Comparison((first, second), tuple(stages))
+        blocks.append(ComparedBlock(one.layer, contexts))
+    return Comparison((first, second), tuple(blocks))
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What attention over n tokens costs: operations and bytes, for the asked sizes and for other keys."""
+"""attn cost: operations and bytes of attention over n tokens, with the chosen keys and with other kinds of keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ def cost_of(
 def _variants(
     layer: LayerSizes, layers: int, windowed: int, n: int, batch: int, causal: bool, itemsize: int
 ) -> Iterator[Variant]:
-    """The asked layer among its like; latents are as in DeepSeek-V2 and windows as in Mistral, if none is asked."""
+    """The chosen layer among variants of it; latents are as in DeepSeek-V2 and windows as in Mistral by default."""
     h, d = layer.heads, layer.d - layer.shared
     plain = replace(layer, kv_heads=h, rank=0, shared=0, window=None)
     middle = layer.kv_heads if 1 < layer.kv_heads < h and not layer.rank else max(1, h // 4)
@@ -151,14 +151,14 @@ def _variants(
     if h == 1:
         names.pop("multi-query")
     for name, other in names.items():
-        seen = windowed if other.window is not None and layer.window is not None else layers
-        kinds = ((other, seen), (replace(other, window=None), layers - seen))
+        count = windowed if other.window is not None and layer.window is not None else layers
+        kinds = ((other, count), (replace(other, window=None), layers - count))
         yield Variant(
             name,
             other,
             other == layer,
-            sum(batch * count * kind.kept(n) * itemsize for kind, count in kinds),
-            sum(2 * batch * count * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
-                for kind, count in kinds for cells in (kind.cells(n, n, causal=causal),)),
-            sum(2 * batch * count * kind.step(n + 1) for kind, count in kinds),
+            sum(batch * times * kind.kept(n) * itemsize for kind, times in kinds),
+            sum(2 * batch * times * (kind.score_multiplications(cells) + kind.mix_multiplications(cells))
+                for kind, times in kinds for cells in (kind.cells(n, n, causal=causal),)),
+            sum(2 * batch * times * kind.step(n + 1) for kind, times in kinds),
         )  # fmt: skip

@@ -112,7 +112,7 @@ class WalkDecoding:
         self.call = call
 
     def add(self, band: Band) -> None:
-        """No rows are asked for."""
+        """Nothing: bands are not read."""
 
     def result(self) -> Decoding:
         """Every step, and the comparison with the causal matrix."""

@@ -1,4 +1,4 @@
-"""The map of a model: what every block mixes tokens with, by what rule, and how it was seen."""
+"""attn layers: what every block of a model mixes tokens with, by what rule, and how its attention was captured."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -62,38 +62,38 @@ class Layers(Answer):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A column for every field; what is None is "" among words and NaN among numbers."""
-        found = {}
+        columns = {}
         for name in Layer.__dataclass_fields__:
             values = [getattr(row, name) for row in self.rows]
             words = any(isinstance(value, str) for value in values)
-            found[name] = np.array([("" if words else np.nan) if value is None else value for value in values])
-        return found
+            columns[name] = np.array([("" if words else np.nan) if value is None else value for value in values])
+        return columns
 
 
 class LayerMap:
     """Collects the calls of a forward pass into `Layers`."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[str, str, int], Layer] = {}
+        self.layers: dict[tuple[str, str, int], Layer] = {}
 
     def add(self, call: Call) -> None:
         """Take in one call of any text."""
         place, rule = call.place, call.rule.describe()
         key = (place.stream, place.name, place.layer)
-        if key in self.seen:
-            again = self.seen[key]
-            self.seen[key] = replace(again, calls=max(again.calls, place.call + 1))
+        if key in self.layers:
+            again = self.layers[key]
+            self.layers[key] = replace(again, calls=max(again.calls, place.call + 1))
             return
-        known = rule["scale"] is not None
-        self.seen[key] = Layer(
+        has_rule = rule["scale"] is not None
+        self.layers[key] = Layer(
             place.stream, place.layer, SOFTMAX, place.name, place.way, 1, len(place.heads), len(set(place.groups)),
-            rule["scale"], str(rule["mask"]) if known else _seen_mask(call), rule["softcap"],
-            rule["bias"] if known else None, rule["sink"] if known else None,
+            rule["scale"], str(rule["mask"]) if has_rule else _mask_of_weights(call), rule["softcap"],
+            rule["bias"] if has_rule else None, rule["sink"] if has_rule else None,
         )  # fmt: skip
 
     def result(self, blocks: Sequence[Block]) -> Layers:
-        """What was seen, and the `blocks` that showed nothing, each stream in the order of its blocks."""
-        rows = list(self.seen.values())
+        """The collected layers and the `blocks` without captured attention, each stream in the order of its blocks."""
+        rows = list(self.layers.values())
         rows += [
             Layer(block.stream, block.layer, block.mixes, block.name, heads=block.heads, note=block.note or None)
             for block in blocks
@@ -102,8 +102,8 @@ class LayerMap:
         return Layers(tuple(sorted(rows, key=lambda row: (streams.index(row.stream), row.layer))))
 
 
-def _seen_mask(call: Call) -> str:
-    """What weights alone tell of a mask."""
+def _mask_of_weights(call: Call) -> str:
+    """The mask as far as weights alone show it: "causal" or "none seen"."""
     matrix = reduce(call, FullMatrix()).part(Matrix)
     assert matrix is not None and matrix.weights is not None
     square = call.n == call.m > 1

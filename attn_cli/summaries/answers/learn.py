@@ -1,4 +1,4 @@
-"""What gradient descent on W_Q and W_K did: the loss, and the weights of the query before, during and after."""
+"""attn learn: what gradient descent on W_Q and W_K did to the loss and to the weights of the query."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ from attn_cli.summaries.report import Answer
 
 @dataclass(frozen=True, eq=False)
 class Learning(Answer):
-    """A descent with its labels.
+    """A gradient descent with its labels.
 
-    word, targets  as they were asked for; prompts and examples are the texts, one for one
-    start, seed    "identity" or "random", and what the random start was drawn from
+    word, targets      the query's word, and the words that it should attend to
+    prompts, examples  the texts, and the query and targets in each
+    heads              over which weights are averaged
+    start, seed        where W_Q and W_K began: "identity", or "random" from this seed
     """
 
     name: ClassVar[str] = "learn"
@@ -33,7 +35,7 @@ class Learning(Answer):
 
     @property
     def steps(self) -> int:
-        """How many steps were made."""
+        """The number of steps."""
         return len(self.descent.losses) - 1
 
     @property
@@ -44,8 +46,8 @@ class Learning(Answer):
         return int(halved[0]) if len(halved) else self.steps
 
     @property
-    def shown(self) -> list[int]:
-        """The steps worth a line: 0, 1, 2, 5, 10, 20, 50 ... and the last one."""
+    def milestones(self) -> list[int]:
+        """The steps of rows and screens: 0, 1, 2, 5, 10, 20, 50 ..., `during`, and the last one."""
         series = [0] + [digit * 10**power for power in range(9) for digit in (1, 2, 5)]
         return sorted({step for step in series if step <= self.steps} | {self.during, self.steps})
 
@@ -55,8 +57,8 @@ class Learning(Answer):
         return mean
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (step worth a line, text, key)."""
-        for step in self.shown:
+        """One row per (milestone, text, key)."""
+        for step in self.milestones:
             for text, (prompt, example) in enumerate(zip(self.prompts, self.examples, strict=True)):
                 weights = self.weights(text, step).tolist()
                 for token, weight in zip(prompt.tokens, weights, strict=True):
@@ -72,7 +74,7 @@ class Learning(Answer):
                     }
 
     def document(self) -> dict[str, Any]:
-        """Every loss, and the weights at the steps worth a line; the projections themselves are in the arrays."""
+        """Every loss, and the weights at the milestones; the projections themselves are in the arrays."""
         return {
             "word": self.word,
             "targets": list(self.targets),
@@ -82,24 +84,24 @@ class Learning(Answer):
             "rate": self.descent.rate,
             "steps": self.steps,
             "losses": self.descent.losses,
-            "stages": [self._stage(step) for step in self.shown],
+            "stages": [self._stage(step) for step in self.milestones],
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`wq` and `wk` `[d, d]`, for --projections; `losses` `[steps + 1]`; `weights1` `[steps + 1, n]` and so on."""
-        found = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
+        arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
         for text, prompt in enumerate(self.prompts):
-            found[f"weights{text + 1}"] = np.array([self.weights(text, step) for step in range(self.steps + 1)])
-            found[f"tokens{text + 1}"] = np.array([token.text for token in prompt.tokens])
-        return found
+            arrays[f"weights{text + 1}"] = np.array([self.weights(text, step) for step in range(self.steps + 1)])
+            arrays[f"tokens{text + 1}"] = np.array([token.text for token in prompt.tokens])
+        return arrays
 
     def _stage(self, step: int) -> dict[str, Any]:
         texts = []
         for text, example in enumerate(self.examples):
             weights = self.weights(text, step)
-            wanted = float(weights[list(example.targets)].sum())
+            target_weight = float(weights[list(example.targets)].sum())
             places = {"query": example.query, "targets": list(example.targets)}
-            texts.append(places | {"target_weight": wanted, "weights": weights})
+            texts.append(places | {"target_weight": target_weight, "weights": weights})
         return {"step": step, "loss": float(self.descent.losses[step]), "texts": texts}
 
 

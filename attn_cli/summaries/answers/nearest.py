@@ -1,4 +1,4 @@
-"""The words nearest to a sum of words, by the angle between their vectors."""
+"""attn nearest: the words nearest to a sum of words, by the angle between their vectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Neighbours(Answer):
             yield {"rank": rank, "word": word, "id": row, "cosine": cosine}
 
     def document(self) -> dict[str, Any]:
-        """The signs and the rows."""
+        """The signs of the question's words, and the rows."""
         return {"signs": list(self.signs), "nearest": list(self.records())}
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -60,8 +60,8 @@ def nearest(
     zeros has no angle, and cosine 0. Raises InputError where nothing is left of the sum.
 
     >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
-    >>> found = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)
-    >>> found.words, found.cosines.round(4).tolist()
+    >>> answer = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)
+    >>> answer.words, answer.cosines.round(4).tolist()
     (('b', 'c'), [0.7071, 0.0])
     """
     target = (np.array(signs)[:, None] * _units(vectors)).sum(axis=0)
@@ -88,5 +88,5 @@ def _units(vectors: np.ndarray) -> np.ndarray:
     """The vectors `[n, d]` in float64, each 1 long, or of zeros."""
     vectors = vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: np.ndarray = vectors / np.where(lengths > 0, lengths, 1.0)
-    return found
+    units: np.ndarray = vectors / np.where(lengths > 0, lengths, 1.0)
+    return units

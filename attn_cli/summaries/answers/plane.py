@@ -1,4 +1,4 @@
-"""Words as points in the plane, before and after attention: principal components of both together."""
+"""attn plane: words as points in the plane before and after attention, by principal components of both together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from attn_cli.summaries.report import Answer
 
 @dataclass(frozen=True, eq=False)
 class Plane(Answer):
-    """Every token of every text twice: where it was, and where attention took it.
+    """Every token of every text as two points: its vector before attention, and after.
 
     texts, tokens  the number of its text from 0, and the token, for each of n points
     before, after  their places `[n, 2]`, on the same axes

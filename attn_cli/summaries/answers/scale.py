@@ -1,4 +1,4 @@
-"""The two demonstrations of the scale: scores that grow, and vectors that do."""
+"""attn scale: two demonstrations of the scale, with growing scores and with growing vectors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

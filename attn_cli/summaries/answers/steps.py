@@ -1,4 +1,4 @@
-"""The walk through a call: every array from the embeddings to the output, for the asked rows."""
+"""--steps: every array of a call from the embeddings to the output, for picked rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -112,14 +112,14 @@ class Steps(Part):
 
 
 class WalkSteps:
-    """Takes a call apart for the asked rows (None for all); it reads q, k and v and no bands."""
+    """Collects `Steps` of the picked `rows`, None for all; it reads q, k and v and no bands."""
 
     needs_scores = False
     whole_heads = True
     rows: Sequence[int] | None = ()
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
-        self.asked = rows
+        self.picked = rows
 
     def start(self, call: Call) -> None:
         """Keep the call, which must have q, k and v."""
@@ -127,18 +127,18 @@ class WalkSteps:
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
             )
-        rows = call.n if self.asked is None else len(self.asked)
+        rows = call.n if self.picked is None else len(self.picked)
         if call.h * rows * call.m > _MOST_CELLS:
             shape = f"{call.h} heads of {rows:,} x {call.m:,}"
             raise LimitError(f"a walk through {shape} keeps every step of it", "pick a row: --token 0")
         self.call = call
 
     def add(self, band: Band) -> None:
-        """No rows are asked for."""
+        """Nothing: bands are not read."""
 
     def result(self) -> Steps:
         """Every stage, in NumPy."""
-        rows = tuple(range(self.call.n)) if self.asked is None else tuple(self.asked)
+        rows = tuple(range(self.call.n)) if self.picked is None else tuple(self.picked)
         stages = [
             Stage(name, formula, axes, to_numpy(values))
             for name, formula, axes, values in (*self._inputs(rows), *self._walk(rows))

@@ -1,4 +1,4 @@
-"""A call that shows another one with other rows and keys."""
+"""A call made from another one: the same attention with other rows and keys."""
 
 from attn_cli.arrays import Array
 from attn_cli.call import Call, Place
@@ -6,10 +6,11 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 
 
-class CallAround:
-    """What stays as it is in `call`, while rows and keys become `queries` and `keys`; `bands` is left to say.
+class DerivedCall:
+    """Base class of calls derived from another; subclasses define bands().
 
-    For summaries that take weights as they come.
+    It has the place, rule, heads and value width of `call`, its own `queries` and `keys`, and no values. So it suits
+    summaries that need weights, and not those that need q, k or v.
     """
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:
@@ -17,12 +18,12 @@ class CallAround:
 
     @property
     def place(self) -> Place:
-        """Where the call is."""
+        """The place of the original call."""
         return self.call.place
 
     @property
     def rule(self) -> Rule:
-        """How scores become weights, between all tokens."""
+        """The rule of the original call: its mask speaks of the original tokens."""
         return self.call.rule
 
     @property
@@ -32,12 +33,12 @@ class CallAround:
 
     @property
     def n(self) -> int:
-        """The number of rows."""
+        """The number of queries, after derivation."""
         return len(self.queries)
 
     @property
     def m(self) -> int:
-        """The number of keys."""
+        """The number of keys, after derivation."""
         return len(self.keys)
 
     @property
@@ -47,7 +48,7 @@ class CallAround:
 
     @property
     def v(self) -> Array | None:
-        """No values: those of the call belong to its own keys."""
+        """None: the values of the original call belong to its own keys."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""An image among the tokens: which of them are its patches, laid out as the image is."""
+"""The patches of an image among the tokens, laid out as the image is."""
 
 from collections.abc import Sequence
 
@@ -10,22 +10,22 @@ _FEWEST = 4
 
 
 def patch_grid(tokens: Sequence[Token]) -> np.ndarray | None:
-    """The places `[rows, columns]` of the patches among `tokens`; None if there is no whole image, or hardly one.
+    """The indices `[rows, columns]` of the patches among `tokens`; None without a rectangle of at least 4 patches.
 
-    A part of an image counts as one, but several of which each has its own rows and columns do not.
+    A rectangular part of an image counts; several images or tiles, whose rows and columns are numbered alike, do not.
 
     >>> tokens = [Token(0, "[CLS]"), *(Token(1 + at, "", row=at // 2, column=at % 2) for at in range(4))]
     >>> patch_grid(tokens).tolist(), patch_grid(tokens[:4])
     ([[1, 2], [3, 4]], None)
     """
-    found = {(t.row, t.column): at for at, t in enumerate(tokens) if t.row is not None and t.column is not None}
-    several = len(found) != sum(token.row is not None for token in tokens)
-    if len(found) < _FEWEST or several:
+    places = {(t.row, t.column): at for at, t in enumerate(tokens) if t.row is not None and t.column is not None}
+    several = len(places) != sum(token.row is not None for token in tokens)
+    if len(places) < _FEWEST or several:
         return None
-    rows, columns = (_span([int(place[axis] or 0) for place in found]) for axis in (0, 1))
-    if len(rows) * len(columns) != len(found):
+    rows, columns = (_span([int(place[axis] or 0) for place in places]) for axis in (0, 1))
+    if len(rows) * len(columns) != len(places):
         return None
-    return np.array([[found[row, column] for column in columns] for row in rows])
+    return np.array([[places[row, column] for column in columns] for row in rows])
 
 
 def _span(numbers: Sequence[int]) -> range:

@@ -1,4 +1,4 @@
-"""A call in words: the pieces of a word are one key, whose weights add up, and one query, whose rows are averaged."""
+"""A call between words: weights are summed over the tokens of a key word and averaged over those of a query word."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,48 +12,52 @@ from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.calls.derived import CallAround
-from attn_cli.summaries.calls.memo import remembered
+from attn_cli.summaries.calls.derived import DerivedCall
+from attn_cli.summaries.calls.memo import memoised
 
 
-class Merged(NamedTuple):
-    """Tokens as words: the labels of the words, and where each begins among the tokens, with the end after the last."""
+class MergedWords(NamedTuple):
+    """The words of a sequence of tokens.
 
-    words: tuple[Token, ...]
+    labels  one per word
+    starts  the index of the first token of each word, and the number of tokens at the end `[words + 1]`
+    """
+
+    labels: tuple[Token, ...]
     starts: np.ndarray
 
     def range(self, first: int, last: int) -> tuple[int, int]:
-        """The words that have a piece among tokens first:last."""
+        """The words, as first:last, that have a token among tokens first:last."""
         if first == last:
             return 0, 0
         begin, end = np.searchsorted(self.starts, (first, last - 1), side="right")
         return int(begin) - 1, int(end)
 
     def inside(self, first: int, last: int) -> np.ndarray:
-        """Where the words of tokens first:last begin among these."""
+        """The index among tokens first:last at which each of their words begins."""
         begin, end = self.range(first, last)
         places: np.ndarray = np.maximum(self.starts[begin:end] - first, 0)
         return places
 
     def sizes(self, first: int, last: int) -> np.ndarray:
-        """How many pieces words first:last have."""
+        """The number of tokens of each of the words first:last."""
         sizes: np.ndarray = np.diff(self.starts[first : last + 1])
         return sizes
 
 
-def merged(tokens: Sequence[Token]) -> Merged:
-    """The words of some tokens; what is no piece of a word stays as it is but for its number.
+def words_of(tokens: Sequence[Token]) -> MergedWords:
+    """The words of `tokens`; a token that is no part of a word is a word by itself and keeps its id.
 
-    A word has no id, and the place in the text of all its pieces.
+    A merged word has no id; its start and end in the text are those of all its tokens.
 
     >>> from attn_cli.prompt import Word
     >>> bank, un = Word("bank"), Word("unsafe")
-    >>> found = merged([Token(0, "[CLS]", 9), Token(1, "un", 7, word=un), Token(2, "safe", 8, word=un),
+    >>> words = words_of([Token(0, "[CLS]", 9), Token(1, "un", 7, word=un), Token(2, "safe", 8, word=un),
     ...                 Token(3, "bank", 5, word=bank)])
-    >>> [(word.index, word.text, word.id) for word in found.words], found.starts.tolist()
+    >>> [(word.index, word.text, word.id) for word in words.labels], words.starts.tolist()
     ([(0, '[CLS]', 9), (1, 'unsafe', None), (2, 'bank', None)], [0, 1, 3, 4])
     """
-    words: list[Token] = []
+    labels: list[Token] = []
     starts: list[int] = []
     for _, group in groupby(range(len(tokens)), lambda at: tokens[at].word or at):
         places = list(group)
@@ -61,61 +65,60 @@ def merged(tokens: Sequence[Token]) -> Merged:
         pieces = [tokens[at] for at in places]
         word = pieces[0].word
         if word is None:
-            words.append(replace(pieces[0], index=len(words)))
+            labels.append(replace(pieces[0], index=len(labels)))
         else:
             spans = [(x.start, x.end) for x in pieces if x.start is not None and x.end is not None and x.text != " "]
             start, end = (spans[0][0], max(end for _, end in spans)) if spans else (None, None)
-            words.append(Token(len(words), word.text, None, start, end, generated=pieces[0].generated))
-    return Merged(tuple(words), np.array([*starts, len(tokens)]))
+            labels.append(Token(len(labels), word.text, None, start, end, generated=pieces[0].generated))
+    return MergedWords(tuple(labels), np.array([*starts, len(tokens)]))
 
 
-_merged = remembered(merged)
+_words_of = memoised(words_of)
 
 
 def has_words(tokens: Sequence[Token]) -> bool:
-    """Whether any token is known to be a piece of a word."""
+    """Whether any token is known to be part of a word."""
     return any(token.word is not None for token in tokens)
 
 
 def prompt_in_words(prompt: Prompt) -> Prompt:
     """The same text with words in place of tokens, in every stream."""
-    others = {stream: merged(tokens).words for stream, tokens in prompt.others.items()}
-    return replace(prompt, tokens=merged(prompt.tokens).words, others=others)
+    others = {stream: words_of(tokens).labels for stream, tokens in prompt.others.items()}
+    return replace(prompt, tokens=words_of(prompt.tokens).labels, others=others)
 
 
-class InWords(CallAround):
-    """The same call between words: weights on the keys of a word added up, then the mean over the queries of a word.
+class InWords(DerivedCall):
+    """The same call between words: weights summed over the tokens of a key word, then averaged over those of a query.
 
-    So a row adds to what its pieces' rows add to on average. Scores can't be added: what adds up, over keys, and has a
-    mean, over queries, is their exponential, and only as part of its row's sum. So the score of two words is the
-    logarithm of their weight: their pieces' scores, less the logarithm of the sum of their row's exponentials, through
-    log-sum-exp. It is not what the model computed, and shown nowhere as such; entropies follow from it.
+    So a row's sum is the mean of its tokens' row sums. Scores of words are the logarithms of these weights: only
+    exponentials of scores, normalised over their row, can be summed and averaged. They are not what the model
+    computed and are never shown as scores; the entropy of a row follows from them.
     """
 
     def __init__(self, call: Call) -> None:
-        self._rows = _merged(call.queries)
-        self._columns = _merged(call.keys)
-        super().__init__(call, self._rows.words, self._columns.words)
+        self._rows = _words_of(call.queries)
+        self._columns = _words_of(call.keys)
+        super().__init__(call, self._rows.labels, self._columns.labels)
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
-        """Words against words, ascending; the row of a word whose pieces lie in several bands comes with the last."""
+        """Bands of words, ascending; a word whose tokens lie in several bands is in the last one."""
         starts = self._rows.starts
-        asked = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
-        held: dict[int | None, Band] = {}  # by heads: sums over the pieces so far of a word that goes on
-        for band in self.call.bands(rows=asked, in_parts=in_parts):
+        tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
+        unfinished: dict[int | None, Band] = {}  # by first head: the sums of a word that continues in the next band
+        for band in self.call.bands(rows=tokens, in_parts=in_parts):
             sums = self._sums(band)
-            if band.heads.start in held:
-                sums = _added(held.pop(band.heads.start), sums)
+            if band.heads.start in unfinished:
+                sums = _added(unfinished.pop(band.heads.start), sums)
             if band.stop < starts[sums.stop]:
-                held[band.heads.start] = _last_row(sums)
+                unfinished[band.heads.start] = _last_row(sums)
                 sums = _without_last_row(sums)
             if sums.stop > sums.start:
                 yield self._means(sums, want_scores=want_scores)
 
     def _sums(self, band: Band) -> Band:
-        """The band with its cells, and its outputs, added up."""
+        """The band with weights summed over words of queries and keys, and outputs over words of queries."""
         inside = self._rows.inside(band.start, band.stop)
         weights = segment_sums(at_least_float32(band.weights), inside, 1)  # rows first: quicker, and leaves fewer
         weights = segment_sums(weights, self._columns.inside(band.first, band.last), 2)
@@ -124,7 +127,7 @@ class InWords(CallAround):
         return Band(*rows, *keys, weights, None, output, band.heads)
 
     def _means(self, sums: Band, *, want_scores: bool) -> Band:
-        """Sums over queries as means, with the logarithms of the weights as scores."""
+        """Sums over queries divided by their number; scores are the logarithms of the weights."""
         weights, output = sums.weights, sums.output
         sizes = self._rows.sizes(sums.start, sums.stop)
         if (sizes > 1).any():
@@ -135,30 +138,30 @@ class InWords(CallAround):
 
 
 def _logarithms(weights: Array) -> Array:
-    """The lowest number where the weight is 0."""
+    """The logarithm of every weight; the lowest finite number where it is 0."""
     xp, some = namespace(weights), weights > 0
     lowest = xp.full_like(weights, lowest_of(weights))
     return xp.where(some, xp.log(xp.where(some, weights, xp.ones_like(weights))), lowest)
 
 
-def _added(held: Band, sums: Band) -> Band:
-    """`sums` with the only row of `held` added to its first."""
-    first, last = _hull(held, sums)
+def _added(unfinished: Band, sums: Band) -> Band:
+    """`sums` with the only row of `unfinished` added to its first row."""
+    first, last = _hull(unfinished, sums)
     xp = namespace(sums.weights)
-    weights, more = _widened(sums, first, last), _widened(held, first, last)
+    weights, more = _widened(sums, first, last), _widened(unfinished, first, last)
     weights = xp.concat([weights[:, :1] + more, weights[:, 1:]], axis=1)
-    output = xp.concat([sums.output[:, :1] + held.output, sums.output[:, 1:]], axis=1)
+    output = xp.concat([sums.output[:, :1] + unfinished.output, sums.output[:, 1:]], axis=1)
     return replace(sums, first=first, last=last, weights=weights, output=output)
 
 
 def _hull(one: Band, other: Band) -> tuple[int, int]:
-    """The keys that either sees."""
-    seen = [band for band in (one, other) if band.last > band.first]
-    return min((band.first for band in seen), default=0), max((band.last for band in seen), default=0)
+    """The smallest range of keys that holds those of both bands."""
+    nonempty = [band for band in (one, other) if band.last > band.first]
+    return min((band.first for band in nonempty), default=0), max((band.last for band in nonempty), default=0)
 
 
 def _widened(band: Band, first: int, last: int) -> Array:
-    """Its weights on keys first:last, among which its own are."""
+    """The weights of `band` on keys first:last, a range that holds its own."""
     if (band.first, band.last) == (first, last):
         return band.weights
     whole = zeros((*band.weights.shape[:2], last - first), band.weights)
@@ -168,7 +171,7 @@ def _widened(band: Band, first: int, last: int) -> Array:
 
 
 def _last_row(sums: Band) -> Band:
-    """A copy: the memory of bands is used again."""
+    """A copy of the last row: the memory of bands is reused."""
     weights, output = sums.weights[:, -1:] + 0, sums.output[:, -1:] + 0
     return replace(sums, start=sums.stop - 1, weights=weights, output=output)
 

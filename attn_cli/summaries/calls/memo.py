@@ -1,4 +1,4 @@
-"""What follows from the tokens alone is worked out once: the same ones come again with every layer."""
+"""A cache for functions of tokens: a model's layers all ask about the same ones."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -6,25 +6,26 @@ from typing import TypeVar
 
 from attn_cli.prompt import Token
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-_MOST = 16
+_CAPACITY = 16
 
 
-def remembered(make: Callable[[Sequence[Token]], Made]) -> Callable[[Sequence[Token]], Made]:
-    """`make`, which is asked once for the same tokens: the same object, not to be changed, as what is made of it.
+def memoised(make: Callable[[Sequence[Token]], Result]) -> Callable[[Sequence[Token]], Result]:
+    """Cache make(tokens) by identity of tokens; don't mutate the result.
 
-    The last few are kept. Compared by identity, because comparing long texts takes as long as most of what is made.
+    The last 16 results are kept. Tokens are compared by identity, because comparing long texts takes as long as most
+    of what is computed from them.
     """
-    known: dict[int, tuple[Sequence[Token], Made]] = {}
+    cache: dict[int, tuple[Sequence[Token], Result]] = {}
 
     @wraps(make)
-    def found(tokens: Sequence[Token]) -> Made:
-        entry = known.get(id(tokens))
+    def cached(tokens: Sequence[Token]) -> Result:
+        entry = cache.get(id(tokens))
         if entry is None or entry[0] is not tokens:
-            while len(known) >= _MOST:
-                known.pop(next(iter(known)))
-            entry = known[id(tokens)] = tokens, make(tokens)
+            while len(cache) >= _CAPACITY:
+                cache.pop(next(iter(cache)))
+            entry = cache[id(tokens)] = tokens, make(tokens)
         return entry[1]
 
-    return found
+    return cached

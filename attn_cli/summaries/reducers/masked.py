@@ -1,4 +1,4 @@
-"""How many rows may attend to nothing."""
+"""Masked rows: queries that may attend to nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Masked(Part):
 
 
 class MaskedRows:
-    """Counts rows without any weight while the bands pass."""
+    """Collects `Masked` while the bands pass."""
 
     needs_scores = False
     whole_heads = False

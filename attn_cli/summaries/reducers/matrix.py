@@ -1,4 +1,4 @@
-"""The whole matrix: the one reducer whose memory grows with n times m, for those who ask to see it."""
+"""Whole matrices: the one reducer whose memory grows with n times m."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Part):
-    """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where blocked.
+    """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where masked.
 
     rows     the query behind every matrix row; None means all
     averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
@@ -54,8 +54,8 @@ class Matrix(Part):
                     }
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One object with the maps of all heads nested as [head][query][key]; blocked scores are null and counted."""
-        shown = {
+        """One object with the maps of all heads nested as [head][query][key]; masked scores are null and counted."""
+        document = {
             "layer": summary.place.layer,
             "stream": summary.place.stream,
             "call": summary.place.call,
@@ -65,10 +65,10 @@ class Matrix(Part):
             "pooling": None if self.block == (1, 1) else self.pooling,
         }
         if self.scores is not None:
-            shown["masked_cells"] = int(np.isneginf(self.scores).sum())
+            document["masked_cells"] = int(np.isneginf(self.scores).sum())
         values = self.arrays()
-        shown["nonfinite_cells"] = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in values.values())
-        yield shown | values
+        document["nonfinite_cells"] = sum(int((~np.isfinite(x) & ~np.isneginf(x)).sum()) for x in values.values())
+        yield document | values
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` and `scores`, those that were asked for."""
@@ -82,9 +82,9 @@ class Matrix(Part):
 
 
 class FullMatrix:
-    """Keeps weights and/or scores of the chosen rows whole; `mean_heads` averages over heads as bands pass.
+    """Collects a `Matrix` of all queries or of `rows`, unpooled; `mean_heads` averages over heads as bands pass.
 
-    A mean of scores is taken over the heads too; a cell that is blocked is blocked in all heads of a layer.
+    The mean score of a cell that is masked in any head is -inf.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class FullMatrix:
         self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
 
     def add(self, band: Band) -> None:
-        """Copy the asked rows."""
+        """Copy the picked rows."""
         fit = self.places.of(band)
         if fit is None:
             return
@@ -123,6 +123,6 @@ class FullMatrix:
                 kept[heads, fit.kept, band.first : band.last] = to_numpy(part)
 
     def result(self) -> Matrix:
-        """The kept rows."""
+        """The matrix in NumPy."""
         rows = None if self.rows is None else tuple(self.rows)
         return Matrix(self.kept_weights, self.kept_scores, rows, averaged=self.heads if self.mean_heads else 0)

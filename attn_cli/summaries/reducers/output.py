@@ -15,7 +15,7 @@ from attn_cli.summaries.reduce import Part, Summary
 
 @dataclass(frozen=True, eq=False)
 class Outputs(Part):
-    """Output rows `[h, n, e]`, or `[1, n, e]` once heads were joined; `names` say which is which."""
+    """Output rows `[h, n, e]`, or `[1, n, h * e]` of joined heads; `names` are the titles of the h maps."""
 
     name: ClassVar[str] = "outputs"
 
@@ -39,7 +39,7 @@ class Outputs(Part):
 
 
 class KeepOutput:
-    """Collects the output of every query; with `joined`, heads are put side by side and multiplied by `projection`.
+    """Collects `Outputs`; with `joined`, heads are concatenated and multiplied by `projection`.
 
     projection  W_O `[h * e, width]`, None for none (Vaswani et al. 2017, section 3.2.2)
     value_up    U_V `[h, r, e]`, which turns mixed latents into values, None where values were mixed
@@ -58,11 +58,11 @@ class KeepOutput:
         self.kept = zeros((call.h, call.n, call.e), call.like)
 
     def add(self, band: Band) -> None:
-        """Take over the band's rows."""
+        """Copy the band's rows."""
         self.kept[band.heads, band.start : band.stop, :] = band.output
 
     def result(self) -> Outputs:
-        """The output, joined and projected if asked."""
+        """The output, joined and projected if that was chosen."""
         if self.value_up is not None:
             self.kept = self.kept @ self.value_up[list(self.heads)]
         if not self.joined:
@@ -75,7 +75,7 @@ class KeepOutput:
 
 
 class PassOutput:
-    """Hands the output on while the bands pass and keeps nothing of it: `Outputs` without a number.
+    """Writes the output while the bands pass and keeps nothing of it; its `Outputs` are empty.
 
     write  takes the index of a head, the number of a row, and the rows `[b, e]` from there on; every row comes once
     """
@@ -91,7 +91,7 @@ class PassOutput:
         """Nothing to allocate."""
 
     def add(self, band: Band) -> None:
-        """Hand over the band's rows, head by head."""
+        """Write the band's rows, head by head."""
         for head, rows in enumerate(to_numpy(band.output), start=band.heads.start or 0):
             self.write(head, band.start, rows)
 

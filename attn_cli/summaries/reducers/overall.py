@@ -1,4 +1,4 @@
-"""The keys that many queries together attend to most."""
+"""The keys that many queries together attend to most, by mean weight."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Overall(Part):
     """The k keys that receive most of what r queries give, most first: keys and shares `[h, k]`.
 
     A share is the mean weight over those queries; equal shares rank by key number. Early keys of a causal layer, which
-    more queries see, receive more. A key that receives nothing is not named: its place holds -1.
+    more queries see, receive more. The place of a key that would receive nothing holds -1.
 
     averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
@@ -60,7 +60,7 @@ class Overall(Part):
 
 
 class OverallKeys:
-    """The `count` keys that all queries, or the asked `rows`, attend to most; for the mean over heads if asked."""
+    """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads."""
 
     needs_scores = False
     whole_heads = False

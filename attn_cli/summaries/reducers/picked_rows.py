@@ -1,4 +1,4 @@
-"""Which rows of a band a reducer keeps, and where they go."""
+"""Picked query rows: which rows of a band a reducer keeps, and where it stores them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,14 +9,16 @@ Rows = slice | list[int]
 
 
 class Fit(NamedTuple):
-    """The wanted rows of one band: positions in the band and in what is kept; slices where they are neighbours."""
+    """The positions of a band's picked rows in the band and in the stored array; slices where they are adjacent."""
 
     inside: Rows
     kept: Rows
 
 
 class RowPlaces:
-    """Where each asked row stands among the kept ones.
+    """The position of each picked row in the array that stores them.
+
+    rows  ascending query rows, None for all n
 
     >>> places = RowPlaces([2, 5, 6], n=8)
     >>> places.fit(4, 7)
@@ -31,21 +33,22 @@ class RowPlaces:
         return len(self.numbers)
 
     def fit(self, start: int, stop: int) -> Fit | None:
-        """What of rows start:stop is wanted; None for nothing."""
+        """The picked rows among rows start:stop; None if there are none."""
         if self.places is None:
             return Fit(slice(0, stop - start), slice(start, stop))
-        wanted = [row for row in range(start, stop) if row in self.places]
-        if not wanted:
+        rows = [row for row in range(start, stop) if row in self.places]
+        if not rows:
             return None
-        inside, kept = [row - start for row in wanted], [self.places[row] for row in wanted]
-        return Fit(_together(inside), _together(kept))
+        inside, kept = [row - start for row in rows], [self.places[row] for row in rows]
+        return Fit(_as_slice(inside), _as_slice(kept))
 
     def of(self, band: Band) -> Fit | None:
-        """What of `band` is wanted."""
+        """The picked rows of `band`; None if there are none."""
         return self.fit(band.start, band.stop)
 
 
-def _together(places: list[int]) -> Rows:
+def _as_slice(places: list[int]) -> Rows:
+    """Adjacent places as a slice, which is faster to index with."""
     if places == list(range(places[0], places[0] + len(places))):
         return slice(places[0], places[0] + len(places))
     return places

@@ -1,4 +1,4 @@
-"""A matrix made small enough for a screen while the bands pass: memory is the screen's, not n times m."""
+"""A matrix pooled to the size of a screen while the bands pass: memory grows with the screen, not with n times m."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 
 
 class PooledMatrix:
-    """Weights or scores pooled to at most `rows_at_most` x `keys_at_most` blocks; block (1, 1) if they fit as they are.
+    """Collects a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
 
     The default is the maximum of a block: attention is sparse, and a mean would erase single spikes. With
     `mean_heads` the mean over heads is taken first, cell by cell.
@@ -40,7 +40,7 @@ class PooledMatrix:
         self.heads, self.m = call.h, call.m
         self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
         self.n = len(self.numbers)
-        self.seen = 0
+        self.row_count = 0
         self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
         shape = (1 if self.mean_heads else self.heads, -(-self.n // self.block[0]), -(-self.m // self.block[1]))
         self.empty = -np.inf if self.needs_scores else 0.0
@@ -55,12 +55,12 @@ class PooledMatrix:
         by_key = self._fold(cells, band.first, self.block[1])
         first_key = band.first // self.block[1]
         for row in range(band.start, band.stop):
-            if self.seen == self.n or row != self.numbers[self.seen]:
+            if self.row_count == self.n or row != self.numbers[self.row_count]:
                 continue
-            target = self.kept[:, self.seen // self.block[0], first_key : first_key + by_key.shape[2]]
+            target = self.kept[:, self.row_count // self.block[0], first_key : first_key + by_key.shape[2]]
             fold = np.maximum if self.pooling == "max" else np.add
             fold(target, by_key[:, row - band.start], out=target)
-            self.seen += 1
+            self.row_count += 1
 
     def result(self) -> Matrix:
         """The pooled matrix; means are divided by the true size of edge blocks."""

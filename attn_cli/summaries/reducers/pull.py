@@ -1,4 +1,4 @@
-"""Which tokens pulled: how much of the attention's output for a query comes from each key."""
+"""Pull: the share of a query's attention output that comes from each key."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Pulls(Part):
     """For r queries their weights and pulls on all keys, over all heads at once: `[r, m]` each.
 
     weights  mean over the heads
-    pulls    each key's share of the output (see `PullOfKeys`); a row adds to 1. None where values weren't seen.
+    pulls    each key's share of the output (see `PullOfKeys`); a row adds to 1. None where a source shows no values.
     """
 
     name: ClassVar[str] = "pulls"
@@ -44,8 +44,8 @@ class Pulls(Part):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`weights` and, where known, `pulls`, with an axis of one head in front."""
-        found = {"weights": self.weights[None]}
-        return found if self.pulls is None else found | {"pulls": self.pulls[None]}
+        arrays = {"weights": self.weights[None]}
+        return arrays if self.pulls is None else arrays | {"pulls": self.pulls[None]}
 
 
 class PullOfKeys:
@@ -70,7 +70,7 @@ class PullOfKeys:
         self.values: Array = None if call.v is None else expand_groups(at_least_float32(call.v), call.h)
 
     def add(self, band: Band) -> None:
-        """Take in the asked rows of the band."""
+        """Add the picked rows of the band."""
         fit = self.places.of(band)
         if fit is None:
             return

@@ -1,4 +1,4 @@
-"""How much attention each key receives: the column sums."""
+"""How much attention each key receives: column sums of the weights."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Received(Part):
 
 
 class ReceivedShares:
-    """Adds up columns while the bands pass, of all queries or of the asked `rows`."""
+    """Collects `Received` from all queries or from `rows`."""
 
     needs_scores = False
     whole_heads = False
@@ -59,7 +59,7 @@ class ReceivedShares:
         self.ones = zeros((call.h, 1, call.n), call.like) + 1
 
     def add(self, band: Band) -> None:
-        """Add the column sums of the band's rows that are asked for."""
+        """Add the column sums of the band's picked rows."""
         fit = self.places.of(band)
         if fit is None:
             return
@@ -68,5 +68,5 @@ class ReceivedShares:
         self.sums[band.heads, band.first : band.last] += (ones @ weights)[:, 0, :]
 
     def result(self) -> Received:
-        """Shares of all rows that were asked for."""
+        """Column sums over the number of rows."""
         return Received(to_numpy(self.sums).astype(np.float64) / max(1, len(self.places)))

@@ -19,8 +19,11 @@ from attn_cli.summaries.reducers.topk import heaviest
 class Top(Part):
     """For r queries their k heaviest keys, heaviest first: keys, weights and scores `[h, r, k]`.
 
-    A place that has no key to name (fewer keys than k, or blocked) holds key -1 and weight 0. `scores` is None where
-    there are none to tell; then a key of weight 0 is not named.
+    A place without a key (fewer keys than k, or masked) holds key -1 and weight 0. `scores` is None where scores were
+    not collected; then keys of weight 0 are left out too.
+
+    rows      the queries
+    averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
     """
 
     name: ClassVar[str] = "top"
@@ -52,8 +55,8 @@ class Top(Part):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`keys`, `weights`, `scores` `[h, r, k]`."""
-        found = {"keys": self.keys, "weights": self.weights}
-        return found if self.scores is None else found | {"scores": self.scores}
+        arrays = {"keys": self.keys, "weights": self.weights}
+        return arrays if self.scores is None else arrays | {"scores": self.scores}
 
     def labels(self) -> dict[str, np.ndarray]:
         """The numbers of the `queries`."""
@@ -61,7 +64,7 @@ class Top(Part):
 
 
 class TopKeys:
-    """The `count` heaviest keys of every query, or of the asked `rows`; equal weights rank by key number."""
+    """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number."""
 
     def __init__(
         self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, scores: bool = True
@@ -81,7 +84,7 @@ class TopKeys:
         self.keys = integers(shape, -1, call.like)
 
     def add(self, band: Band) -> None:
-        """Rank the asked rows of the band."""
+        """Rank the keys of the band's picked rows."""
         fit = self.places.of(band)
         if fit is None or band.first == band.last:
             return
@@ -104,6 +107,6 @@ class TopKeys:
         rows = tuple(self.places.numbers)
         keys, weights = to_numpy(self.keys), to_numpy(self.weights)
         scores = None if self.scores is None else to_numpy(with_infinities(self.scores))
-        # A mean over heads has a weight where one of them is not blocked, though its mean score is -inf.
+        # A mean over heads has a weight where one of them is not masked, though its mean score is -inf.
         keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
         return Top(rows, keys, weights, scores, averaged=self.heads if self.mean_heads else 0)

@@ -1,4 +1,4 @@
-"""Which entries of a row are the largest: found with a few vectorised passes, exact to the last tie."""
+"""Top-k: the largest entries of every row in a few vectorised passes, with ties in order of position."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ _SHORT = 128  # entries; rows up to here are sorted whole
 
 
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
-    """Values and positions `[..., count]` of the largest entries of the last axis, largest first, equal ones in order.
+    """Values and positions `[..., count]` of the largest entries of the last axis, largest first, ties by position.
 
-    On the device and in the library of `weights`, positions as 64-bit integers; `count` is at most the axis' length.
+    In the library and on the device of `weights`, positions as 64-bit integers. `count` is at most the axis' length.
 
     >>> values, positions = heaviest(np.array([0.2, 0.5, 0.1, 0.2]), 3)
     >>> values.tolist(), positions.tolist()
@@ -27,7 +27,7 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
         return take_along_last_axis(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
     cells, keys = to_numpy(rows), _places(rows, count)
-    values = _taken(cells, keys)
+    values = _entries(cells, keys)
     shape = (*weights.shape[:-1], count)
     values, keys = values.reshape(shape), keys.reshape(shape)
     return (xp.from_numpy(values), xp.from_numpy(keys)) if is_torch(weights) else (values, keys)
@@ -36,9 +36,9 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
 def _places(rows: Array, count: int) -> np.ndarray:
     """The positions `[r, count]` of the largest entries in rows `[r, c]`.
 
-    A long row is seen as `size` pieces of `groups` entries side by side; a group is the entries at the same place of
-    every piece, so that maxima of groups run down columns, many at a time. The largest entries are in the `count`
-    groups of the largest maxima, unless the next group's is as large: then which are first is told by sorting the row.
+    A long row is cut into `size` pieces of `groups` entries; a group is the entries at the same place of every piece,
+    so that maxima of groups are taken column by column, many at a time. The largest entries are in the `count` groups
+    with the largest maxima. Only if the next group's maximum ties with the last of these is the whole row sorted.
     """
     cells = to_numpy(rows)
     r, c = cells.shape
@@ -47,34 +47,34 @@ def _places(rows: Array, count: int) -> np.ndarray:
     size = _group_size(c, count)
     groups = c // size
     across = size * groups
-    maxima = _folded(rows[:, :across], size)
+    maxima = _group_maxima(rows[:, :across], size)
     leading = _places(maxima, min(count + 1, groups))
     keys = (leading[:, :count, None] + np.arange(0, across, groups)).reshape(r, -1)
     if across < c:
         keys = np.concatenate((keys, np.broadcast_to(np.arange(across, c), (r, c - across))), axis=1)
-    found = _by_weight(_taken(cells, keys), keys, count)
+    places = _by_weight(_entries(cells, keys), keys, count)
     if groups > count:
-        ends = _taken(to_numpy(maxima), leading[:, -2:])
-        unsure = np.flatnonzero(~(ends[:, 1] < ends[:, 0]))
-        if unsure.size:
-            found[unsure] = _by_weight(cells[unsure], np.arange(c), count)
-    return found
+        ends = _entries(to_numpy(maxima), leading[:, -2:])
+        tied = np.flatnonzero(~(ends[:, 1] < ends[:, 0]))
+        if tied.size:
+            places[tied] = _by_weight(cells[tied], np.arange(c), count)
+    return places
 
 
-def _taken(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def _entries(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """The entries of every row of cells `[r, c]` at its keys `[r, k]`."""
-    taken: np.ndarray = cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
-    return taken
+    entries: np.ndarray = cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
+    return entries
 
 
-def _folded(rows: Array, size: int) -> Array:
-    """Maxima of groups of `size` entries; a row's groups are interleaved."""
+def _group_maxima(rows: Array, size: int) -> Array:
+    """Maxima of groups of `size` entries, which are interleaved: `[r, size * groups]` to `[r, groups]`."""
     xp = namespace(rows)
     return xp.max(xp.reshape(rows, (rows.shape[0], size, -1)), axis=1)
 
 
 def _group_size(c: int, count: int) -> int:
-    """How many entries share a maximum: more of them in longer rows, but never fewer groups than are asked for."""
+    """The number of entries of a group: more in longer rows, but never fewer than `count` groups."""
     size = 4 if c < 256 else 8 if c < 2048 else 16
     while c // size < count:
         size //= 2
@@ -82,24 +82,24 @@ def _group_size(c: int, count: int) -> int:
 
 
 def _by_weight(weights: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
-    """Those keys `[r, count]` of `[r, w]`, or of `[w]` for all rows, with the largest weights `[r, w]`; ties ascend."""
+    """The `count` keys `[r, count]`, of keys `[r, w]` or `[w]`, with the largest weights `[r, w]`; ties ascend."""
     if weights.dtype != np.float32:
         order = np.lexsort((np.broadcast_to(keys, weights.shape), -weights), axis=-1)[:, :count]
         return np.take_along_axis(np.broadcast_to(keys, weights.shape), order, axis=-1)
-    # Both in one integer each: one sort of integers, which processors do several at a time.
+    # Weight and key packed into one integer: one sort of integers, which is vectorised.
     bits = int(keys.max()).bit_length()
     packed = _ascending(weights).astype(np.int64)
     packed <<= bits
     np.subtract(keys, packed, out=packed)
     packed.sort(axis=-1)
-    found: np.ndarray = packed[:, :count] & ((1 << bits) - 1)
-    return found
+    picked: np.ndarray = packed[:, :count] & ((1 << bits) - 1)
+    return picked
 
 
 def _ascending(weights: np.ndarray) -> np.ndarray:
     """float32 as 32-bit integers in the same order.
 
-    The bits of floats without a sign are in the order of their values; those with one in the opposite order.
+    The bit patterns of positive floats are ordered as their values are, those of negative floats in reverse.
     """
     bits: np.ndarray = weights.view(np.int32)
     if bits.min(initial=0) >= 0:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from attn_cli.summaries.answers.compare import Comparison, Context, Journey, Stage
+from attn_cli.summaries.answers.compare import ComparedBlock, Comparison, Context, Journey
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
@@ -20,28 +20,28 @@ from attn_cli.views.drawing.screen import Screen
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
-def draw(found: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
+def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Cosines first, then what moved the word in each context."""
     yield ""
-    if len(found.stages) == 1:
-        yield from _single(found, found.stages[0], screen)
+    if len(comparison.blocks) == 1:
+        yield from _single(comparison, comparison.blocks[0], screen)
     else:
-        yield from _many(found, screen)
-    known = all(context.pulls is not None for stage in found.stages for context in stage.contexts)
-    yield from (Text(line, _DIM) for line in packed(_PULL if known else _NO_PULL, screen.width, " "))
+        yield from _many(comparison, screen)
+    has_pulls = all(context.pulls is not None for block in comparison.blocks for context in block.contexts)
+    yield from (Text(line, _DIM) for line in packed(_PULL if has_pulls else _NO_PULL, screen.width, " "))
 
 
 _PULL = ("pull: share of what attention", "put out for the word; adds to 1")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 
-def _single(found: Comparison, stage: Stage, screen: Screen) -> Iterator[RenderableType]:
-    one, other = (visible(journey.word) for journey in found.journeys)
+def _single(comparison: Comparison, block: ComparedBlock, screen: Screen) -> Iterator[RenderableType]:
+    one, other = (visible(journey.word) for journey in comparison.journeys)
     both = f"{one} in 1 and {one} in 2" if one == other else f"{one} in 1 and {other} in 2"
-    yield from (Text(line, _BOLD) for line in packed([f"cosine between {both}", f"layer {stage.layer}"], screen.width))
-    yield _bar("before", stage.cosine_before, screen)
-    yield _bar("after", stage.cosine_after, screen)
-    for number, (journey, context) in enumerate(zip(found.journeys, stage.contexts, strict=True), 1):
+    yield from (Text(line, _BOLD) for line in packed([f"cosine between {both}", f"layer {block.layer}"], screen.width))
+    yield _bar("before", block.cosine_before, screen)
+    yield _bar("after", block.cosine_after, screen)
+    for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):
         yield ""
         heading = [f"{number} · {_where(journey)}", f"cosine of before and after {context.turned:.3f}", "pulled by"]
         yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
@@ -50,7 +50,7 @@ def _single(found: Comparison, stage: Stage, screen: Screen) -> Iterator[Rendera
     yield ""
 
 
-def _many(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
+def _many(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
     """A line per block: both cosines, and for each context the strongest pulls of other tokens."""
     yield from (
         Text(line, _BOLD)
@@ -60,13 +60,13 @@ def _many(found: Comparison, screen: Screen) -> Iterator[RenderableType]:
     room = screen.width - len(lead)
     beside = room >= 2 * _NARROWEST
     width = room // 2 - 2 if beside else screen.width - 4
-    heads = [f"{number} · {_where(journey)}" for number, journey in enumerate(found.journeys, 1)]
+    heads = [f"{number} · {_where(journey)}" for number, journey in enumerate(comparison.journeys, 1)]
     yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), _BOLD)
-    for stage in found.stages:
-        numbers = f"{stage.layer:>5}  {stage.cosine_before:>6.3f}  {stage.cosine_after:>6.3f}"
+    for block in comparison.blocks:
+        numbers = f"{block.layer:>5}  {block.cosine_before:>6.3f}  {block.cosine_after:>6.3f}"
         told = [
             _strongest(journey, context, width, screen.depth)
-            for journey, context in zip(found.journeys, stage.contexts, strict=True)
+            for journey, context in zip(comparison.journeys, block.contexts, strict=True)
         ]
         if beside:
             line = Text(numbers)

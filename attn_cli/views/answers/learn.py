@@ -31,7 +31,7 @@ def draw(found: Learning, report: Report, screen: Screen) -> Iterator[Text | Tab
     yield from (Text(line, _DIM) for line in packed(how, screen.width))
     losses = found.descent.losses
     width = bar_width(screen, 20)
-    for step in found.shown:
+    for step in found.milestones:
         loss = float(losses[step] / max(losses.max(), 1e-12))  # of the largest
         yield Text(f"  {step:>6} {losses[step]:7.3f}  {bar(loss, width)}".rstrip())
     for text in range(len(found.prompts)):

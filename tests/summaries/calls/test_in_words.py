@@ -17,7 +17,7 @@ from attn_cli.kernel.definition.masks import Causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.prompt import Token, Word
-from attn_cli.summaries.calls.in_words import InWords, merged
+from attn_cli.summaries.calls.in_words import InWords, words_of
 from attn_cli.summaries.calls.without_special import WithoutSpecial
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
@@ -69,7 +69,7 @@ def calls(draw: st.DrawFn) -> tuple[Problem, AttentionCall]:
 def by_hand(problem: Problem, call: AttentionCall) -> np.ndarray:
     """Dense weights [h, n, m], merged word by word the plain way."""
     weights = attend(problem.q, problem.k, problem.v, problem.rule).weights
-    rows, keys = merged(call.queries).starts, merged(call.keys).starts
+    rows, keys = words_of(call.queries).starts, words_of(call.keys).starts
     return np.array(
         [
             [[head[a:b, c:d].sum(axis=1).mean() for c, d in pairwise(keys)]
@@ -96,7 +96,7 @@ def test_rows_add_to_what_they_did(made) -> None:
     problem, call = made
     found = reduce(InWords(call), FullMatrix()).part(Matrix)
     sums = attend(problem.q, problem.k, problem.v, problem.rule).weights.sum(axis=-1)
-    starts = merged(call.queries).starts
+    starts = words_of(call.queries).starts
     means = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)
     np.testing.assert_allclose(found.weights.sum(axis=-1), means, **CLOSE)
 
@@ -105,7 +105,7 @@ def test_rows_add_to_what_they_did(made) -> None:
 def test_outputs_of_a_word_are_the_mean_of_its_pieces(made) -> None:
     problem, call = made
     output = attend(problem.q, problem.k, problem.v, problem.rule).output
-    starts = merged(call.queries).starts
+    starts = words_of(call.queries).starts
     means = np.add.reduceat(output, starts[:-1], axis=1) / np.diff(starts)[:, None]
     rows = []
     for band in InWords(call).bands(in_parts=True):
@@ -177,7 +177,8 @@ def test_induction_follows_words() -> None:
 def test_special_tokens_can_be_hidden_among_words(made) -> None:
     problem, call = made
     rows, keys = (
-        [at for at, word in enumerate(merged(tokens).words) if not word.special] for tokens in (call.queries, call.keys)
+        [at for at, word in enumerate(words_of(tokens).labels) if not word.special]
+        for tokens in (call.queries, call.keys)
     )
     if rows and keys:
         found = reduce(WithoutSpecial(InWords(call)), FullMatrix()).part(Matrix)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.memo import remembered
+from attn_cli.summaries.calls.memo import memoised
 
 
 def test_the_same_tokens_are_asked_once_and_equal_ones_again() -> None:
     asked = []
 
-    @remembered
+    @memoised
     def texts(tokens: Sequence[Token]) -> list[str]:
         asked.append(tokens)
         return [token.text for token in tokens]
@@ -23,7 +23,7 @@ def test_the_same_tokens_are_asked_once_and_equal_ones_again() -> None:
 
 
 def test_what_was_made_of_many_others_is_made_again_and_right() -> None:
-    count = remembered(len)
+    count = memoised(len)
     many = [tuple(Token(at, "a") for at in range(n)) for n in range(1, 40)]
     for _ in range(2):
         assert [count(tokens) for tokens in many] == list(range(1, 40))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.memo import remembered
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.row_numbers import KeyOfRow
 from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows
 
@@ -51,5 +51,5 @@ INDUCTION_WEIGHT = InductionWeight(
     meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
     "over the queries whose did; null where none does",
     nothing=math.nan,
-    cell=KeyOfRow(remembered(followers)),
+    cell=KeyOfRow(memoised(followers)),
 )
