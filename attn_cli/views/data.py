@@ -23,13 +23,13 @@ _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 def envelope(report: Report) -> dict[str, Any]:
     """One report as the published JSON object (`attn schema COMMAND` prints its JSON Schema)."""
-    shown: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
+    document: dict[str, Any] = {"schema": schema_id(report.command), "attn": __version__, "source": dict(report.source)}
     if report.index is not None:
-        shown["index"] = report.index
-    shown |= _inputs(report)
-    shown["result"] = _result(report) if report.answer is None else report.answer.document()
-    shown["warnings"] = list(report.warnings)
-    return shown
+        document["index"] = report.index
+    document |= _inputs(report)
+    document["result"] = _result(report) if report.answer is None else report.answer.document()
+    document["warnings"] = list(report.warnings)
+    return document
 
 
 def to_json(report: Report) -> bytes:
@@ -45,7 +45,7 @@ def to_jsonl(report: Report) -> bytes:
 
 
 def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
-    """Flat rows with a header line; numbers with as many digits as they have, blocked scores empty."""
+    """Flat rows with a header line; numbers with as many digits as they have, masked scores empty."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     for row in records(report):
@@ -87,7 +87,7 @@ def to_npz(report: Report) -> bytes:
     is which where a layer has several; where a model has several streams, each has its own
     prefix (`encoder.`, `decoder.`, `cross.`). `key_tokens` are there where keys are not the queries, `queries` where
     only some rows were picked, `block` where a cell stands for several, `patches` `[n, 2]` (row and column, -1 for what
-    is none) where tokens are patches of an image, `generated` `[n]` where the model wrote some of them.
+    is none) where tokens are patches of an image, `generated` `[n]` where the model generated some of them.
     """
     if report.answer is not None:
         return archive(report.answer.arrays())
@@ -127,33 +127,33 @@ def _inputs(report: Report) -> dict[str, Any]:
 
 def _input(prompt: Prompt) -> dict[str, Any]:
     """A text with its tokens; with what was read beside it, and the tokens of streams that read something else."""
-    shown: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
+    document: dict[str, Any] = {"text": prompt.text, "tokens": [_token(token) for token in prompt.tokens]}
     if prompt.others:
-        shown["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
+        document["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
     if prompt.generated is not None:
-        shown["written"] = asdict(prompt.generated)
-    return shown | dict(prompt.files)
+        document["written"] = asdict(prompt.generated)
+    return document | dict(prompt.files)
 
 
 def _token(t: Token) -> dict[str, Any]:
     """A token; one that stands for a patch of an image has the patch's row and column too, and its tile or window.
 
-    One that the model wrote says so.
+    A generated one says so.
     """
-    shown = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
+    document = {"index": t.index, "id": t.id, "text": t.text, "start": t.start, "end": t.end, "special": t.special}
     places = {"row": t.row, "column": t.column, "piece": t.piece, "generated": t.generated or None}
-    return shown | {name: place for name, place in places.items() if place is not None}
+    return document | {name: place for name, place in places.items() if place is not None}
 
 
 def _result(report: Report) -> dict[str, Any]:
     """The layers that were looked at, then every part by its name, each a list over them."""
-    found: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
+    result: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
     several = len(report.streams) > 1
     for summary in report.summaries:
         lead = {"stream": summary.place.stream} if several else {}
         for part in summary.parts:
-            found.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    return found
+            result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
+    return result
 
 
 def _layer(summary: Summary) -> dict[str, Any]:
@@ -177,12 +177,12 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     Such a name begins with `layerN.`, with the module's path after it where a layer has several modules. Calls of one
     module of the same shape are stacked; those of another shape have the number of the first of them in the name.
     """
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name in dict.fromkeys(name for summary in summaries for part in summary.parts for name in part.arrays()):
         items = [(summary, part.arrays()[name]) for summary in summaries for part in summary.parts
                  if name in part.arrays()]  # fmt: skip
         if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
-            found[name] = np.stack([values for _, values in items])
+            arrays[name] = np.stack([values for _, values in items])
             continue
         groups: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}
         names: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -193,8 +193,8 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
             names.setdefault(key, f"{module}.call{summary.place.call}" if taken else module)
             groups.setdefault(key, []).append(values)
         for key, several in groups.items():
-            found[f"{names[key]}.{name}"] = several[0] if len(several) == 1 else np.stack(several)
-    return found
+            arrays[f"{names[key]}.{name}"] = several[0] if len(several) == 1 else np.stack(several)
+    return arrays
 
 
 def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
@@ -231,7 +231,7 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
     """Texts and ids (-1 for none); where tokens are patches of an image, their rows, columns and pieces likewise.
 
-    Where the model wrote some of them, which ones.
+    Where some were generated, which ones.
     """
     ids = [-1 if token.id is None else token.id for token in tokens]
     named = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}

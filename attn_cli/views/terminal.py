@@ -79,7 +79,7 @@ def _header(report: Report, screen: Screen) -> Text:
 
 
 def _answer(generated: Generated) -> str:
-    """What the model wrote, and that it came to an end where it did."""
+    """What the model generated, and whether it ended there."""
     if not generated.tokens:
         return "wrote nothing: ended at once"
     ended = " and ended" if generated.ended else ""
@@ -153,15 +153,15 @@ def _short(text: str, longest: int = 200) -> str:
 
 def _tokens(report: Report, screen: Screen) -> Text:
     """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token; the patches of an image at once."""
-    shown: list[str] = []
+    labels: list[str] = []
     count = 0
     for is_patch, run in groupby(report.prompts[0].tokens, lambda token: (token.row, token.piece) != (None, None)):
         tokens = list(run)
         if is_patch and len(tokens) > _FEW_PATCHES:
             patches = [visible(token.text) for token in tokens if token.row is not None]
-            shown.append(f"{tokens[0].index}-{tokens[-1].index} {patches[0]} to {patches[-1]}")
+            labels.append(f"{tokens[0].index}-{tokens[-1].index} {patches[0]} to {patches[-1]}")
         else:
-            shown += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
+            labels += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)
-    shown += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
-    return Text("\n".join(packed([f"{report.unit}s", *shown], screen.width, "  ")))
+    labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
+    return Text("\n".join(packed([f"{report.unit}s", *labels], screen.width, "  ")))

@@ -31,8 +31,8 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
         yield Text(f"{entry}right: {names} within {check.tolerance:g} of the definition", _RIGHT)
     else:
         numbers, total = sum(head.bad for head in check.heads), sum(head.numbers for head in check.heads)
-        said = [f"{entry}wrong: {numbers:,} of {total:,} numbers are off", f"tolerance {check.tolerance:g}"]
-        yield Text("\n".join(packed(said, screen.width)), _WRONG)
+        parts = [f"{entry}wrong: {numbers:,} of {total:,} numbers are off", f"tolerance {check.tolerance:g}"]
+        yield Text("\n".join(packed(parts, screen.width)), _WRONG)
     yield Text(f"{'':14}{'largest error':>14}{'relative':>10}{'bad':>9}  {'first bad':<12}".rstrip(), _DIM)
     for head in check.heads[:_MOST_HEADS]:
         yield _head(head)
@@ -65,5 +65,5 @@ def _first(head: HeadCheck, summary: Summary, screen: Screen) -> Iterator[Text]:
 def _cause(check: Check, screen: Screen) -> Iterator[Text]:
     words = check.cause or "none of the usual mistakes gives these numbers"
     near = "" if check.cause_error is None else f" (then the largest difference is {check.cause_error:.2g})"
-    said = f"{'likely cause' if check.cause else 'cause unknown'}: {words}{near}"
-    yield Text("\n".join(textwrap.wrap(said, screen.width)), _BOLD)
+    sentence = f"{'likely cause' if check.cause else 'cause unknown'}: {words}{near}"
+    yield Text("\n".join(textwrap.wrap(sentence, screen.width)), _BOLD)

@@ -57,26 +57,26 @@ def _many(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
         for line in packed(["cosine between the word in 1 and in 2", "then the strongest pulls"], screen.width)
     )
     lead = "layer  before   after"
-    room = screen.width - len(lead)
-    beside = room >= 2 * _NARROWEST
-    width = room // 2 - 2 if beside else screen.width - 4
+    columns = screen.width - len(lead)
+    beside = columns >= 2 * _NARROWEST
+    width = columns // 2 - 2 if beside else screen.width - 4
     heads = [f"{number} · {_where(journey)}" for number, journey in enumerate(comparison.journeys, 1)]
     yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), _BOLD)
     for block in comparison.blocks:
         numbers = f"{block.layer:>5}  {block.cosine_before:>6.3f}  {block.cosine_after:>6.3f}"
-        told = [
+        pulls = [
             _strongest(journey, context, width, screen.depth)
             for journey, context in zip(comparison.journeys, block.contexts, strict=True)
         ]
         if beside:
             line = Text(numbers)
-            for text in told:
+            for text in pulls:
                 line.append("  ").append_text(text)
             line.rstrip()
             yield line
         else:
             yield Text(numbers)
-            yield from (Text(f"  {number} ").append_text(text) for number, text in enumerate(told, 1))
+            yield from (Text(f"  {number} ").append_text(text) for number, text in enumerate(pulls, 1))
 
 
 _NARROWEST = 24

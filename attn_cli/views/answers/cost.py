@@ -39,9 +39,9 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         yield Text(f"  {name:<12}{magnitude(number):>10}{share}")
     yield ""
     wide = screen.width >= 60
-    room, widths = (24, (12, 16, 13)) if wide else (12, (10, 9, 8))
+    name_width, widths = (24, (12, 16, 13)) if wide else (12, (10, 9, 8))
     first, *others = _WIDE if wide else _NARROW
-    yield Text(fit(first, room) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), _BOLD)
+    yield Text(fit(first, name_width) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), _BOLD)
     for variant in cost.variants:
         numbers = (
             binary_bytes(variant.cache_bytes),
@@ -50,7 +50,7 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         )
         columns = "".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
         mark = " <" if variant.asked and wide else ""
-        yield Text(f"  {fit(variant.name, room - 2)}{columns}{mark}", _BOLD if variant.asked else Style.null())
+        yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", _BOLD if variant.asked else Style.null())
     yield ""
     held = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
     held += [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []

@@ -27,16 +27,16 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers kept a token"]  # fmt: skip
     yield Text("\n".join(packed(title, screen.width)), _BOLD)
-    room = max(6, min(14, screen.width - 30))
-    wide = screen.width >= room + 58
-    headings = f"  {'new':<{room}}{'reused':>7}{'cache':>8}{'multiplied':>12}"
+    token_width = max(6, min(14, screen.width - 30))
+    wide = screen.width >= token_width + 58
+    headings = f"  {'new':<{token_width}}{'reused':>7}{'cache':>8}{'multiplied':>12}"
     yield Text(headings + (f"{'without a cache':>17}  reads" if wide else ""), _DIM)
     steps = decoding.steps
-    shown = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
-    for at, step in enumerate(shown):
+    listed = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
+    for at, step in enumerate(listed):
         if len(steps) > _MOST_STEPS and at == _MOST_STEPS - 2:
             yield Text(f"  … {len(steps) - _MOST_STEPS} more steps", _DIM)
-        token = fit(summary.queries[step.query].text, room)
+        token = fit(summary.queries[step.query].text, token_width)
         line = f"  {token}{step.reused:>7}{step.kept:>8,}{step.multiplications:>12,}"
         if wide:
             past = " ".join(visible(token.text) for token in summary.keys[: step.reused])

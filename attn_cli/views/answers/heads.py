@@ -45,8 +45,8 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
     """Every head of every layer that has statistics."""
-    found = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
-    return [HeadRow(summary, heads, at) for summary, heads in found for at in range(len(summary.place.heads))]
+    parts = [(summary, heads) for summary in summaries if (heads := summary.part(Heads)) is not None]
+    return [HeadRow(summary, heads, at) for summary, heads in parts for at in range(len(summary.place.heads))]
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:

@@ -1,4 +1,4 @@
-"""The map of a model as a table: a line per block, what all have in common said once."""
+"""The blocks of a model as a table: a line per group of blocks that differ in their number alone."""
 
 from collections.abc import Iterator
 from textwrap import wrap
@@ -19,9 +19,9 @@ _HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads"
 _GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")  # the first of these go where a line has no room
 
 
-def draw(found: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
+def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
     """The table; blocks next to each other that differ in their number alone share a line."""
-    groups = list(_grouped(found.rows))
+    groups = list(_grouped(layers.rows))
     cells = [_cells(group) for group in groups]
     columns = [name for name in _HEADINGS if any(row[name] for row in cells)]
     if {row["stream"] for row in cells} == {"self"}:
@@ -38,7 +38,7 @@ def draw(found: Layers, report: Report, screen: Screen) -> Iterator[Text | Table
         table.add_row(*(Text(row[name], style) for name in columns))
     yield ""
     yield table
-    for line in _notes(found.rows):
+    for line in _notes(layers.rows):
         yield Text("\n".join(wrap(line, screen.width)), _DIM)
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
@@ -50,9 +50,9 @@ def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
     """Rows that say the same but for their block, in the order of their first block."""
     groups: dict[tuple[object, ...], list[Layer]] = {}
     for row in rows:
-        said = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
+        common = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
                 row.bias, row.sink, row.note, _within(row))  # fmt: skip
-        groups.setdefault(said, []).append(row)
+        groups.setdefault(common, []).append(row)
     yield from groups.values()
 
 

@@ -21,34 +21,34 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MOST = 24  # of more tokens than these, only the heaviest are shown
 
 
-def draw(found: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
+def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
     """The loss at some steps, then for each text the weights."""
-    targets = " or ".join(map(visible, found.targets))
+    targets = " or ".join(map(visible, learning.targets))
     yield ""
-    heading = ["loss", f"-log of the weight of {visible(found.word)} on {targets}"]
+    heading = ["loss", f"-log of the weight of {visible(learning.word)} on {targets}"]
     yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
-    how = [f"{found.steps} steps", f"rate {found.descent.rate:.4g}", f"from the {found.start} W_Q and W_K"]
+    how = [f"{learning.steps} steps", f"rate {learning.descent.rate:.4g}", f"from the {learning.start} W_Q and W_K"]
     yield from (Text(line, _DIM) for line in packed(how, screen.width))
-    losses = found.descent.losses
+    losses = learning.descent.losses
     width = bar_width(screen, 20)
-    for step in found.milestones:
+    for step in learning.milestones:
         loss = float(losses[step] / max(losses.max(), 1e-12))  # of the largest
         yield Text(f"  {step:>6} {losses[step]:7.3f}  {bar(loss, width)}".rstrip())
-    for text in range(len(found.prompts)):
+    for text in range(len(learning.prompts)):
         yield ""
-        yield from _weights(found, text, screen)
+        yield from _weights(learning, text, screen)
 
 
-def _weights(found: Learning, text: int, screen: Screen) -> Iterator[Text | Table]:
+def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | Table]:
     """The query's weights on every token: a row per token, a column per moment."""
-    prompt, example = found.prompts[text], found.examples[text]
-    number = f"{text + 1} · " if len(found.prompts) > 1 else ""
-    heads = f"mean of {found.heads} heads" if found.heads > 1 else "weights"
+    prompt, example = learning.prompts[text], learning.examples[text]
+    number = f"{text + 1} · " if len(learning.prompts) > 1 else ""
+    heads = f"mean of {learning.heads} heads" if learning.heads > 1 else "weights"
     title = [f"{number}{labelled(prompt.tokens[example.query])} attends to", heads, "← wanted"]
     yield from (Text(line, _BOLD) for line in packed(title, screen.width))
-    moments = list(dict.fromkeys([0, found.during, found.steps]))
-    names = {0: "before", found.steps: "after"}
-    weights = np.array([found.weights(text, step) for step in moments])
+    moments = list(dict.fromkeys([0, learning.during, learning.steps]))
+    names = {0: "before", learning.steps: "after"}
+    weights = np.array([learning.weights(text, step) for step in moments])
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
     longest = max(cell_len(labelled(token)) for token in prompt.tokens)
     table.add_column("  ", no_wrap=True, min_width=min(max(longest + 2, 10), screen.width // 3))
@@ -59,8 +59,8 @@ def _weights(found: Learning, text: int, screen: Screen) -> Iterator[Text | Tabl
     kept = sorted({*heaviest.tolist(), *example.targets})
     for at in kept:
         cells = [Text(f"{weight:.3f}", background(weight, Ramp(0.0, 1.0), screen.depth)) for weight in weights[:, at]]
-        wanted = Text("←" if at in example.targets else "", _DIM)
-        table.add_row(Text("  " + labelled(prompt.tokens[at]), overflow="ellipsis"), *cells, wanted)
+        mark = Text("←" if at in example.targets else "", _DIM)
+        table.add_row(Text("  " + labelled(prompt.tokens[at]), overflow="ellipsis"), *cells, mark)
     yield table
     left_out = len(prompt.tokens) - len(kept)
     if left_out:

@@ -13,10 +13,10 @@ from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.screen import Screen
 
 
-def draw(found: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
+def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
     """A line per word: the word, its cosine, and a bar as long as it (none below 0)."""
     yield ""
     yield Text("nearest by cosine", Style(bold=True))
-    label = max(10, min(max((cell_len(visible(word)) for word in found.words), default=0) + 1, screen.width // 3))
-    for word, cosine in zip(found.words, found.cosines.tolist(), strict=True):
+    label = max(10, min(max((cell_len(visible(word)) for word in neighbours.words), default=0) + 1, screen.width // 3))
+    for word, cosine in zip(neighbours.words, neighbours.cosines.tolist(), strict=True):
         yield bar_line(word, label, cosine, screen)

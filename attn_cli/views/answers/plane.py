@@ -21,20 +21,20 @@ _LONGEST_LABEL = 16
 _NAMED = 8  # of the words for which there was no room
 
 
-def draw(found: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
+def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Both panels, then what the axes are."""
     yield ""
-    several = len(set(found.texts)) > 1
+    several = len(set(plane.texts)) > 1
     gap = 2
     width = (screen.width - gap) // 2 if screen.width >= _BESIDE else screen.width
-    grid = _Grid(np.concatenate([found.before, found.after]), width - 2)
-    styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else Style.null() for text in found.texts]
-    marks = [str(text + 1) if several else "•" for text in found.texts]
-    words = _names(found)
+    grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2)
+    styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else Style.null() for text in plane.texts]
+    marks = [str(text + 1) if several else "•" for text in plane.texts]
+    words = _names(plane)
     panels = []
     for title, points, was in (
-        ("before attention", found.before, None),
-        ("after attention", found.after, found.before),
+        ("before attention", plane.before, None),
+        ("after attention", plane.after, plane.before),
     ):
         panel = _Panel(grid, screen.ascii_only)
         if was is not None:
@@ -50,25 +50,25 @@ def draw(found: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
             yield one.append(" " * gap).append_text(other)
     else:
         yield from (line for lines in panels for line in lines)
-    yield from (Text(line, _DIM) for line in packed(_legend(found, several), screen.width))
+    yield from (Text(line, _DIM) for line in packed(_legend(plane, several), screen.width))
 
 
-def _legend(found: Plane, several: bool) -> list[str]:
-    first, last = found.layers
+def _legend(plane: Plane, several: bool) -> list[str]:
+    first, last = plane.layers
     where = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
-    where += ", vectors made 1 long" if found.unit else ""
-    shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(found.shares.tolist())]
+    where += ", vectors made 1 long" if plane.unit else ""
+    shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(plane.shares.tolist())]
     parts = [where, "axes: most of the variance", ", ".join(shares), "both panels to one scale", "∙ where a word was"]
     parts += ["1, 2: which text, *: several"] if several else []
-    return parts + (["--unit compares directions alone"] if found.outgrown and not found.unit else [])
+    return parts + (["--unit compares directions alone"] if plane.outgrown and not plane.unit else [])
 
 
-def _names(found: Plane) -> list[str]:
+def _names(plane: Plane) -> list[str]:
     """The words as labels; the second "the" of a text is the#2."""
-    seen: dict[tuple[int, str], int] = {}
+    counts: dict[tuple[int, str], int] = {}
     names = []
-    for text, token in zip(found.texts, found.tokens, strict=True):
-        times = seen[text, token.text] = seen.get((text, token.text), 0) + 1
+    for text, token in zip(plane.texts, plane.tokens, strict=True):
+        times = counts[text, token.text] = counts.get((text, token.text), 0) + 1
         names.append(visible(token.text) if times == 1 else f"{visible(token.text)}#{times}")
     return names
 
@@ -87,9 +87,9 @@ class _Grid:
         low, high = points.min(axis=0), points.max(axis=0)
         spread = np.maximum(high - low, 1e-12)
         self.low, self.columns = low, columns
-        room = max(columns - 1 - min(_LONGEST_LABEL, columns // 4), 1)  # labels stand right of their points
+        point_columns = max(columns - 1 - min(_LONGEST_LABEL, columns // 4), 1)  # labels stand right of their points
         tallest = max(8, columns // 4)
-        self.unit = max(spread[0] / room, spread[1] / (2 * (tallest - 1)))
+        self.unit = max(spread[0] / point_columns, spread[1] / (2 * (tallest - 1)))
         self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
 
     def cell(self, point: np.ndarray) -> tuple[int, int]:
@@ -176,8 +176,8 @@ class _Panel:
             if at >= self.grid.columns:
                 return
             if width == 0:  # an accent belongs to the letter before it
-                shown, look = self.cells[row][at - 1]
-                self.cells[row][at - 1] = (shown + letter, look)
+                base, look = self.cells[row][at - 1]
+                self.cells[row][at - 1] = (base + letter, look)
                 continue
             self.cells[row][at] = (letter, style)
             self.taken[row, at : at + width] = True

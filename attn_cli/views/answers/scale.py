@@ -16,19 +16,21 @@ _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 
 
-def draw(found: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]:
+def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Softmax of growing scores, then products of growing vectors."""
     yield ""
     yield _title(["the softmax of growing scores", "all weight goes to one key"], screen)
     wide = screen.width >= 64
-    room = max((len(_numbers(row.scores, "g")) for row in found.saturation), default=0)
-    room = min(max(room, 8), max(12, screen.width - 42)) if wide else 0
-    weights = max((len(_numbers(row.weights, ".3f")) for row in found.saturation), default=0)
-    weights = min(max(weights, 7), max(8, screen.width - room - (34 if wide else 18)))
-    heading = f"  {'factor':>7}" + (f"  {'scores':<{room}}" if wide else "") + f"  {'weights':<{weights}}{'bits':>6}"
+    scores_width = max((len(_numbers(row.scores, "g")) for row in scaling.saturation), default=0)
+    scores_width = min(max(scores_width, 8), max(12, screen.width - 42)) if wide else 0
+    weights = max((len(_numbers(row.weights, ".3f")) for row in scaling.saturation), default=0)
+    weights = min(max(weights, 7), max(8, screen.width - scores_width - (34 if wide else 18)))
+    heading = (
+        f"  {'factor':>7}" + (f"  {'scores':<{scores_width}}" if wide else "") + f"  {'weights':<{weights}}{'bits':>6}"
+    )
     yield Text(heading + (f"{'slope':>7}" if wide else ""), _DIM)
-    for row in found.saturation:
-        scores = f"  {fit(_numbers(row.scores, 'g'), room)}" if wide else ""
+    for row in scaling.saturation:
+        scores = f"  {fit(_numbers(row.scores, 'g'), scores_width)}" if wide else ""
         line = f"  {row.factor:>7g}{scores}  {fit(_numbers(row.weights, '.3f'), weights)}"
         line += f"{row.entropy_bits:>6.2f}" + (f"{row.slope:>7.3f}" if wide else "")
         yield Text(line + _beside(float(row.weights.max()), screen.width - len(line) - 2))
@@ -37,17 +39,17 @@ def draw(found: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
     yield ""
     yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
-    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top of {found.keys} weights", _DIM)
-    for each in found.spread:
+    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top of {scaling.keys} weights", _DIM)
+    for each in scaling.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
-        room = screen.width - len(start) - 9
-        yield Text(f"{start}  {each.top_weight:.3f}{_beside(each.top_weight, room)}")
-        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_beside(each.scaled_top_weight, room)}", _DIM)
+        columns = screen.width - len(start) - 9
+        yield Text(f"{start}  {each.top_weight:.3f}{_beside(each.top_weight, columns)}")
+        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_beside(each.scaled_top_weight, columns)}", _DIM)
     notes = [
         "entries of q and k are normal",
         "with variance 1",
-        f"{found.samples:,} queries a line",
-        f"seed {found.seed}",
+        f"{scaling.samples:,} queries a line",
+        f"seed {scaling.seed}",
         "second line: with 1 / sqrt(d)",
     ]
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
@@ -61,6 +63,6 @@ def _numbers(values: np.ndarray, format: str) -> str:
     return " ".join(f"{value:{format}}" for value in values.tolist())
 
 
-def _beside(share: float, room: int) -> str:
+def _beside(share: float, columns: int) -> str:
     """A bar after the numbers of a line; none where fewer than 4 columns are left."""
-    return "  " + bar(share, min(room - 1, 30)) if room >= 4 else ""
+    return "  " + bar(share, min(columns - 1, 30)) if columns >= 4 else ""

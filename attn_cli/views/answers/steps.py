@@ -78,14 +78,14 @@ def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]
         if stage.axes[0] != "heads" and stage.name in ("x", "context"):
             yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
     for at, head in enumerate(summary.place.heads):
-        said = f" · head {head}" if len(summary.place.heads) > 1 else ""
+        head_words = f" · head {head}" if len(summary.place.heads) > 1 else ""
         group = sorted(set(summary.place.groups)).index(summary.place.groups[at])
         for stage in steps.stages:
             if stage.name in ("q", "k", "v"):
                 values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
-                yield from _vectors(summary, stage, numbers[stage.name], name, values, said, screen)
-        yield from _softening(summary, steps, numbers, at, said, screen)
-        yield from _mixing(summary, steps, numbers, at, said, screen)
+                yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen)
+        yield from _softening(summary, steps, numbers, at, head_words, screen)
+        yield from _mixing(summary, steps, numbers, at, head_words, screen)
     for stage in steps.stages:
         if stage.name in ("joined", "projected"):
             yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
@@ -98,13 +98,13 @@ def _vectors(
     of_keys = stage.axes[-2] == "keys"
     shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
     meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else query)
-    if stage.name in ("q", "k", "v") and " " in stage.formula:  # made here, and not given
+    if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
         meaning += f" = {stage.formula}"
     yield Text("")
     yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
     labels = [visible(marked(token)) for token in summary.keys] if of_keys else [query]
-    shown = range(min(len(labels), _MOST_KEYS))
-    yield from (_line(labels[row], values[row], screen) for row in shown)
+    rows = range(min(len(labels), _MOST_KEYS))
+    yield from (_line(labels[row], values[row], screen) for row in rows)
     if len(labels) > _MOST_KEYS:
         yield Text(f"  … {len(labels) - _MOST_KEYS} more", _DIM)
 
@@ -119,15 +119,17 @@ def _softening(
     first, last = numbers[stages[0].name], numbers["weights"]
     yield Text("")
     yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", _BOLD)
-    room, cell = _label_room(screen), _STAGE
-    per_line = max(1, (screen.width - room - 2) // cell)
+    label_width, cell = _label_width(screen), _STAGE
+    per_line = max(1, (screen.width - label_width - 2) // cell)
     for start in range(0, len(stages), per_line):
         block = stages[start : start + per_line]
-        yield Text(" " * (room + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
+        yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
         formulas = [_formula(stage, steps, at) for stage in block]
-        yield Text(" " * (room + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), _DIM)
+        yield Text(
+            " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), _DIM
+        )
         for key in keys:
-            line = Text("  " + fit(summary.keys[key].text, room))
+            line = Text("  " + fit(summary.keys[key].text, label_width))
             for stage in block:
                 value = float(stage.values[at, 0, key])
                 style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else Style.null()
@@ -145,23 +147,23 @@ def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> It
     powers, weights = steps.stage("exp"), steps.stage("weights")
     if powers is None or weights is None or not weights.values[at, 0].any():
         return
-    found = {"exp": float(powers.values[at, 0].sum()), "weights": float(weights.values[at, 0].sum())}
-    total = found["exp"] / found["weights"]
-    lines, cell = {"sum": found}, _STAGE
+    sums = {"exp": float(powers.values[at, 0].sum()), "weights": float(weights.values[at, 0].sum())}
+    total = sums["exp"] / sums["weights"]
+    lines, cell = {"sum": sums}, _STAGE
     if steps.has_sink:
-        lines = {"sink": {"exp": total - found["exp"], "weights": 1 - found["weights"]}}
+        lines = {"sink": {"exp": total - sums["exp"], "weights": 1 - sums["weights"]}}
         lines["sum"] = {"exp": total, "weights": 1.0}
     for label, numbers in lines.items():
         cells = (_number(numbers[stage.name], cell) if stage.name in numbers else " " * cell for stage in block)
-        yield Text("  " + fit(label, _label_room(screen)) + "".join(cells), _DIM)
+        yield Text("  " + fit(label, _label_width(screen)) + "".join(cells), _DIM)
 
 
 def _formula(stage: Stage, steps: Steps, at: int) -> str:
     """What was done to get there, with this row's own numbers."""
     if stage.name == "shifted":
         before = steps.stages[steps.stages.index(stage) - 1].values[at, 0]
-        seen = np.isfinite(before)
-        difference = before[seen] - stage.values[at, 0][seen]
+        unmasked = np.isfinite(before)
+        difference = before[unmasked] - stage.values[at, 0][unmasked]
         return f"− {difference[0]:.3f}" if difference.size else stage.formula
     powers = steps.stage("exp")
     if stage.name == "weights" and powers is not None:
@@ -208,16 +210,16 @@ def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
 
 def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:
     """A label and as many numbers as fit; what is left out is said."""
-    room, cell = _label_room(screen), _cell(screen)
-    count = (screen.width - room - 2) // cell
+    label_width, cell = _label_width(screen), _cell(screen)
+    count = (screen.width - label_width - 2) // cell
     if len(values) > count:
-        count = max(1, (screen.width - room - 2 - len(" … 999 more")) // cell)
+        count = max(1, (screen.width - label_width - 2 - len(" … 999 more")) // cell)
     numbers = "".join(_number(value, cell) for value in values[:count].tolist())
     more = f" … {len(values) - count} more" if len(values) > count else ""
-    return Text("  " + fit(label, room) + numbers + more, style or Style.null())
+    return Text("  " + fit(label, label_width) + numbers + more, style or Style.null())
 
 
-def _label_room(screen: Screen) -> int:
+def _label_width(screen: Screen) -> int:
     return min(label_room(screen), 12)
 
 
@@ -228,8 +230,8 @@ def _cell(screen: Screen) -> int:
 
 def _number(value: float, width: int) -> str:
     """Three digits after the point where they fit, else as many as do."""
-    shown = f"{value:z.3f}"
-    return (shown if len(shown) < width else f"{value:.{max(1, width - 7)}g}").rjust(width)
+    digits = f"{value:z.3f}"
+    return (digits if len(digits) < width else f"{value:.{max(1, width - 7)}g}").rjust(width)
 
 
 def _title(parts: Sequence[str], screen: Screen) -> Text:
