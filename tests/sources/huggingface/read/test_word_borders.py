@@ -9,17 +9,17 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read.tokenize import read
 from attn_cli.sources.huggingface.read.word_borders import with_words
-from attn_cli.summaries.calls.in_words import merged
+from attn_cli.summaries.calls.in_words import words_of
 
 
 def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None) -> list[str]:
-    return [word.text for word in merged(read(tokenizer, [text], [pair])[0].tokens).words]
+    return [word.text for word in words_of(read(tokenizer, [text], [pair])[0].tokens).labels]
 
 
 def by_character(text: str, said: list[int] | None = None) -> list[str]:
     """The words of a text every character of which is a token."""
     tokens = [Token(at, character, at, at, at + 1) for at, character in enumerate(text)]
-    found = merged(with_words(text, tokens, said or [0] * len(text), ())).words
+    found = words_of(with_words(text, tokens, said or [0] * len(text), ())).labels
     return [word.text for word in found if not word.text.isspace()]
 
 
@@ -74,8 +74,8 @@ def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_wi
         "a",
         " ",
     ]
-    found = merged(read(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
-    assert [(word.start, word.end) for word in found.words] == [(0, 2), (3, 7)]
+    found = words_of(read(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
+    assert [(word.start, word.end) for word in found.labels] == [(0, 2), (3, 7)]
     assert found.starts.tolist() == [0, 1, 6]
 
 
@@ -84,8 +84,8 @@ def test_special_and_added_tokens_stay_single_though_they_touch(smollm: Loaded) 
         "<|im_start|>", "user", "\n", "unbelievably", "<|im_end|>"
     ]  # fmt: skip
     tokens = [Token(0, "see", 5, 0, 3), Token(1, "IMG", 9, 3, 6), Token(2, "here", 6, 6, 10)]
-    assert len(merged(with_words("seeIMGhere", tokens, [0, 0, 0], {9})).words) == 3
-    assert len(merged(with_words("seeIMGhere", tokens, [0, 0, 0], ())).words) == 1
+    assert len(words_of(with_words("seeIMGhere", tokens, [0, 0, 0], {9})).labels) == 3
+    assert len(words_of(with_words("seeIMGhere", tokens, [0, 0, 0], ())).labels) == 1
 
 
 def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: Loaded) -> None:
@@ -93,7 +93,7 @@ def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: Loaded) -> None:
 
 
 def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: Loaded) -> None:
-    found = merged(read(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).words
+    found = words_of(read(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).labels
     assert [(word.index, word.id, word.start, word.end) for word in found] == [
         (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
     ]  # fmt: skip
@@ -101,7 +101,7 @@ def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: Loaded) -> 
 
 def test_tokens_that_nobody_made_words_of_stay() -> None:
     tokens = (Token(0, "r0,c0", row=0, column=0), Token(1, "r0,c1", row=0, column=1), Token(2, "0.02s"))
-    assert merged(tokens).words == tokens
+    assert words_of(tokens).labels == tokens
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
@@ -112,9 +112,9 @@ def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is
         if not loaded.tokenizer(text)["input_ids"]:
             continue
         tokens = read(loaded.tokenizer, [text], [None])[0].tokens
-        found = merged(tokens)
+        found = words_of(tokens)
         assert found.starts[-1] == len(tokens)
-        for word, first, last in zip(found.words, found.starts, found.starts[1:], strict=False):
+        for word, first, last in zip(found.labels, found.starts, found.starts[1:], strict=False):
             pieces = tokens[first:last]
             if word.start is not None:
                 assert word.text == text[word.start : word.end]
