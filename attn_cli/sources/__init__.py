@@ -104,16 +104,16 @@ def open_source(
         return open_table_source(model, projections)
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
-    from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+    from attn_cli.sources.huggingface.load.origin import OriginOptions, find
     from attn_cli.sources.media import read_media
 
-    origin = find(model, ModelOptions(**loading, reads_text=inputs is None and image is None and audio is None))
+    origin = find(model, OriginOptions(**loading, reads_text=inputs is None and image is None and audio is None))
     media = read_media(image, audio)
     # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.source import ModelSource
 
-    loaded = load(origin, writes=generate is not None)
+    loaded = load(origin, generates=generate is not None)
     return ModelSource(loaded, decoder_text, inputs, chat, media, generate)
 
 

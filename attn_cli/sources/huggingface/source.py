@@ -22,12 +22,13 @@ from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continued, decoded
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read import input_files as inputs
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.chat_template import rendered
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, file_option, taken
 from attn_cli.sources.huggingface.read.tokenize import aligned, read
 from attn_cli.sources.media import Media
@@ -93,7 +94,7 @@ class ModelSource:
             prompts = [self._with_media(self.processor, text) for text in texts]
         else:
             prompts = self._tokenized(texts, pair)
-        limit = positions(self.loaded.model)
+        limit = position_count(self.loaded.model)
         for prompt in prompts:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 raise LimitError(

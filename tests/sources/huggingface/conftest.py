@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
-from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 
 
 def folder_of(package: str) -> Path:
@@ -29,13 +29,13 @@ def smollm_file() -> Path:
 @pytest.fixture(scope="session")
 def minilm(minilm_folder: Path) -> Loaded:
     """A BERT encoder: 6 layers of 12 heads, no mask."""
-    return load(find(str(minilm_folder), ModelOptions()))
+    return load(find(str(minilm_folder), OriginOptions()))
 
 
 @pytest.fixture(scope="session")
 def smollm(smollm_file: Path) -> Loaded:
     """A Llama decoder: 30 layers, 9 query heads over 3 key heads, causal."""
-    return load(find(str(smollm_file), ModelOptions()))
+    return load(find(str(smollm_file), OriginOptions()))
 
 
 @pytest.fixture(params=["minilm", "smollm"])

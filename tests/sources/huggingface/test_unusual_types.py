@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import why_missing
 from attn_cli.sources.huggingface.load.checkpoint import load
-from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import run_captured, run_plain
 
@@ -42,7 +42,7 @@ def made(kind: str, **options: Any) -> PreTrainedModel:
 def reloaded(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """The model saved, and loaded as `attn` does."""
     model.save_pretrained(folder)
-    return load(find(str(folder), ModelOptions(reads_text=False))).model
+    return load(find(str(folder), OriginOptions(reads_text=False))).model
 
 
 MARIAN = {"vocab_size": 64, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 4,

@@ -39,7 +39,7 @@ def write(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int | 
     Raises InputError for arguments that the model can't go on from, LoadError for a model that writes in a way of its
     own, so that nobody knows what stands after what.
     """
-    model = loaded.writer
+    model = loaded.generating
     assert model is not None, "loaded without its head"
     called = f"{loaded.about['model']} ({loaded.about['type']})"
     settings, seen = _settings(model, most, start), _Seen()

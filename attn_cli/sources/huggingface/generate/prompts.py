@@ -11,8 +11,9 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sources.huggingface.generate.detokenize import spelled
 from attn_cli.sources.huggingface.generate.greedy import write
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, positions
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.read.input_files import Fed, fitted
+from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
 
 # Arrays with a value for every token of the text, and the value of a token that was written; None for the last one's.
@@ -31,7 +32,7 @@ def continued(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:
         raise InputError(f"{loaded.about['model']} writes after a text, and was given none", "leave out --generate")
     prompt = _without_end(loaded, prompt)
     count = len(prompt.tokens)
-    _check_room(count, most, positions(loaded.model))
+    _check_room(count, most, position_count(loaded.model))
     answer = write(loaded, _arguments(loaded, prompt), most)
     text, found = spelled(loaded.tokenizer, answer.before, answer.ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(found, count))
@@ -45,7 +46,7 @@ def decoded(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...], most: in
 
     Where that is the start token alone, the model chooses its own start: Whisper's has the language in it.
     """
-    _check_room(len(decoder), most, positions(loaded.model, decoder=True))
+    _check_room(len(decoder), most, position_count(loaded.model, decoder=True))
     arguments = _arguments(loaded, prompt)
     start = [token.id for token in decoder]
     if len(start) > 1:
@@ -62,11 +63,11 @@ def decoded(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...], most: in
 
 def _arguments(loaded: Loaded, prompt: Prompt) -> dict[str, Any]:
     """What the forward of the model with its head gets."""
-    assert loaded.writer is not None, "loaded without its head"
+    assert loaded.generating is not None, "loaded without its head"
     if isinstance(prompt, Fed):
-        return fitted(loaded.writer, prompt.arrays, "")
+        return fitted(loaded.generating, prompt.arrays, "")
     ids = torch.tensor([[token.id for token in prompt.tokens]], device=loaded.model.device)
-    takes_mask = "attention_mask" in signature(loaded.writer.forward).parameters
+    takes_mask = "attention_mask" in signature(loaded.generating.forward).parameters
     return {"input_ids": ids} | ({"attention_mask": torch.ones_like(ids)} if takes_mask else {})
 
 

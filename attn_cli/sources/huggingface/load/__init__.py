@@ -1,1 +1,1 @@
-"""Finding, vetting and loading a model and its tokenizer."""
+"""Finding, vetting and loading a model and its tokenizer: nothing runs that the user didn't allow."""

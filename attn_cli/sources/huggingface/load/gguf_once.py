@@ -10,7 +10,7 @@ import numpy as np
 
 
 class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
-    """gguf's reader on an ordinary array: indexing a `np.memmap`, as it does per token, takes five times longer."""
+    """gguf's reader on an ordinary array: indexing a `np.memmap`, as it does for every token, takes 5 times longer."""
 
     data: Any
 
@@ -27,9 +27,9 @@ def read_once() -> Iterator[None]:
     Vocabulary and merges are a Python object per entry, and transformers makes them anew each time; it also makes the
     table of tensor names anew for every module of the model. For 135 M parameters: 18 s of loading become 6 s.
     """
-    kept = gguf.GGUFReader, gguf.get_tensor_name_map
+    before = gguf.GGUFReader, gguf.get_tensor_name_map
     gguf.GGUFReader, gguf.get_tensor_name_map = cache(PlainReader), cache(gguf.get_tensor_name_map)
     try:
         yield
     finally:
-        gguf.GGUFReader, gguf.get_tensor_name_map = kept
+        gguf.GGUFReader, gguf.get_tensor_name_map = before

@@ -1,6 +1,6 @@
 """Which class loads a model: its stack without the head on top, unless only the class with its head knows the stack.
 
-A model that is to write needs its head; what is looked at is then the stack in it, whose layers have the same names.
+A model that is to generate needs its head; what is looked at is then the stack in it, whose layers have the same names.
 """
 
 from typing import Any
@@ -41,35 +41,39 @@ def saved_class(config: PreTrainedConfig) -> Any:
     return getattr(transformers, (getattr(config, "architectures", None) or ["-"])[0], None)
 
 
-def writing_class(config: PreTrainedConfig) -> Any:
-    """The class that writes text by this checkpoint: the one that it was saved from; None if that does something else.
+def generating_class(config: PreTrainedConfig) -> Any:
+    """The class that generates text with this checkpoint's weights; None where there is none.
 
-    Where it was saved from the bare stack, or doesn't say from what, the one that puts a head on it.
+    It is the class that the checkpoint was saved from, None if that one generates no text. For a checkpoint of the
+    bare stack, or one that doesn't say its class, it is the automatic class that puts a head on the stack.
     """
-    halves = bool(getattr(config, "is_encoder_decoder", False))
+    encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     known = type_of(config)
-    two_ways = type(config) in AutoModelForMaskedLM._model_mapping or known.attends_both_ways
-    reads_ahead = two_ways and not halves and not getattr(config, "is_decoder", False)
-    if reads_ahead or known.generates_otherwise:
+    both_ways = type(config) in AutoModelForMaskedLM._model_mapping or known.attends_both_ways
+    attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
+    if attends_ahead or known.generates_otherwise:
         return None
     saved = saved_class(config)
     if saved is not None and not _is_stack(saved, config):
         return saved if saved.can_generate() and "text" in getattr(saved, "output_modalities", ("text",)) else None
-    own = getattr(config, "auto_map", None) or {}
-    heads: tuple[Any, ...] = _WITH_ENCODER if halves else _WITHOUT_ENCODER
-    return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in own), None)
+    remote = getattr(config, "auto_map", None) or {}
+    heads: tuple[Any, ...] = _WITH_ENCODER if encoder_decoder else _WITHOUT_ENCODER
+    return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in remote), None)
 
 
-def stack_of(writer: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    """What `model_class` would have loaded, in a model that was loaded with its head; the whole if it isn't there."""
-    inner: PreTrainedModel = writer.base_model
-    return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else writer
+def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+    """The stack in a model that was loaded with its head: what `model_class` would have loaded.
+
+    The whole model where `model_class` would have loaded the whole.
+    """
+    inner: PreTrainedModel = model.base_model
+    return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else model
 
 
 def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
-    """Whether it is what `AutoModel` loads, from transformers or from code that comes with the model."""
-    own = (getattr(config, "auto_map", None) or {}).get("AutoModel")
-    if own is not None:
-        return bool(str(own).rpartition(".")[2] == kind.__name__)
-    known = AutoModel._model_mapping.get(type(config), ())
-    return kind in (known if isinstance(known, tuple | list) else (known,))
+    """Whether class `kind` is what `AutoModel` loads, from transformers or from code that comes with the model."""
+    remote = (getattr(config, "auto_map", None) or {}).get("AutoModel")
+    if remote is not None:
+        return bool(str(remote).rpartition(".")[2] == kind.__name__)
+    stacks = AutoModel._model_mapping.get(type(config), ())
+    return kind in (stacks if isinstance(stacks, tuple | list) else (stacks,))

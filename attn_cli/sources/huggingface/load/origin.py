@@ -1,8 +1,8 @@
-"""Where a model comes from: found and vetted before anything is loaded, and before torch is imported.
+"""Finding and vetting a model before anything of it is loaded, and before torch is imported.
 
-Nothing from a model's repository runs unless the user said `--trust-remote-code`; a configuration that names code of
-its own or a foreign attention kernel is refused before transformers reads it. All that can be known to be wrong is
-said here, at once and not after seconds of imports.
+Nothing from a model's repository runs unless the user gave `--trust-remote-code`; a configuration that names code of
+its own or a foreign attention kernel is refused before transformers reads it. All errors that can be known from the
+options and the files are raised here, at once and not after seconds of imports.
 """
 
 import difflib
@@ -28,21 +28,31 @@ DTYPES = {
     "bfloat16": "bfloat16",
     "bf16": "bfloat16",
 }
-# Whose attention runs: attn's own, what the model takes by itself, or a named one; but for the first attn looks on.
+# Whose attention runs: attn's own, the model's choice, or a named one; beside the latter two attn looks on.
 BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
-# What turns pictures and sounds into the model's numbers.
+# The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
 _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    """How to load: the options that commands share; without `reads_text` a tokenizer may be missing."""
+class OriginOptions:
+    """How to find and load a model.
+
+    revision           the branch, tag or commit on the hub; None for its main branch
+    device             auto, cpu, cuda, cuda:N or mps
+    dtype              one of DTYPES
+    trust_remote_code  whether code that comes with the model may run
+    offline            whether the hub must not be asked
+    reads_text         whether texts will be read, so that a tokenizer has to be there
+    backend            one of BACKENDS
+    device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
+    """
 
     revision: str | None = None
     device: str = "auto"
@@ -56,11 +66,17 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class Origin:
-    """A folder, a .gguf file in a folder (`path` is then the folder, `gguf` the file's name), or an id on the hub."""
+    """Where a model is: a folder, a .gguf file in a folder, or an id on the hub.
+
+    name   what the user gave for it
+    path   the folder, or the id
+    gguf   the name of the .gguf file in the folder; None for other models
+    local  whether it is on this machine and not on the hub
+    """
 
     name: str
     path: str
-    options: ModelOptions
+    options: OriginOptions
     gguf: str | None = None
     local: bool = True
 
@@ -71,23 +87,39 @@ class Origin:
 
     @property
     def hub(self) -> dict[str, Any]:
-        """What every `from_pretrained` is told; trust is always said, because left open transformers asks on stdin."""
-        told: dict[str, Any] = {
+        """The arguments of every `from_pretrained`.
+
+        trust_remote_code is always among them: where it is left out, transformers asks on stdin.
+        """
+        arguments: dict[str, Any] = {
             "trust_remote_code": self.options.trust_remote_code,
             "local_files_only": self.offline,
         }
         if self.gguf:
-            told["gguf_file"] = self.gguf
+            arguments["gguf_file"] = self.gguf
         if not self.local:
-            told["revision"] = self.options.revision
-        return told
+            arguments["revision"] = self.options.revision
+        return arguments
 
 
-def find(name: str, options: ModelOptions) -> Origin:
+def find(name: str, options: OriginOptions) -> Origin:
     """The origin behind a name, checked as far as its files tell without loading them.
 
     Raises LoadError for what isn't there, lacks a part or was refused, InputError for an option that can't be.
     """
+    _check_options(options)
+    origin = _locate(name, options)
+    if origin.local and options.revision:
+        raise InputError("--revision is for models from the hub", f"{name} is a local path")
+    if origin.gguf:
+        _check_gguf(origin)
+    elif origin.local:
+        _check_folder(origin)
+    return origin
+
+
+def _check_options(options: OriginOptions) -> None:
+    """Raise InputError for values that don't exist, LoadError where the package for a device map is missing."""
     if options.dtype not in DTYPES:
         raise InputError(f"unknown dtype {options.dtype!r}", f"one of {', '.join(DTYPES)}")
     if options.backend not in BACKENDS:
@@ -99,36 +131,38 @@ def find(name: str, options: ModelOptions) -> Origin:
             raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
         if find_spec("accelerate") is None:
             raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
-    origin = _found(name, options)
-    if origin.local and options.revision:
-        raise InputError("--revision is for models from the hub", f"{name} is a local path")
-    if origin.gguf:
-        _check_gguf(origin)
-    elif origin.local:
-        folder = Path(origin.path)
-        if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
-            raise LoadError(
-                f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
-            )
-        if not (folder / "config.json").is_file():
-            files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
-            hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
-            raise LoadError(f"{name} has no config.json", hint)
-        vet(origin, folder / "config.json")
-        if options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
-            if any((folder / file).is_file() for file in PROCESSOR_FILES):
-                raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
-                                 f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
-            raise LoadError(
-                f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
-                "copy the tokenizer files of the original model into the folder",
-            )
-    return origin
+
+
+def _check_folder(origin: Origin) -> None:
+    """Raise LoadError for a folder that holds no model, or one that may not be loaded; InputError for no tokenizer."""
+    folder, name = Path(origin.path), origin.name
+    if (folder / "adapter_config.json").is_file():  # transformers would load another model, the one it names
+        raise LoadError(
+            f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
+        )
+    if not (folder / "config.json").is_file():
+        files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
+        hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
+        raise LoadError(f"{name} has no config.json", hint)
+    vet(origin, folder / "config.json")
+    if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
+        if any((folder / file).is_file() for file in PROCESSOR_FILES):
+            raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
+                             f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
+        raise LoadError(
+            f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
+            "copy the tokenizer files of the original model into the folder",
+        )
 
 
 def vet(origin: Origin, path: Path) -> None:
-    """Refuse a config.json that names code of its own (unless trusted), a foreign attention kernel, or weights packed
-    by a library that isn't there."""
+    """Raise LoadError for a config.json that must not, or can't, be loaded.
+
+    That is one which names code of its own (unless that is trusted), a foreign attention kernel, or weights quantised
+    by a library that is not installed.
+
+    path  the config.json of `origin`
+    """
     try:
         raw = json.loads(path.read_text("utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -142,17 +176,17 @@ def vet(origin: Origin, path: Path) -> None:
                 "if you trust it, add --trust-remote-code",
             )
         for key in _ATTENTION_KEYS:
-            asked = part.get(key)
-            if not (asked is None or (isinstance(asked, str) and asked in _SAFE_ATTENTION)):
+            kernel = part.get(key)
+            if not (kernel is None or (isinstance(kernel, str) and kernel in _SAFE_ATTENTION)):
                 raise LoadError(
-                    f"{origin.name} asks for the attention kernel {asked!r} ({where}: {key}) and was refused",
+                    f"{origin.name} asks for the attention kernel {kernel!r} ({where}: {key}) and was refused",
                     "remove the key from config.json; attn brings its own attention",
                 )
-        if isinstance(packed := part.get("quantization_config"), dict):
-            check_packages(origin.name, packed)
+        if isinstance(quantisation := part.get("quantization_config"), dict):
+            check_packages(origin.name, quantisation)
 
 
-def _found(name: str, options: ModelOptions) -> Origin:
+def _locate(name: str, options: OriginOptions) -> Origin:
     try:
         path = Path(name).expanduser()
     except RuntimeError as error:  # no home folder for ~someone
@@ -182,17 +216,17 @@ def _check_gguf(origin: Origin) -> None:
 
 
 def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, with its place."""
+    """Every JSON object inside `value`, itself included, each after its place."""
     if isinstance(value, dict):
-        inner = [found for key, x in value.items() for found in _objects(x, f"{where}.{key}")]
+        inner = [pair for key, x in value.items() for pair in _objects(x, f"{where}.{key}")]
         return [(where, value), *inner]
     if isinstance(value, list):
-        return [found for i, x in enumerate(value) for found in _objects(x, f"{where}[{i}]")]
+        return [pair for i, x in enumerate(value) for pair in _objects(x, f"{where}[{i}]")]
     return []
 
 
 def _nearest(path: Path, name: str) -> str:
-    """The sibling with the nearest name, if one is near, written as `name` is."""
+    """The sibling of `path` with the most similar name, in the form that `name` has; "" if none is similar."""
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:

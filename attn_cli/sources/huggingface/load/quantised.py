@@ -1,11 +1,11 @@
-"""Models whose weights a library has packed into few bits: which one, and whether it is there to unpack them."""
+"""Models with quantised weights: by which library, and whether it is installed to unpack them."""
 
 from importlib.util import find_spec
 from typing import Any
 
 from attn_cli.errors import LoadError
 
-# By the quant_method of config.json the packages that transformers loads such a model with, as they are imported.
+# The packages that transformers loads such a model with, by the quant_method of config.json, as they are imported.
 _PACKAGES = {
     "aqlm": ("aqlm", "accelerate"),
     "auto-round": ("auto_round",),
@@ -22,21 +22,21 @@ _PACKAGES = {
     "torchao": ("torchao",),
     "vptq": ("vptq", "accelerate"),
 }
-# What pip calls those that it calls otherwise.
+# The names by which pip installs them, where these differ.
 _PIP = {
     "auto_round": "auto-round",
     "compressed_tensors": "compressed-tensors",
     "optimum.quanto": "optimum-quanto",
     "quark": "amd-quark",
 }
-# The names under which these libraries talk on stderr.
-TALKERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_tensors", "auto_round")
+# The loggers under which these libraries write to stderr.
+LOGGERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_tensors", "auto_round")
 
 
 def check_packages(name: str, config: dict[str, Any]) -> None:
-    """Refuse the model `name` where a package that unpacks its weights is missing.
+    """Raise LoadError for the model `name` where a package that unpacks its weights is missing.
 
-    config  the object `quantization_config` of a config.json, of a method that may be unknown here
+    config  the object `quantization_config` of a config.json; a method that is unknown here passes
     """
     method = method_of(config)
     missing = [_PIP.get(package, package) for package in _PACKAGES.get(method, ()) if not _is_there(package)]
@@ -48,7 +48,9 @@ def check_packages(name: str, config: dict[str, Any]) -> None:
 
 
 def method_of(config: dict[str, Any]) -> str:
-    """The method by its name in lower case; bitsandbytes for its older files, which don't say it.
+    """The method of a quantization_config by its name in lower case; "" for none.
+
+    bitsandbytes for its older files, which don't name it.
 
     >>> method_of({"load_in_4bit": True}), method_of({"quant_method": "AWQ"})
     ('bitsandbytes', 'awq')

@@ -18,8 +18,10 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.known_types import type_of
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, explained, positions
+from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from attn_cli.sources.media import MEDIA_COMMANDS, Media
 
@@ -54,7 +56,7 @@ class Processor:
                 reads = f"it reads --{known[0]}" if known else "it reads text alone"
                 raise InputError(f"{self.called} takes no --{kind}", reads)
         self.reads_text = "input_ids" in takes
-        self.filled = positions(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
+        self.filled = position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         self.processor = self._loaded(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
@@ -168,7 +170,7 @@ class Processor:
             with without_videos():
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
         except Exception as error:  # of any type, as when models are loaded
-            raise explained(error, origin) from error
+            raise load_error(error, origin) from error
 
 
 def file_option(name: str) -> str:

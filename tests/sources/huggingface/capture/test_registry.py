@@ -12,7 +12,7 @@ from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
-from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -112,7 +112,7 @@ def test_a_backend_whose_masks_cannot_be_read_is_refused() -> None:
 
 @pytest.mark.parametrize("backend", ["model", "sdpa", "eager"])
 def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: Loaded, backend: str) -> None:
-    beside = ModelSource(load(find(str(minilm_folder), ModelOptions(backend=backend))))
+    beside = ModelSource(load(find(str(minilm_folder), OriginOptions(backend=backend))))
     by_source = []
     for source in (ModelSource(minilm), beside):
         matrices: list[np.ndarray] = []
@@ -128,10 +128,10 @@ def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: Loade
 
 
 def test_a_device_map(minilm_folder: Any, minilm: Loaded) -> None:
-    spread = load(find(str(minilm_folder), ModelOptions(device_map="auto")))
+    spread = load(find(str(minilm_folder), OriginOptions(device_map="auto")))
     source = ModelSource(spread)
     layers: list[int] = []
     source.each(source.read([TEXT]), Selection(layers=(5,)), lambda call: layers.append(call.place.layer))
     assert layers == [5]
     with pytest.raises(InputError, match="--device-map"):
-        find(str(minilm_folder), ModelOptions(device_map="auto", device="cpu"))
+        find(str(minilm_folder), OriginOptions(device_map="auto", device="cpu"))

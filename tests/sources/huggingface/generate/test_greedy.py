@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.generate.greedy import write
 from attn_cli.sources.huggingface.generate.prompts import continued
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.load.model_classes import stack_of
-from attn_cli.sources.huggingface.load.origin import ModelOptions, Origin
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.input_files import Fed
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
@@ -59,8 +59,8 @@ def opened(folder: Path, **options: Any) -> ModelSource:
 
 
 def head_of(source: ModelSource) -> PreTrainedModel:
-    assert source.loaded.writer is not None
-    return source.loaded.writer
+    assert source.loaded.generating is not None
+    return source.loaded.generating
 
 
 def forward(source: ModelSource, prompt: Prompt) -> Any:
@@ -303,7 +303,7 @@ def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
 @pytest.mark.parametrize("kind", ["bert-generation", "xlnet", "moshi"])
 def test_what_is_refused_would_write_what_a_plain_pass_does_not_tell(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, ModelOptions()), writer=model)
+    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), writer=model)
     ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
     answer = write(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
     with torch.no_grad():
@@ -352,7 +352,7 @@ def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> No
     model, inputs = built(kind)
     model.generation_config.eos_token_id = None
     stack = stack_of(model, model.config)
-    origin = Origin(kind, kind, ModelOptions())
+    origin = Origin(kind, kind, OriginOptions())
     source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, writer=model))
     ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))

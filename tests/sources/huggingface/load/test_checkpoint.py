@@ -12,8 +12,8 @@ from transformers import BitsAndBytesConfig
 
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.failures import why_failed
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, load, positions
-from attn_cli.sources.huggingface.load.origin import ModelOptions, find
+from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
 from tests.sources.huggingface.models import tiny
 
@@ -21,7 +21,7 @@ QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
 
 
 def opened(folder: Path, **options: Any) -> Loaded:
-    return load(find(str(folder), ModelOptions(**options)))
+    return load(find(str(folder), OriginOptions(**options)))
 
 
 def refused(folder: Path, **options: Any) -> LoadError:
@@ -144,13 +144,7 @@ def test_a_copy_in_a_folder_with_an_odd_name(minilm_folder: Path, tmp_path: Path
     assert opened(linked(minilm_folder, tmp_path / "ein Ordner [ü] {x}")).about["type"] == "bert"
 
 
-def test_positions(minilm: Loaded, smollm: Loaded) -> None:
-    assert positions(minilm.model) == 512
-    assert positions(smollm.model) == 8192
-    assert positions(tiny("t5")) is None  # its positions are relative and have no end
-
-
-FREE = "attn_cli.sources.huggingface.load.checkpoint.free_memory"
+FREE = "attn_cli.sources.huggingface.load.memory_check.free_memory"
 
 
 def test_weights_larger_than_the_free_memory(

@@ -7,32 +7,32 @@ from typing import Any
 import pytest
 
 from attn_cli.errors import ExitCode, InputError, LoadError
-from attn_cli.sources.huggingface.load.origin import ModelOptions, Origin, find
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, linked, replaced
 
 
 def refused(name: str | Path, **options: Any) -> LoadError:
     with pytest.raises(LoadError) as caught:
-        find(str(name), ModelOptions(**options))
+        find(str(name), OriginOptions(**options))
     assert caught.value.code == ExitCode.LOAD
     assert caught.value.hint
     return caught.value
 
 
 def test_a_folder_is_local(minilm_folder: Path) -> None:
-    origin = find(str(minilm_folder), ModelOptions())
+    origin = find(str(minilm_folder), OriginOptions())
     assert (origin.local, origin.gguf, origin.path) == (True, None, str(minilm_folder))
     assert origin.hub == {"trust_remote_code": False, "local_files_only": True}
 
 
 def test_a_gguf_file_is_its_folder_and_its_name(smollm_file: Path) -> None:
-    origin = find(str(smollm_file), ModelOptions())
+    origin = find(str(smollm_file), OriginOptions())
     assert (origin.path, origin.gguf) == (str(smollm_file.parent), smollm_file.name)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "sentence-transformers/all-MiniLM-L6-v2", "org/name.with-dots_2"])
 def test_an_id_of_the_hub(name: str) -> None:
-    assert find(name, ModelOptions(revision="main")) == Origin(name, name, ModelOptions(revision="main"), local=False)
+    assert find(name, OriginOptions(revision="main")) == Origin(name, name, OriginOptions(revision="main"), local=False)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_code_of_its_own(minilm_folder: Path, tmp_path: Path) -> None:
     error = refused(folder)
     assert "config.json: auto_map" in error.message
     assert "--trust-remote-code" in error.hint
-    find(str(folder), ModelOptions(trust_remote_code=True))
+    find(str(folder), OriginOptions(trust_remote_code=True))
 
 
 def test_code_of_its_own_deep_inside(minilm_folder: Path, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_foreign_attention_kernel(minilm_folder: Path, tmp_path: Path, key: st
 
 @pytest.mark.parametrize("value", [None, "eager", "sdpa", "flash_attention_2"])
 def test_attention_of_transformers_own(minilm_folder: Path, tmp_path: Path, value: str | None) -> None:
-    find(str(edited_config(linked(minilm_folder, tmp_path / "m"), _attn_implementation=value)), ModelOptions())
+    find(str(edited_config(linked(minilm_folder, tmp_path / "m"), _attn_implementation=value)), OriginOptions())
 
 
 @pytest.mark.parametrize(
@@ -149,21 +149,21 @@ def test_quantised_by_a_package_that_is_not_there(
     folder = edited_config(linked(minilm_folder, tmp_path / "n"), text_config={"quantization_config": config})
     assert refused(folder).hint == f"pip install {pip}"
     monkeypatch.setattr("attn_cli.sources.huggingface.load.quantised.find_spec", lambda package: object())
-    find(str(folder), ModelOptions())
+    find(str(folder), OriginOptions())
 
 
 def test_quantised_in_a_way_that_is_not_known_here(minilm_folder: Path, tmp_path: Path) -> None:
     for config in ({"quant_method": "of tomorrow"}, {}, {"quant_method": None}, {"quant_method": 4}):
         folder = edited_config(linked(minilm_folder, tmp_path / f"{len(config)}{config}"), quantization_config=config)
-        find(str(folder), ModelOptions())
+        find(str(folder), OriginOptions())
 
 
 def test_an_unknown_dtype(minilm_folder: Path) -> None:
     with pytest.raises(InputError, match="float12") as caught:
-        find(str(minilm_folder), ModelOptions(dtype="float12"))
+        find(str(minilm_folder), OriginOptions(dtype="float12"))
     assert "bfloat16" in caught.value.hint
 
 
 def test_a_revision_of_a_folder(minilm_folder: Path) -> None:
     with pytest.raises(InputError, match="revision"):
-        find(str(minilm_folder), ModelOptions(revision="main"))
+        find(str(minilm_folder), OriginOptions(revision="main"))

@@ -1,0 +1,34 @@
+"""The device and the number type that a user names, as torch's."""
+
+from typing import Any
+
+import torch
+
+from attn_cli.errors import InputError
+from attn_cli.sources.huggingface.load.origin import DTYPES
+
+
+def dtype_of(name: str) -> Any:
+    """The torch dtype behind one of the names in DTYPES; "auto" as it is, which leaves the choice to the checkpoint."""
+    full_name = DTYPES[name]
+    return full_name if full_name == "auto" else getattr(torch, full_name)
+
+
+def device_of(name: str) -> torch.device:
+    """The device of that name; "auto" is the first of cuda, mps, cpu that is there.
+
+    Raises InputError for a device that isn't there.
+    """
+    counts = {
+        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+        "mps": int(torch.backends.mps.is_available()),
+        "cpu": 1,
+    }
+    available = [kind for kind, count in counts.items() if count]
+    if name == "auto":
+        return torch.device(available[0])
+    kind, _, number = name.partition(":")
+    if kind not in available or not (number or "0").isdecimal() or int(number or 0) >= counts[kind]:
+        listed = [f"{kind}:{i}" if kind == "cuda" else kind for kind in available for i in range(counts[kind])]
+        raise InputError(f"no device {name!r} here", f"available: {', '.join(listed)}")
+    return torch.device(name)

@@ -1,0 +1,65 @@
+"""A failure of transformers or the hub while a model is loaded, as one line and what to do."""
+
+import re
+from pathlib import Path
+
+import torch
+from huggingface_hub import errors as hub_errors
+from safetensors import SafetensorError, safe_open
+
+from attn_cli.errors import LimitError, LoadError
+from attn_cli.sources.huggingface.load.origin import Origin
+
+# Packages that transformers asks for with a link instead of a command.
+_PACKAGES = ("torchvision", "torchaudio", "sentencepiece", "protobuf", "pillow")
+
+
+def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
+    """The error to raise in place of `error`, of any type, which ended the loading of `origin`."""
+    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, KeyError):  # whose message is the key alone
+        first_line = f"KeyError: {first_line}"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+        return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", "is its config.json right?")
+    if isinstance(error, hub_errors.GatedRepoError):
+        return LoadError(f"{origin.name} is gated", "ask for access on its page, then: hf auth login")
+    if isinstance(error, hub_errors.RevisionNotFoundError):
+        return LoadError(f"{origin.name} has no such revision", "see the branches and tags on its page")
+    if isinstance(error, hub_errors.RepositoryNotFoundError):
+        return LoadError(f"the hub has no model {origin.name}", "check the spelling; private models need hf auth login")
+    if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
+        not origin.local and origin.offline
+    ):
+        reason = "offline, and not in the cache" if origin.offline else "the hub can't be reached"
+        return LoadError(
+            f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
+        )
+    if isinstance(error, ImportError) or "missing optional dependencies" in str(error).lower():
+        return LoadError(f"{origin.name} needs what is not installed here: {first_line}", _install(error))
+    if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
+        return LoadError(
+            f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
+        )
+    if broken := _broken_weights(origin):
+        return LoadError(f"{origin.name}: {broken}", "is the download complete?")
+    return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
+
+
+def _install(error: Exception) -> str:
+    """How to install what transformers misses, if it says what that is."""
+    command = re.search(r"pip\s+install [\w-]+", str(error))
+    package = next((name for name in _PACKAGES if name in str(error).lower()), None)
+    return command[0] if command else f"pip install {package}" if package else "install what it names and try again"
+
+
+def _broken_weights(origin: Origin) -> str:
+    """The first weight file of a local folder that can't be opened, and why; transformers doesn't say which."""
+    if not origin.local or origin.gguf:
+        return ""
+    for path in sorted(Path(origin.path).glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            return f"{path.name} is broken or cut short ({error})"
+    return ""

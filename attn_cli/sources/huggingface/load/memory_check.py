@@ -1,0 +1,31 @@
+"""Whether a model's weights fit into the memory that is free, told by the sizes of its files."""
+
+from pathlib import Path
+
+from attn_cli.errors import LimitError
+from attn_cli.sources.huggingface.load.origin import Origin
+from attn_cli.sources.memory import free_memory
+from attn_cli.text import decimal_bytes
+
+
+def check_memory(origin: Origin, folder: Path) -> None:
+    """Refuse weights that are larger in their files than the memory that is free: the system would end the process.
+
+    folder  holds the weights; one that holds none of them passes
+
+    Raises LimitError, which names both sizes.
+    """
+    files = [folder / origin.gguf] if origin.gguf else _weight_files(folder)
+    needed, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
+    if free is not None and needed > free:
+        sizes = f"{decimal_bytes(needed, 'GB')}, and {decimal_bytes(free, 'GB')}"
+        raise LimitError(
+            f"the weights of {origin.name} take {sizes} are free",
+            "a smaller model, a quantised one, or --device-map auto",
+        )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files in a model's folder that transformers takes the weights from; others may hold them once more."""
+    kinds = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
+    return next((files for kind in kinds if (files := sorted(folder.glob(kind)))), [])

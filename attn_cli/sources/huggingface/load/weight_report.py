@@ -1,0 +1,57 @@
+"""What transformers reports of a checkpoint's weights: those that it lacks, or that have another shape."""
+
+import re
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from attn_cli.errors import LoadError
+
+# Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
+_HEADS = re.compile(
+    r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
+)
+
+
+def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
+    """Whether the files hold a weight of the stack, not of a head on it, that the model has no place for.
+
+    report  what `from_pretrained` gives for `output_loading_info=True`
+    """
+    prefix = f"{model.base_model_prefix}."
+    return any(key.startswith(prefix) for key in report.get("unexpected_keys", ()))
+
+
+def missing_weights(report: dict[str, Any]) -> list[str]:
+    """The weights of the stack that the files lack."""
+    return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
+
+
+def check_weights(name: str, report: dict[str, Any], *, with_head: bool) -> None:
+    """Refuse weights that transformers would silently fill with random numbers; those of a head if the model has one.
+
+    name  the model's, for the message
+
+    Raises LoadError, which names the first of them.
+    """
+    missing = missing_weights(report)
+    mismatched = sorted(report.get("mismatched_keys", ()), key=str)
+    if with_head and not missing:
+        lacking = sorted(report.get("missing_keys", ())) + [key for key, *_ in mismatched]
+        head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
+        if head:
+            raise LoadError(
+                f"{name} lacks the head that writes text ({head[0]})", "leave out --generate, or load the whole model"
+            )
+    if missing:
+        listed = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise LoadError(
+            f"{name}: {len(missing)} of the model's weights are missing from its files ({listed})",
+            "they would be random numbers; is this the right checkpoint for its config.json?",
+        )
+    for key, saved, expected in mismatched:
+        if not _HEADS.search(key):
+            raise LoadError(
+                f"{name}: {key} is {list(saved)} in its files and {list(expected)} by config.json",
+                "is this the right checkpoint for its config.json?",
+            )

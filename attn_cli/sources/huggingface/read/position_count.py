@@ -1,0 +1,17 @@
+"""How many tokens a model can read, by the number of its positions."""
+
+from transformers import PreTrainedModel
+
+from attn_cli.sources.huggingface.known_types import type_of
+
+
+def position_count(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
+    """How many positions the model, or its decoder, has a place for; None where its kind of positions has no end."""
+    config = model.config.get_text_config(decoder=decoder or None)
+    more = ("max_target_positions",) if decoder else ()
+    for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 0:
+            offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if type_of(config).positions_from_padding else 0
+            return value - offset
+    return None
