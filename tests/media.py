@@ -1,4 +1,4 @@
-"""Tiny models of pictures and sounds in folders, each with the processor that its family has; pictures and sounds."""
+"""Tiny models that read images and audio, in folders with the processor of their family; image and audio files."""
 
 import wave
 from pathlib import Path
@@ -61,17 +61,17 @@ def clip(folder: Path) -> Path:
     config = transformers.CLIPConfig(
         text_config=TEXT | {"bos_token_id": 1, "eos_token_id": 2}, vision_config=TOWER, projection_dim=16
     )
-    picture = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
-    return saved(transformers.CLIPModel(config), folder, transformers.CLIPProcessor(picture, tokenizer()))
+    image = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    return saved(transformers.CLIPModel(config), folder, transformers.CLIPProcessor(image, tokenizer()))
 
 
 def siglip(folder: Path) -> Path:
     torch.manual_seed(0)
     config = transformers.SiglipConfig(text_config=TEXT | {"max_position_embeddings": 16}, vision_config=TOWER)
-    picture = transformers.SiglipImageProcessor(size={"height": 32, "width": 32})
+    image = transformers.SiglipImageProcessor(size={"height": 32, "width": 32})
     words = tokenizer(model_input_names=["input_ids"])  # no mask: the filling is read too
     model = transformers.SiglipModel(config)  # whose fresh weights are large enough
-    return saved(model, folder, transformers.SiglipProcessor(picture, words), strength=1)
+    return saved(model, folder, transformers.SiglipProcessor(image, words), strength=1)
 
 
 def llava(folder: Path) -> Path:
@@ -82,9 +82,9 @@ def llava(folder: Path) -> Path:
         image_token_id=SPECIAL.index("<image>"),
         image_seq_length=16,
     )
-    picture = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    image = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     processor = transformers.LlavaProcessor(
-        picture, tokenizer(), patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
+        image, tokenizer(), patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     return saved(transformers.LlavaForConditionalGeneration(config), folder, processor)
 
@@ -112,14 +112,14 @@ def _qwen(family: str, folder: Path, tower: dict[str, object], *, max_pixels: in
         video_token_id=SPECIAL.index("<|video_pad|>"),
         vision_start_token_id=SPECIAL.index("<|see|>"),
     )
-    picture = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=max_pixels)
+    image = transformers.Qwen2VLImageProcessor(patch_size=8, min_pixels=256, max_pixels=max_pixels)
     with without_videos():
-        processor = getattr(transformers, f"{family}Processor")(picture, tokenizer(), NoVideo(), chat_template=TEMPLATE)
+        processor = getattr(transformers, f"{family}Processor")(image, tokenizer(), NoVideo(), chat_template=TEMPLATE)
         return saved(getattr(transformers, f"{family}ForConditionalGeneration")(config), folder, processor)
 
 
 def llava_next(folder: Path) -> Path:
-    """A LLaVA-NeXT that sees a picture whole and in two tiles."""
+    """A LLaVA-NeXT that sees an image whole and in two tiles."""
     torch.manual_seed(0)
     pinpoints = [[32, 64], [64, 32]]
     config = transformers.LlavaNextConfig(
@@ -128,11 +128,11 @@ def llava_next(folder: Path) -> Path:
         image_token_id=SPECIAL.index("<image>"),
         image_grid_pinpoints=pinpoints,
     )
-    picture = transformers.LlavaNextImageProcessor(
+    image = transformers.LlavaNextImageProcessor(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}, image_grid_pinpoints=pinpoints
     )
     processor = transformers.LlavaNextProcessor(
-        picture, tokenizer(), patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
+        image, tokenizer(), patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1
     )
     return saved(transformers.LlavaNextForConditionalGeneration(config), folder, processor)
 
@@ -146,8 +146,8 @@ def trocr(folder: Path) -> Path:
     )  # fmt: skip
     config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(transformers.ViTConfig(**TOWER), text)
     config.decoder_start_token_id, config.pad_token_id = 1, 2
-    picture = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
-    return saved(transformers.VisionEncoderDecoderModel(config), folder, picture, tokenizer())
+    image = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
+    return saved(transformers.VisionEncoderDecoderModel(config), folder, image, tokenizer())
 
 
 def vit_mae(folder: Path) -> Path:
@@ -164,8 +164,8 @@ def whisper(folder: Path) -> Path:
         decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_source_positions=50,
         max_target_positions=64, decoder_start_token_id=1, bos_token_id=1, eos_token_id=2, pad_token_id=2,
     )  # fmt: skip
-    sound = transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=1, sampling_rate=RATE)
-    return saved(transformers.WhisperForConditionalGeneration(config), folder, sound, tokenizer())
+    audio = transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=1, sampling_rate=RATE)
+    return saved(transformers.WhisperForConditionalGeneration(config), folder, audio, tokenizer())
 
 
 def wav2vec2(folder: Path) -> Path:
@@ -182,8 +182,8 @@ _ALL = (vit, vit_mae, clip, siglip, llava, llava_next, qwen2_vl, qwen2_5_vl, tro
 KINDS = {kind.__name__: kind for kind in _ALL}
 
 
-def picture(file: Path, *, bright: tuple[int, int], rows: int = 4, columns: int = 4, side: int = 8) -> Path:
-    """A grey picture of `rows` x `columns` patches, the one at `bright` white."""
+def image_file(file: Path, *, bright: tuple[int, int], rows: int = 4, columns: int = 4, side: int = 8) -> Path:
+    """A grey image of `rows` x `columns` patches, the one at `bright` white."""
     pixels = np.full((rows * side, columns * side, 3), 90, np.uint8)
     row, column = bright
     pixels[row * side : (row + 1) * side, column * side : (column + 1) * side] = 255
@@ -191,7 +191,7 @@ def picture(file: Path, *, bright: tuple[int, int], rows: int = 4, columns: int 
     return file
 
 
-def sound(file: Path, *, seconds: float = 0.5, rate: int = RATE, width: int = 2, channels: int = 1) -> Path:
+def audio_file(file: Path, *, seconds: float = 0.5, rate: int = RATE, width: int = 2, channels: int = 1) -> Path:
     """A tone that grows louder."""
     times = np.arange(int(seconds * rate)) / rate
     tone = np.sin(2 * np.pi * 440 * times) * times / seconds * 0.9

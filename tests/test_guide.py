@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.guide import topics
-from tests.media import picture, vit
+from tests.media import image_file, vit
 from tests.sources.huggingface.conftest import folder_of
 
 ROOT = Path(__file__).parents[1]
@@ -50,7 +50,7 @@ def furnished(folder: Path, page: str) -> Path:
     (folder / "smollm2.gguf").symlink_to(llama / "SmolLM2-135M-Instruct.Q4_1.gguf")
     if "./my-vit" in PAGES[page].read_text("utf-8"):
         vit(folder / "my-vit")
-    picture(folder / "spot.png", bright=(1, 2))
+    image_file(folder / "spot.png", bright=(1, 2))
     _unscaled(folder)
     return folder
 

@@ -91,7 +91,7 @@ def open_source(
     generate      how many tokens the model generates first, at most; they are read with the text
     inputs        a file with all that a model reads, instead of texts
     image         an image file, read beside every text, or instead of texts by a model that reads none
-    audio         an audio file, likewise
+    audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline

@@ -1,4 +1,4 @@
-"""A sound from a .wav file, as the numbers that a model's own processor takes."""
+"""Audio from a .wav file, as the samples that a model's own processor takes."""
 
 import wave
 from dataclasses import dataclass
@@ -11,18 +11,23 @@ from attn_cli.errors import InputError, reason
 
 
 @dataclass(frozen=True, eq=False)
-class Sound:
-    """One channel `[samples]` between -1 and 1, float32; `rate` is in samples a second, `file` where it comes from."""
+class Audio:
+    """One channel of audio.
+
+    samples  float32 `[n]`, between -1 and 1
+    rate     in samples per second
+    file     where it comes from, for messages
+    """
 
     samples: np.ndarray
     rate: int
     file: str
 
-    def at(self, rate: int) -> "Sound":
-        """The same sound at another rate.
+    def at(self, rate: int) -> "Audio":
+        """The same audio, resampled to `rate` samples per second.
 
-        Raises InputError where it would have to be resampled and the package for it, soxr, is missing: what would do
-        without it folds high tones into low ones.
+        Raises InputError where the package soxr is missing and the rate is another: simpler resampling would fold high
+        tones into low ones.
         """
         if rate == self.rate:
             return self
@@ -33,13 +38,13 @@ class Sound:
             )
         import soxr  # an optional package
 
-        return Sound(soxr.resample(self.samples, self.rate, rate), rate, self.file)
+        return Audio(soxr.resample(self.samples, self.rate, rate), rate, self.file)
 
 
-def read_sound(file: str) -> Sound:
-    """The sound of a .wav file of 8, 16, 24 or 32 bits, the mean of its channels.
+def read_audio(file: str) -> Audio:
+    """The mean of the channels of a .wav file of 8, 16, 24 or 32 bits per sample.
 
-    Raises InputError for a file that is none, that holds nothing, or that is packed in another way.
+    Raises InputError for a file of another format or compression, and for one without samples.
     """
     path = Path(file).expanduser()
     try:
@@ -57,18 +62,18 @@ def read_sound(file: str) -> Sound:
     data = data[: len(data) // (width * channels) * (width * channels)]
     if not data:
         raise InputError(f"{file} holds no sound", "its header is there, and nothing after it")
-    return Sound(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
+    return Audio(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
 
 
 def _samples(data: bytes, width: int) -> np.ndarray:
-    """Little-endian whole numbers of `width` bytes as float32 between -1 and 1; single bytes have no sign.
+    """Little-endian integers of `width` bytes as float32 `[n]` between -1 and 1; single bytes are unsigned.
 
     >>> _samples(bytes([0, 128, 192]), 1).tolist(), _samples(bytes([0, 0, 64]), 3).tolist()
     ([-1.0, 0.0, 0.5], [0.5])
     """
     if width == 1:
         return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
-    if width == 3:  # NumPy has no such number: a zero byte below makes it one of four
+    if width == 3:  # NumPy has no such type: a zero byte below makes it one of four bytes
         four = np.zeros((len(data) // 3, 4), np.uint8)
         four[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
         data, width = four.tobytes(), 4
@@ -77,4 +82,5 @@ def _samples(data: bytes, width: int) -> np.ndarray:
 
 
 def _convert(file: str, rate: int = 16_000) -> str:
+    """The command that makes a readable file of it, for hints."""
     return f"ffmpeg -i {file} -ar {rate} -ac 1 -c:a pcm_s16le sound.wav"

@@ -1,4 +1,4 @@
-"""A picture from a file, ready for a model's own processor."""
+"""An image from a file, ready for a model's own processor."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 _HINT = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
 
 
-def read_picture(file: str) -> "Image":
-    """The picture in red, green and blue, turned as its camera says; of several frames the first.
+def read_image(file: str) -> "Image":
+    """The image in red, green and blue, turned upright as its camera noted; of several frames the first.
 
-    Raises LoadError where the package that reads pictures is missing, InputError for a file that is none.
+    Raises LoadError where the package that reads images is missing, InputError for a file that holds none, LimitError
+    for an image of too many pixels.
     """
     if find_spec("PIL") is None:
         raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
@@ -25,8 +26,8 @@ def read_picture(file: str) -> "Image":
     try:
         if path.is_file() and path.stat().st_size == 0:
             raise InputError(f"{file} is empty", "is the download complete?")
-        with Image.open(path) as picture:
-            return ImageOps.exif_transpose(picture).convert("RGB")
+        with Image.open(path) as image:
+            return ImageOps.exif_transpose(image).convert("RGB")
     except UnidentifiedImageError:
         raise InputError(f"{file} is not a picture", _HINT) from None
     except Image.DecompressionBombError as error:

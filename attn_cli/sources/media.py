@@ -1,31 +1,36 @@
-"""What a model reads beside a text: a picture, a sound, or both."""
+"""What a model reads beside a text: an image, audio, or both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attn_cli.sources.audio import Sound, read_sound
-from attn_cli.sources.image import read_picture
+from attn_cli.sources.audio import Audio, read_audio
+from attn_cli.sources.image import read_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# The commands that take pictures and sounds, for hints.
+# The commands that take images and audio, for hints.
 MEDIA_COMMANDS = "attn top, matrix, heads, inspect and layers"
 
 
 @dataclass(frozen=True, eq=False)
 class Media:
-    """A picture and a sound, None for what was not given; `files` says by kind where they come from."""
+    """An image and audio, at least one of them.
 
-    picture: "Image | None"
-    sound: Sound | None
+    image  None where none was given
+    audio  None where none was given
+    files  where they come from, by kind: "image", "audio"
+    """
+
+    image: "Image | None"
+    audio: Audio | None
     files: Mapping[str, str]
 
 
 def read_media(image: str | None, audio: str | None) -> Media | None:
-    """What the files hold; None if there is no file. Raises as `read_picture` and `read_sound`."""
+    """The media in these files; None if there is no file. Raises as `read_image` and `read_audio` do."""
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
     if not files:
         return None
-    return Media(None if image is None else read_picture(image), None if audio is None else read_sound(audio), files)
+    return Media(None if image is None else read_image(image), None if audio is None else read_audio(audio), files)

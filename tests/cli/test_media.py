@@ -14,10 +14,10 @@ import transformers
 from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
-from attn_cli.sources.audio import read_sound
+from attn_cli.sources.audio import read_audio
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
-from attn_cli.sources.image import read_picture
-from tests.media import RATE, picture, sound
+from attn_cli.sources.image import read_image
+from tests.media import RATE, audio_file, image_file
 from tests.program import attn, refused, strict_json
 from tests.views.test_schemas import hold
 
@@ -27,12 +27,12 @@ EXACT = 1e-5  # float32, the same products summed in another order
 
 @pytest.fixture
 def cat(tmp_path: Path) -> Path:
-    return picture(tmp_path / "cat.png", bright=(1, 2))
+    return image_file(tmp_path / "cat.png", bright=(1, 2))
 
 
 @pytest.fixture
 def tone(tmp_path: Path) -> Path:
-    return sound(tmp_path / "tone.wav")
+    return audio_file(tmp_path / "tone.wav")
 
 
 def arrays(folder: Path, *arguments: object) -> dict[str, np.ndarray]:
@@ -54,33 +54,33 @@ def eager(name: str, folder: Path) -> Any:
 
 
 @torch.no_grad()
-def test_a_vit_sees_a_picture_as_it_does_anywhere(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+def test_a_vit_sees_an_image_as_it_does_anywhere(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
     folder = seeing("vit")
     found = arrays(tmp_path, "-m", folder, "--image", cat)
-    given = AutoImageProcessor.from_pretrained(folder)(read_picture(str(cat)), return_tensors="pt")
+    given = AutoImageProcessor.from_pretrained(folder)(read_image(str(cat)), return_tensors="pt")
     returned = eager("ViTModel", folder)(**given, output_attentions=True)
     np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
     assert found["tokens"].tolist() == ["[CLS]", *(f"r{row},c{column}" for row in range(4) for column in range(4))]
 
 
 @torch.no_grad()
-def test_a_clip_sees_a_picture_and_reads_a_text(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+def test_a_clip_sees_an_image_and_reads_a_text(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
     folder = seeing("clip")
     found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
     given = AutoProcessor.from_pretrained(folder)(
-        images=read_picture(str(cat)), text=["a photo of the cat"], return_tensors="pt"
+        images=read_image(str(cat)), text=["a photo of the cat"], return_tensors="pt"
     )
     model = eager("CLIPModel", folder)
-    picture_part = model.vision_model(given["pixel_values"], output_attentions=True)
+    image_part = model.vision_model(given["pixel_values"], output_attentions=True)
     text_part = model.text_model(given["input_ids"], output_attentions=True)
-    np.testing.assert_allclose(found["vision.weights"], stacked(picture_part.attentions), atol=EXACT)
+    np.testing.assert_allclose(found["vision.weights"], stacked(image_part.attentions), atol=EXACT)
     np.testing.assert_allclose(found["text.weights"], stacked(text_part.attentions), atol=EXACT)
     assert found["text.tokens"].tolist() == ["<s>", "a", "photo", "of", "the", "cat", "</s>"]
     assert found["vision.tokens"].tolist()[:6] == ["[CLS]", "r0,c0", "r0,c1", "r0,c2", "r0,c3", "r1,c0"]
 
 
 @torch.no_grad()
-def test_a_llava_gets_its_picture_before_the_text_or_where_the_text_says(
+def test_a_llava_gets_its_image_before_the_text_or_where_the_text_says(
     seeing: Seeing, cat: Path, tmp_path: Path
 ) -> None:
     folder = seeing("llava")
@@ -91,7 +91,7 @@ def test_a_llava_gets_its_picture_before_the_text_or_where_the_text_says(
         ("what is <image> here?", "what is <image> here?", ["<s>", "what", "is", *patches, "here", "?", "</s>"]),
     ):
         found = arrays(tmp_path, asked, "-m", folder, "--image", cat)
-        given = processor(images=read_picture(str(cat)), text=[read], return_tensors="pt")
+        given = processor(images=read_image(str(cat)), text=[read], return_tensors="pt")
         returned = model(**given, output_attentions=True)
         np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
         assert found["text.tokens"].tolist() == labels
@@ -104,14 +104,14 @@ def test_a_llava_gets_its_picture_before_the_text_or_where_the_text_says(
 
 
 @torch.no_grad()
-def test_a_qwen2_vl_gets_its_picture_by_its_chat_template(seeing: Seeing, tmp_path: Path) -> None:
-    wide = picture(tmp_path / "wide.png", bright=(1, 2), columns=6)
+def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path: Path) -> None:
+    wide = image_file(tmp_path / "wide.png", bright=(1, 2), columns=6)
     folder = seeing("qwen2_vl")
     read = "<s>user : <|see|> <|image_pad|> what is here? </s>"
     found = arrays(tmp_path, "what is here?", "-m", folder, "--image", wide)
     with without_videos():
         processor = AutoProcessor.from_pretrained(folder)
-    given = processor(images=read_picture(str(wide)), text=[read], add_special_tokens=False, return_tensors="pt")
+    given = processor(images=read_image(str(wide)), text=[read], add_special_tokens=False, return_tensors="pt")
     assert given["image_grid_thw"].tolist() == [[1, 4, 6]]
     returned = eager("Qwen2VLForConditionalGeneration", folder)(**given, output_attentions=True)
     np.testing.assert_allclose(found["text.weights"], stacked(returned.attentions), atol=EXACT)
@@ -129,13 +129,11 @@ def test_a_qwen2_vl_gets_its_picture_by_its_chat_template(seeing: Seeing, tmp_pa
 
 
 @torch.no_grad()
-def test_a_whisper_hears_a_sound_and_reads_what_its_decoder_is_given(
-    seeing: Seeing, tone: Path, tmp_path: Path
-) -> None:
+def test_a_whisper_hears_audio_and_reads_what_its_decoder_is_given(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
     folder = seeing("whisper")
     found = arrays(tmp_path, "-m", folder, "--audio", tone, "--decoder-text", "the cat sat")
     extractor = AutoFeatureExtractor.from_pretrained(folder)
-    given = extractor(read_sound(str(tone)).samples, sampling_rate=RATE, return_tensors="pt")
+    given = extractor(read_audio(str(tone)).samples, sampling_rate=RATE, return_tensors="pt")
     model = eager("WhisperForConditionalGeneration", folder)
     decoder = torch.tensor([[1, *processor_ids(folder, "the cat sat")]])
     returned = model(**given, decoder_input_ids=decoder, output_attentions=True)
@@ -156,11 +154,11 @@ def processor_ids(folder: Path, text: str) -> list[int]:
 
 
 @torch.no_grad()
-def test_a_wav2vec2_hears_a_sound(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
+def test_a_wav2vec2_hears_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
     folder = seeing("wav2vec2")
     found = arrays(tmp_path, "-m", folder, "--audio", tone)
     given = AutoFeatureExtractor.from_pretrained(folder)(
-        read_sound(str(tone)).samples, sampling_rate=RATE, return_tensors="pt"
+        read_audio(str(tone)).samples, sampling_rate=RATE, return_tensors="pt"
     )
     returned = eager("Wav2Vec2Model", folder)(**given, output_attentions=True)
     np.testing.assert_allclose(found["weights"], stacked(returned.attentions), atol=EXACT)
@@ -173,7 +171,7 @@ def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat
     folder = seeing("siglip")
     found = arrays(tmp_path, "a photo of the cat", "-m", folder, "--image", cat)
     given = AutoProcessor.from_pretrained(folder)(
-        images=read_picture(str(cat)), text=["a photo of the cat"], padding="max_length", max_length=16,
+        images=read_image(str(cat)), text=["a photo of the cat"], padding="max_length", max_length=16,
         return_tensors="pt",
     )  # fmt: skip
     text_part = eager("SiglipModel", folder).text_model(given["input_ids"], output_attentions=True)
@@ -182,7 +180,7 @@ def test_a_siglip_reads_its_text_filled_up_as_it_was_trained(seeing: Seeing, cat
     assert found["vision.patches"].tolist() == [[row, column] for row in range(4) for column in range(4)]
 
 
-def test_a_decoder_looks_at_the_patches_of_its_picture(seeing: Seeing, cat: Path) -> None:
+def test_a_decoder_looks_at_the_patches_of_its_image(seeing: Seeing, cat: Path) -> None:
     asked = ("-m", seeing("trocr"), "--image", cat, "--decoder-text", "the cat", "-t", "cat", "-l", "-1", "--mean")
     text = attn("matrix", *asked).text
     assert "layer 1 cross mean of 4 heads · weights of 2 cat · 4 x 4" in text
@@ -191,12 +189,12 @@ def test_a_decoder_looks_at_the_patches_of_its_picture(seeing: Seeing, cat: Path
 
 
 @torch.no_grad()
-def test_tiles_of_a_picture_have_their_number_in_the_name(seeing: Seeing, tmp_path: Path) -> None:
-    wide, folder = picture(tmp_path / "wide.png", bright=(1, 5), columns=12), seeing("llava_next")
+def test_tiles_of_an_image_have_their_number_in_the_name(seeing: Seeing, tmp_path: Path) -> None:
+    wide, folder = image_file(tmp_path / "wide.png", bright=(1, 5), columns=12), seeing("llava_next")
     asked = ("what is here?", "-m", folder, "--image", wide)
     found = arrays(tmp_path, *asked)
     given = AutoProcessor.from_pretrained(folder)(
-        images=read_picture(str(wide)), text=["<image>what is here?"], return_tensors="pt"
+        images=read_image(str(wide)), text=["<image>what is here?"], return_tensors="pt"
     )
     assert given["pixel_values"].shape[:2] == (1, 3)
     model = eager("LlavaNextForConditionalGeneration", folder)
@@ -229,7 +227,7 @@ def test_tiles_of_a_picture_have_their_number_in_the_name(seeing: Seeing, tmp_pa
 
 
 def test_a_window_is_drawn_with_the_rows_and_columns_of_the_whole(seeing: Seeing, tmp_path: Path) -> None:
-    big = picture(tmp_path / "big.png", bright=(1, 5), rows=6, columns=10)
+    big = image_file(tmp_path / "big.png", bright=(1, 5), rows=6, columns=10)
     asked = ("what is here?", "-m", seeing("qwen2_5_vl"), "--image", big, "--mean", "-t", "r1,c5")
     lines = attn("matrix", *asked, "-l", "0").lines
     header = next(at for at, line in enumerate(lines) if line.split() == ["4", "5", "6", "7"])
@@ -257,7 +255,7 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
     """In the first block a token's key holds its own patch alone: scores change in the columns of patches that do."""
     scores = []
     for bright in ((1, 1), place):
-        file = picture(tmp_path / f"{bright}.png", bright=bright)
+        file = image_file(tmp_path / f"{bright}.png", bright=bright)
         text = [] if kind == "vit" else ["the cat"]
         shown = attn("matrix", *text, "-m", seeing(kind), "--image", file, "--scores", "-l", "0", "--json", "-q").json
         scores.append(np.array(shown["result"]["matrices"][0]["scores"]))
@@ -269,7 +267,7 @@ def test_the_bright_patch_is_the_one_that_is_named(kind: str, place: tuple[int, 
     }
 
 
-def test_what_a_query_attends_to_is_drawn_as_the_picture_is(seeing: Seeing, cat: Path) -> None:
+def test_what_a_query_attends_to_is_drawn_as_the_image_is(seeing: Seeing, cat: Path) -> None:
     asked = ("-m", seeing("vit"), "--image", cat, "--token", "[CLS]", "-l", "-1")
     weights = np.array(attn("matrix", *asked, "--mean", "--json").json["result"]["matrices"][0]["weights"])
     lines = attn("matrix", *asked, "--mean").lines
@@ -331,7 +329,7 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
 
 
-def test_the_map_of_a_model_has_the_tower_that_saw_a_picture(seeing: Seeing, cat: Path, tone: Path) -> None:
+def test_the_map_of_a_model_has_the_tower_that_saw_an_image(seeing: Seeing, cat: Path, tone: Path) -> None:
     def mapped(*arguments: object) -> list[tuple[object, ...]]:
         run = attn("layers", *arguments, "--json", "-q")
         hold(run, "layers")
@@ -362,7 +360,7 @@ def test_maps_and_media_that_do_not_go_together(seeing: Seeing, cat: Path) -> No
     refused(attn("layers", "--image", cat), 2, "--image is for models")
 
 
-def test_lines_are_read_beside_the_same_picture(seeing: Seeing, cat: Path) -> None:
+def test_lines_are_read_beside_the_same_image(seeing: Seeing, cat: Path) -> None:
     run = attn("top", "--lines", "-m", seeing("llava"), "--image", cat, "-l", "-1", "-f", "jsonl",
                stdin=b"the cat\nwhat is here\n")  # fmt: skip
     assert run.code == 0, run.errors
@@ -370,31 +368,31 @@ def test_lines_are_read_beside_the_same_picture(seeing: Seeing, cat: Path) -> No
 
 
 def test_inputs_with_pixels_are_labelled_too(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
-    given = AutoImageProcessor.from_pretrained(seeing("vit"))(read_picture(str(cat)), return_tensors="np")
+    given = AutoImageProcessor.from_pretrained(seeing("vit"))(read_image(str(cat)), return_tensors="np")
     np.savez(tmp_path / "given.npz", **given)
     found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "given.npz")
     assert found["tokens"].tolist()[:2] == ["[CLS]", "r0,c0"]
     np.savez(tmp_path / "two.npz", pixel_values=np.repeat(given["pixel_values"], 2, axis=0))
     found = arrays(tmp_path, "-m", seeing("vit"), "--inputs", tmp_path / "two.npz")
-    assert found["tokens"].tolist()[:2] == ["0", "1"]  # two pictures: nobody says which
+    assert found["tokens"].tolist()[:2] == ["0", "1"]  # two images: nobody says which
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 @pytest.mark.parametrize("channels", [1, 2])
-def test_sounds_of_any_width_are_the_same_sound(width: int, channels: int, tmp_path: Path) -> None:
-    file = sound(tmp_path / "tone.wav", width=width, channels=channels)
+def test_audio_of_any_width_is_the_same(width: int, channels: int, tmp_path: Path) -> None:
+    file = audio_file(tmp_path / "tone.wav", width=width, channels=channels)
     times = np.arange(RATE // 2) / RATE
     tone = np.sin(2 * np.pi * 440 * times) * times / 0.5 * 0.9
-    found = read_sound(str(file))
+    found = read_audio(str(file))
     assert found.samples.dtype == np.float32
     np.testing.assert_allclose(
         found.samples, tone, atol=1.5 * 2.0 ** (1 - 8 * min(width, 3))
     )  # half a step, and float32
 
 
-def test_a_sound_of_another_rate_is_resampled(tmp_path: Path) -> None:
-    high = read_sound(str(sound(tmp_path / "high.wav", rate=44_100))).at(RATE)
-    low = read_sound(str(sound(tmp_path / "low.wav", rate=RATE)))
+def test_audio_of_another_rate_is_resampled(tmp_path: Path) -> None:
+    high = read_audio(str(audio_file(tmp_path / "high.wav", rate=44_100))).at(RATE)
+    low = read_audio(str(audio_file(tmp_path / "low.wav", rate=RATE)))
     assert high.rate == RATE
     assert len(high.samples) == len(low.samples)
     np.testing.assert_allclose(high.samples[200:-200], low.samples[200:-200], atol=1e-3)
@@ -402,7 +400,7 @@ def test_a_sound_of_another_rate_is_resampled(tmp_path: Path) -> None:
 
 def test_without_its_package_another_rate_is_refused(seeing: Seeing, tmp_path: Path, monkeypatch) -> None:
     missing(monkeypatch, "soxr")
-    file = sound(tmp_path / "high.wav", rate=44_100)
+    file = audio_file(tmp_path / "high.wav", rate=44_100)
     run = attn("heads", "-m", seeing("wav2vec2"), "--audio", file)
     refused(run, 2, "44,100 samples a second, the model wants 16,000", "pip install 'attn-cli[audio]'", "ffmpeg")
 
@@ -416,14 +414,14 @@ def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
         )
 
 
-def test_without_pillow_there_are_no_pictures(seeing: Seeing, cat: Path, monkeypatch) -> None:
+def test_without_pillow_there_are_no_images(seeing: Seeing, cat: Path, monkeypatch) -> None:
     missing(monkeypatch, "PIL")
     refused(attn("heads", "-m", seeing("vit"), "--image", cat), 3, "pillow", "pip install 'attn-cli[image]'")
 
 
-def test_files_that_are_no_pictures(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_images(seeing: Seeing, cat: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.png").touch()
-    (tmp_path / "text.png").write_text("not a picture")
+    (tmp_path / "text.png").write_text("not an image")
     (tmp_path / "half.png").write_bytes(cat.read_bytes()[: cat.stat().st_size // 2])
     for name, words in {
         "none.png": "No such file",
@@ -435,9 +433,9 @@ def test_files_that_are_no_pictures(seeing: Seeing, cat: Path, tmp_path: Path) -
         refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / name), 2, words)
 
 
-def test_files_that_are_no_sounds(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.wav").touch()
-    (tmp_path / "text.wav").write_text("not a sound, however long it may be, for there is no RIFF in it")
+    (tmp_path / "text.wav").write_text("not audio, however long it may be, for there is no RIFF in it")
     with wave.open(str(tmp_path / "silent.wav"), "wb") as opened:
         opened.setnchannels(1)
         opened.setsampwidth(2)
@@ -461,37 +459,37 @@ def test_models_and_media_that_do_not_go_together(
     seeing: Seeing, cat: Path, tone: Path, tmp_path: Path, minilm_like: Path
 ) -> None:
     vit, clip, whisper = seeing("vit"), seeing("clip"), seeing("whisper")
-    picture_of, heard = ("--image", cat), ("--audio", tone)
-    refused(attn("heads", "the cat", *picture_of), 2, "--image is for models", "is a table")
-    refused(attn("heads", "the cat", "-m", minilm_like, *picture_of), 2, "takes no --image", "it reads text alone")
+    image_option, heard = ("--image", cat), ("--audio", tone)
+    refused(attn("heads", "the cat", *image_option), 2, "--image is for models", "is a table")
+    refused(attn("heads", "the cat", "-m", minilm_like, *image_option), 2, "takes no --image", "it reads text alone")
     refused(attn("heads", "-m", vit, *heard), 2, "takes no --audio", "it reads --image")
     refused(attn("heads", "the cat", "-m", vit), 2, "has no tokenizer, but a processor of pictures", "--image FILE")
-    twice = attn("heads", "<image> or <image>", "-m", seeing("llava"), *picture_of)
+    twice = attn("heads", "<image> or <image>", "-m", seeing("llava"), *image_option)
     refused(twice, 2, "2 places for one file (<image>)")
     for command in ("heads", "layers"):
-        refused(attn(command, "-m", vit, *picture_of, *picture_of), 2, "--image is given 2 times")
+        refused(attn(command, "-m", vit, *image_option, *image_option), 2, "--image is given 2 times")
     refused(attn("top", "-m", whisper, *heard, *heard), 2, "--audio is given 2 times")
-    refused(attn("heads", "the cat", "-m", vit, *picture_of), 2, "reads no text beside --image", "leave out the text")
-    refused(attn("heads", "-m", clip, *picture_of), 2, "reads a text beside --image")
+    refused(attn("heads", "the cat", "-m", vit, *image_option), 2, "reads no text beside --image", "leave out the text")
+    refused(attn("heads", "-m", clip, *image_option), 2, "reads a text beside --image")
     refused(attn("heads", "the cat", "-m", whisper), 2, "reads input_features, not text", "--audio FILE")
     refused(attn("heads", "the cat", "-m", whisper, *heard), 2, "reads no text beside --audio")
-    refused(attn("heads", "a", "-m", clip, *picture_of, "--pair", "b"), 2, "--pair and --image")
-    refused(attn("heads", "-m", clip, *picture_of, "--inputs", "x.npz"), 2, "--inputs and --image")
-    refused(attn("heads", "a", "-m", seeing("llava"), *picture_of, "--chat"), 2, "has no chat template")
-    refused(attn("heads", "a " * 200, "-m", clip, *picture_of), 4, "the model has 128 positions")
+    refused(attn("heads", "a", "-m", clip, *image_option, "--pair", "b"), 2, "--pair and --image")
+    refused(attn("heads", "-m", clip, *image_option, "--inputs", "x.npz"), 2, "--inputs and --image")
+    refused(attn("heads", "a", "-m", seeing("llava"), *image_option, "--chat"), 2, "has no chat template")
+    refused(attn("heads", "a " * 200, "-m", clip, *image_option), 4, "the model has 128 positions")
     (bare := tmp_path / "bare").mkdir()
     for file in vit.iterdir():
         if file.name != "preprocessor_config.json":
             (bare / file.name).symlink_to(file)
-    refused(attn("heads", "-m", bare, *picture_of), 3, "has no processor", "preprocessor_config.json", "--inputs")
+    refused(attn("heads", "-m", bare, *image_option), 3, "has no processor", "preprocessor_config.json", "--inputs")
     (deaf := tmp_path / "deaf").mkdir()
     for file in seeing("clip").iterdir():
         if file.name != "processor_config.json":
             (deaf / file.name).symlink_to(file)
     (deaf / "preprocessor_config.json").write_text('{"processor_class": "CLIPTokenizer"}')
-    refused(attn("heads", "the cat", "-m", deaf, *picture_of), 3, "deaf")
+    refused(attn("heads", "the cat", "-m", deaf, *image_option), 3, "deaf")
     (bare / "preprocessor_config.json").write_text("{}{")
-    refused(attn("heads", "-m", bare, *picture_of), 3, "bare")
+    refused(attn("heads", "-m", bare, *image_option), 3, "bare")
 
 
 @pytest.fixture(scope="session")
@@ -512,10 +510,10 @@ def test_a_name_of_a_file_moves_no_cursor(seeing: Seeing, cat: Path, tmp_path: P
     refused(attn("heads", "-m", seeing("vit"), "--image", tmp_path / "\x1b[31m.png"), 2, "␛[31m")
 
 
-def test_pictures_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:
+def test_images_are_turned_and_coloured_as_they_say(tmp_path: Path) -> None:
     turned = Image.new("L", (6, 4), 90)
     tags = Image.Exif()
     tags[0x0112] = 6  # taken with the camera on its side
     turned.save(tmp_path / "turned.jpg", exif=tags)
-    found = read_picture(str(tmp_path / "turned.jpg"))
+    found = read_image(str(tmp_path / "turned.jpg"))
     assert (found.size, found.mode) == ((4, 6), "RGB")

@@ -21,16 +21,22 @@ from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modul
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
-from attn_cli.sources.huggingface.generate.prompts import continued, decoded
+from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from attn_cli.sources.huggingface.read import input_files as inputs
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
-from attn_cli.sources.huggingface.read.chat_template import rendered
+from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.input_files import (
+    ArrayPrompt,
+    array_prompt,
+    as_arguments,
+    file_prompt,
+    read_inputs,
+)
 from attn_cli.sources.huggingface.read.position_count import position_count
-from attn_cli.sources.huggingface.read.processor import Processor, file_option, taken
-from attn_cli.sources.huggingface.read.tokenize import aligned, read
+from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
 from attn_cli.sources.media import Media
 
 
@@ -58,7 +64,7 @@ class ModelSource:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.generate = generate
         self.about: dict[str, Any] = loaded.about
-        self.arrays = None if inputs_file is None else inputs.read_inputs(inputs_file)
+        self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
         # One text at a time where each has its own arrays, where padding would change what the model makes of it, and
         # where decoders read generated tokens, more or fewer for each text.
@@ -87,7 +93,7 @@ class ModelSource:
         Raises InputError for what the model doesn't read, LimitError for a text longer than the model's positions.
         """
         if self.arrays is not None:
-            return [inputs.prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
+            return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
         if self.processor is not None:
             if pair is not None:
                 raise InputError("--pair and --image or --audio at once", "leave out one of them")
@@ -102,10 +108,10 @@ class ModelSource:
                     "shorten the text, or use a model with a longer context",
                 )
         if not self.has_decoder:
-            return prompts if self.generate is None else [continued(self.loaded, x, self.generate) for x in prompts]
+            return prompts if self.generate is None else [continue_text(self.loaded, x, self.generate) for x in prompts]
         tokens = decoder_tokens(self.loaded, self.decoder_text)
         if self.generate is not None:
-            return [decoded(self.loaded, prompt, tokens, self.generate) for prompt in prompts]
+            return [continue_decoder(self.loaded, prompt, tokens, self.generate) for prompt in prompts]
         decoder = {"decoder": tokens}
         warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
         return [
@@ -129,9 +135,9 @@ class ModelSource:
                 f"give it with --inputs FILE{file_option(main)}",
             )
         if self.chat is None:
-            return read(tokenizer, texts, [pair] * len(texts))
-        texts = [rendered(tokenizer, self.chat, text, self.about["model"]) for text in texts]
-        return read(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
+            return tokenize(tokenizer, texts, [pair] * len(texts))
+        texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+        return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         """A text and the media through the model's processor, labelled by what the text says and by patch or time."""
@@ -142,14 +148,14 @@ class ModelSource:
         if ids is not None:
             tokens = aligned(processor.tokenizer, given.text, ids, add_special_tokens=not given.complete)
         frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
-        return inputs.fed(
+        return array_prompt(
             self.loaded.model,
             given.text,
             tokens,
-            taken(self.loaded.model, arrays),
+            arrays_for_forward(self.loaded.model, arrays),
             frames=frames,
             files=processor.media.files,
-            warnings=given.notes + silence_notes(frames, processor.media.sound),
+            warnings=given.notes + silence_notes(frames, processor.media.audio),
         )
 
     def planned(self, selection: Selection) -> list[PlannedLayer]:
@@ -201,7 +207,7 @@ class ModelSource:
                 if out_of_memory(error):
                     raise MemoryError from error
                 missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
-                unfit = isinstance(prompts[0], inputs.Fed) or isinstance(error, TypeError | ValueError)
+                unfit = isinstance(prompts[0], ArrayPrompt) or isinstance(error, TypeError | ValueError)
                 failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
                 if failure is None:
                     raise
@@ -241,8 +247,8 @@ class ModelSource:
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """The arguments of the forward: what a single prompt brings, or the texts as one batch; and a decoder's."""
-        if isinstance(prompts[0], inputs.Fed):
-            arguments = inputs.fitted(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
+        if isinstance(prompts[0], ArrayPrompt):
+            arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
             arguments = self._padded(prompts)
         if self.has_decoder and self.arrays is None:

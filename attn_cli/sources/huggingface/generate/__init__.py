@@ -1,1 +1,1 @@
-"""What a model writes after a text, read with the rest."""
+"""What a model generates after a text, read together with the text."""

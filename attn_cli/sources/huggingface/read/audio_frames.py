@@ -1,4 +1,4 @@
-"""When a token of a sound begins: for models whose tokens are frames of it, one after the other."""
+"""When a token of audio begins, for models whose tokens are frames of it, one after the other."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -8,18 +8,18 @@ import torch
 from transformers import PreTrainedModel
 
 from attn_cli.prompt import Token
-from attn_cli.sources.audio import Sound
+from attn_cli.sources.audio import Audio
 from attn_cli.sources.huggingface.known_types import type_of
 
 
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
-    """The frames of the sound in `arrays`, each labelled by the second in which it begins; none where unknown.
+    """The frames of the audio in `arrays`, each labelled by the second in which it begins; none where unknown.
 
-    extractor  what made the arrays, and knows the rate of the sound; None for arrays from elsewhere
+    extractor  the feature extractor that made the arrays, which knows their rate; None for arrays from elsewhere
     """
     rate = getattr(extractor, "sampling_rate", None)
     config = model.config
-    samples, spectrum = (_one(arrays.get(name)) for name in ("input_values", "input_features"))
+    samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
     if rate and samples is not None and samples.ndim == 2 and hasattr(config, "conv_stride"):
         count = int(model._get_feat_extract_output_lengths(samples.shape[1]))
         return _frames(count, prod(config.conv_stride) / rate)
@@ -29,24 +29,24 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
     return ()
 
 
-def silence_notes(frames: Sequence[Token], sound: Sound | None) -> tuple[str, ...]:
-    """What to say of frames after the end of the sound, where a processor fills it up to its usual length."""
-    if sound is None or not frames:
+def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ...]:
+    """A note on the frames after the end of the audio, where a processor pads it to its usual length."""
+    if audio is None or not frames:
         return ()
-    seconds = len(sound.samples) / sound.rate
+    seconds = len(audio.samples) / audio.rate
     first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
     if first is None:
         return ()
     return (f"the sound ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
 
 
-def _one(array: Any) -> torch.Tensor | None:
-    """An array of one sound."""
+def _of_one_example(array: Any) -> torch.Tensor | None:
+    """The array if it holds one example, else None."""
     return array if isinstance(array, torch.Tensor) and array.ndim > 1 and array.shape[0] == 1 else None
 
 
 def _frames(count: int, seconds: float) -> tuple[Token, ...]:
-    """Labels with as many digits as tell one frame from the next.
+    """`count` frames of so many seconds each, labelled with enough digits to tell one from the next.
 
     >>> [token.text for token in _frames(3, 0.02)]
     ['0.00s', '0.02s', '0.04s']

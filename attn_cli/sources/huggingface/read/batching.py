@@ -8,6 +8,6 @@ from attn_cli.sources.huggingface.known_types import type_of
 
 
 def reads_alone(model: PreTrainedModel) -> bool:
-    """Whether padding would change what the model makes of a text, so that it must not be padded."""
-    takes = inspect.signature(model.forward).parameters
-    return type_of(model.config).reads_alone or "attention_mask" not in takes
+    """Whether texts must not be padded: padding would change the model's attention, or can't be masked."""
+    parameters = inspect.signature(model.forward).parameters
+    return type_of(model.config).reads_alone or "attention_mask" not in parameters

@@ -6,19 +6,22 @@ from typing import Any
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from attn_cli.sources.huggingface.read.tokenize import read
+from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
-    """The start token and the tokens of `text`, without the end token that a decoder writes but doesn't read."""
+    """The start token and the tokens of `text`, without the end token, which a decoder generates but doesn't read.
+
+    Raises LoadError where the model names no start token, and for a text where it has no tokenizer.
+    """
     start = _start(loaded)
-    if loaded.tokenizer is None:  # of a model that reads pictures or sounds
+    if loaded.tokenizer is None:  # of a model that reads images or audio
         if text is not None:
             raise LoadError(f"{loaded.about['model']} has no tokenizer for --decoder-text",
                             "copy the tokenizer files of the original model into the folder")  # fmt: skip
         return (Token(0, str(start), start, special=True),)
     first = Token(0, str(loaded.tokenizer.convert_ids_to_tokens(start)), start, special=True)
-    tokens = read(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()
+    tokens = tokenize(loaded.tokenizer, [text], [None])[0].tokens if text is not None else ()
     if tokens and tokens[-1].id == loaded.tokenizer.eos_token_id:
         tokens = tokens[:-1]
     if tokens and tokens[0].id == start:
@@ -33,11 +36,12 @@ def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
 
 
 def _start(loaded: Loaded) -> int:
+    """The number of the start token, from the first place that names one."""
     config = loaded.model.config
-    places: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]
+    sources: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]
     for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
-        for place in places:
-            value = getattr(place, name, None)
+        for source in sources:
+            value = getattr(source, name, None)
             if isinstance(value, int):
                 return value
     raise LoadError("the model doesn't say which token its decoder starts with", "give --inputs with decoder_input_ids")

@@ -24,14 +24,14 @@ PREFIX = "input."
 
 
 @dataclass(frozen=True)
-class Fed(Prompt):
-    """A prompt that brings all that the model reads: its arrays, named as the arguments of the model's forward."""
+class ArrayPrompt(Prompt):
+    """A prompt with all that the model reads, in arrays named as the arguments of the model's forward."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:
-    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", those, without it.
+    """The named arrays of an .npz or .safetensors file; where some names begin with "input.", only those, without it.
 
     Raises InputError for a file that is neither or can't be read.
     """
@@ -47,13 +47,13 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
     except (OSError, ValueError, TypeError, SafetensorError, zipfile.BadZipFile) as error:
         raise InputError(f"can't read {file}: {error}", "it holds arrays named as the model's inputs") from error
     marked = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
-    found = marked or arrays
-    if not found:
+    inputs = marked or arrays
+    if not inputs:
         raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
-    return found
+    return inputs
 
 
-def fed(
+def array_prompt(
     model: PreTrainedModel,
     text: str,
     tokens: Sequence[Token],
@@ -61,26 +61,31 @@ def fed(
     *,
     frames: tuple[Token, ...] = (),
     **more: Any,
-) -> Fed:
-    """A prompt of arrays, the tokens of its picture labelled by their patches where these are known.
+) -> ArrayPrompt:
+    """A prompt of arrays for one example, the tokens of its image labelled by their patches where these are known.
 
-    tokens  those of the text; none for a model that reads none
-    frames  those of a sound
-    more    fields of a `Prompt`
+    tokens  of the text; none for a model that reads none
+    frames  the tokens of audio
+    more    further fields of the prompt
     """
     tower = tower_tokens(model.config, arrays)
     if not tokens:
-        return Fed(text, tower or frames, arrays=arrays, **more)
+        return ArrayPrompt(text, tower or frames, arrays=arrays, **more)
     others = dict(more.pop("others", {})) | ({"vision": tower} if tower else {})
-    return Fed(text, with_patches(tokens, model, arrays), arrays=arrays, others=others, **more)
+    return ArrayPrompt(text, with_patches(tokens, model, arrays), arrays=arrays, others=others, **more)
 
 
-def fitted(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
-    """The arrays as arguments of the model's forward: on its device, floats in its precision, single values plain."""
-    takes = inspect.signature(model.forward).parameters
-    unknown = [name for name in arrays if name not in takes]
+def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """The arrays as arguments of the model's forward: on its device, floats in its dtype, single values as numbers.
+
+    file  where they come from, for the message
+
+    Raises InputError for a name that the forward doesn't take.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    unknown = [name for name in arrays if name not in parameters]
     if unknown and not takes_any(model):
-        raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(takes)}")
+        raise InputError(f"{file}: the model takes no {unknown[0]}", f"it takes {', '.join(parameters)}")
 
     def fit(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):
@@ -92,12 +97,14 @@ def fitted(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -> dict
     return {name: fit(x) for name, x in arrays.items()}
 
 
-def prompt(
+def file_prompt(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str
-) -> Fed:
-    """What the file holds, as a text and its tokens; those of a picture if the model reads no text.
+) -> ArrayPrompt:
+    """The prompt of one example in the arrays of an inputs file; without a text if the model reads none.
 
-    Raises InputError for more than one example: they would have to be padded alike to be told apart.
+    file  the arrays' file, for the message
+
+    Raises InputError for several examples: where padding of each begins could not be known.
     """
     ids = arrays.get("input_ids")
     if ids is not None and ids.ndim == 2 and ids.shape[0] > 1:
@@ -105,4 +112,4 @@ def prompt(
     tokens = labels(tokenizer, ids)
     text = tokenizer.decode([token.id for token in tokens]) if tokenizer is not None and tokens else ""
     decoder = labels(tokenizer, arrays.get("decoder_input_ids"))
-    return fed(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {})
+    return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {})

@@ -1,4 +1,4 @@
-"""A picture and a sound through the model's own processor, with the text that goes beside them."""
+"""An image and audio through the model's own processor, with the text that goes beside them."""
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -25,15 +25,20 @@ from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from attn_cli.sources.media import MEDIA_COMMANDS, Media
 
-# What a model's forward calls a picture and a sound.
-_TAKES = {
+# The arguments of a model's forward that hold an image or audio.
+_ARGUMENTS = {
     "image": tuple(name for name in INPUT_NAMES["vision"] if not name.endswith("videos")),
     "audio": INPUT_NAMES["audio"],
 }
 
 
 class Rendered(NamedTuple):
-    """The text as the model is given it, before its picture is put in; whether special tokens are in it; notes."""
+    """The text that a processor is given beside media.
+
+    text      with a mark in each medium's place
+    complete  whether special tokens are in it, as a chat template puts them
+    notes     for the user, on what was added
+    """
 
     text: str
     complete: bool
@@ -41,30 +46,37 @@ class Rendered(NamedTuple):
 
 
 class Processor:
-    """What turns media and a text into the arguments of one model.
+    """Turns media and a text into the arguments of one model's forward.
 
-    Raises InputError for a model that reads no pictures (or sounds), LoadError where its processor is missing.
+    reads_text  whether the model reads a text beside them
+    extractor   the part that reads audio; the processor itself where it has no parts
+
+    Raises InputError for a model that reads no images (or no audio), LoadError where its processor is missing.
     """
 
     def __init__(self, loaded: Loaded, media: Media) -> None:
         self.media, self.name = media, str(loaded.about["model"])
         self.called = f"{self.name} ({loaded.about['type']})"
-        takes = signature(loaded.model.forward).parameters
-        for kind, names in _TAKES.items():
-            if kind in media.files and not any(name in takes for name in names):
-                known = [other for other in _TAKES if any(name in takes for name in _TAKES[other])]
-                reads = f"it reads --{known[0]}" if known else "it reads text alone"
-                raise InputError(f"{self.called} takes no --{kind}", reads)
-        self.reads_text = "input_ids" in takes
-        self.filled = position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
+        parameters = signature(loaded.model.forward).parameters
+        for kind, names in _ARGUMENTS.items():
+            if kind in media.files and not any(name in parameters for name in names):
+                others = [other for other in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[other])]
+                hint = f"it reads --{others[0]}" if others else "it reads text alone"
+                raise InputError(f"{self.called} takes no --{kind}", hint)
+        self.reads_text = "input_ids" in parameters
+        self.padded_length = (
+            position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
+        )
         self.processor = self._loaded(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
 
     def rendered(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> Rendered:
-        """The text with a place for each medium: where the user put it, where the chat template does, or before it.
+        """The text with a mark for each medium: where the user put it, where the chat template does, or before it.
 
-        chat  messages before the text, which is then a user's message; None for a text that is none
+        chat  messages before the text, which is then a user's message; None where the text is no message
+
+        Raises InputError for a text, or messages, that the model can't read beside the media.
         """
         if not self.reads_text:
             if text or chat is not None:
@@ -80,30 +92,33 @@ class Processor:
         if chat is None and not missing:
             return Rendered(text, complete=False)
         if getattr(self.processor, "chat_template", None):
-            shown = self._in_chat(text, chat or (), missing)
+            rendered = self._in_chat(text, chat or (), missing)
             notes = () if chat is not None else ("the text is read as a message: the chat template adds the picture",)
-            return Rendered(shown, complete=True, notes=notes)
+            return Rendered(rendered, complete=True, notes=notes)
         if chat is not None:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
         return Rendered("".join(missing) + text, complete=False)
 
     def arrays(self, rendered: Rendered) -> dict[str, Any]:
-        """What the model's forward takes, batched, one example."""
-        given: dict[str, Any] = {"return_tensors": "pt"}
-        sound = None if self.media.sound is None else self.media.sound.at(self._rate)
-        if not self.reads_text and sound is not None:
-            return self._processed(sound.samples, sampling_rate=sound.rate, **given)
-        if self.media.picture is not None:
-            given["images"] = self.media.picture
+        """The processor's arrays for one example, batched: a leading axis of 1.
+
+        Raises InputError where the processor refuses, LoadError where it doesn't know the medium.
+        """
+        arguments: dict[str, Any] = {"return_tensors": "pt"}
+        audio = None if self.media.audio is None else self.media.audio.at(self._rate)
+        if not self.reads_text and audio is not None:
+            return self._processed(audio.samples, sampling_rate=audio.rate, **arguments)
+        if self.media.image is not None:
+            arguments["images"] = self.media.image
         if not self.reads_text:
-            return self._processed(**given)
-        if sound is not None:
-            given |= {"audio": sound.samples, "sampling_rate": sound.rate}
+            return self._processed(**arguments)
+        if audio is not None:
+            arguments |= {"audio": audio.samples, "sampling_rate": audio.rate}
         if rendered.complete:
-            given["add_special_tokens"] = False
-        if self.filled is not None:
-            given |= {"padding": "max_length", "max_length": self.filled}
-        return self._processed(text=[rendered.text], **given)
+            arguments["add_special_tokens"] = False
+        if self.padded_length is not None:
+            arguments |= {"padding": "max_length", "max_length": self.padded_length}
+        return self._processed(text=[rendered.text], **arguments)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -113,10 +128,12 @@ class Processor:
 
     @property
     def _kinds(self) -> list[str]:
+        """The kinds of media that were given."""
         return list(self.media.files)
 
     @property
     def _rate(self) -> int:
+        """The samples per second that the extractor takes; LoadError where it doesn't say."""
         rate = getattr(self.extractor, "sampling_rate", None)
         if not isinstance(rate, int):
             raise LoadError(
@@ -125,40 +142,42 @@ class Processor:
         return rate
 
     def _mark(self, kind: str) -> str | None:
-        """What stands in a text where a medium goes; None for models that take it beside the text."""
+        """The mark that stands for a medium in a text; None for models that take it beside the text."""
         mark = getattr(self.processor, f"{kind}_token", None)
         return None if mark is None else str(mark)
 
     def _in_chat(self, text: str, before: Sequence[Mapping[str, str]], missing: Sequence[str]) -> str:
-        """The text and the media as one user's message after others, as the chat template renders them."""
+        """The text and the media as one message of the user after the messages `before`, by the chat template."""
         media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
-        said = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
-        asked = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
+        messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
+        last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
         try:
-            shown = self.processor.apply_chat_template([*said, asked], tokenize=False, add_generation_prompt=True)
+            rendered = self.processor.apply_chat_template([*messages, last], tokenize=False, add_generation_prompt=True)
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f"{self.name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
                 f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat",
             ) from error
-        return str(shown)
+        return str(rendered)
 
-    def _processed(self, *args: Any, **given: Any) -> dict[str, Any]:
+    def _processed(self, *args: Any, **named: Any) -> dict[str, Any]:
+        """The arrays that the processor makes of these arguments."""
         try:
-            found = dict(self.processor(*args, **given))
+            arrays = dict(self.processor(*args, **named))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
             line = str(error).strip().partition("\n")[0]
             raise InputError(
                 f"{self.called}: its processor can't take this: {line}", "--debug shows the whole story"
             ) from error
         for kind in self._kinds:
-            if not any(name in found for name in _TAKES[kind]):  # a tokenizer alone takes what it doesn't know
+            if not any(name in arrays for name in _ARGUMENTS[kind]):  # a tokenizer alone takes what it doesn't know
                 raise LoadError(
                     f"{self.called}: its processor takes no --{kind}", "are the processor's files complete?"
                 )
-        return found
+        return arrays
 
     def _loaded(self, origin: Origin) -> Any:
+        """The processor beside the model: the whole one, or its part for the medium where the model reads no text."""
         folder = Path(origin.path)
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
             raise LoadError(
@@ -174,14 +193,14 @@ class Processor:
 
 
 def file_option(name: str) -> str:
-    """A hint at what may be given instead of prepared arrays for the forward's argument of that name; "" for none."""
-    kind = next((kind for kind, names in _TAKES.items() if name in names), None)
+    """A hint at the option that makes the forward's argument `name` of a file; "" where there is none."""
+    kind = next((kind for kind, names in _ARGUMENTS.items() if name in names), None)
     return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
 
 
-def taken(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a processor's arrays that the model takes; the rest is for other uses of the same processor."""
+def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a processor's arrays that the model's forward takes; the others serve other uses of the processor."""
     if takes_any(model):
         return dict(arrays)
-    takes = signature(model.forward).parameters
-    return {name: array for name, array in arrays.items() if name in takes}
+    parameters = signature(model.forward).parameters
+    return {name: array for name, array in arrays.items() if name in parameters}

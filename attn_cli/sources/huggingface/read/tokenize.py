@@ -1,4 +1,4 @@
-"""A text as the model's tokens, each labelled with what the user wrote there."""
+"""A text as the model's tokens, each labelled with the piece of the text that it stands for."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,33 +12,38 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
 
-BETWEEN = " [pair] "  # stands between the two texts of a pair in `Prompt.text`
+PAIR_MARK = " [pair] "  # between the two texts of a pair in `Prompt.text`
 
 
-def read(
+def tokenize(
     tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     pairs: Sequence[str | None],
     *,
     add_special_tokens: bool = True,
 ) -> list[Prompt]:
-    """Each text (with its pair, if any) tokenized, special tokens included; a chat's text has them already.
+    """The tokens of each text, with its pair if there is one.
+
+    add_special_tokens  False for the text of a chat, which has them already
 
     Labels are slices of the text by offsets, because vocabulary pieces (`Ġthe`, `##ing`, bytes of an emoji) are not
-    what the user wrote: `prompt.text[token.start:token.end] == token.text` wherever a token has a place in the text.
+    what the user typed: `prompt.text[token.start:token.end] == token.text` wherever a token has a place in the text.
     Several tokens may share a place (the bytes of an emoji). Only what the tokenizer added, and control tokens, are
-    shown by their vocabulary name.
+    labelled by their vocabulary name.
+
+    Raises InputError for an empty text, one that is not valid UTF-8 or of which the tokenizer makes no tokens, and for
+    a pair where the model reads none.
     """
     return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
 
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
-    """Token numbers `[1, n]` as labels; none if there are no numbers."""
+    """The tokens with the ids `[1, n]`, labelled without their text; none for other arrays."""
     if ids is None or ids.ndim != 2 or ids.is_floating_point():
         return ()
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)
     return tuple(
-        Token(index, _word(tokenizer, number), number, special=number in special)
+        Token(index, _label(tokenizer, number), number, special=number in special)
         for index, number in enumerate(ids[0].tolist())
     )
 
@@ -46,10 +51,10 @@ def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) 
 def aligned(
     tokenizer: PreTrainedTokenizerBase, text: str, ids: torch.Tensor, *, add_special_tokens: bool
 ) -> tuple[Token, ...]:
-    """The token numbers `[1, n]` that a processor made of `text`, labelled by what the text says.
+    """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text.
 
-    A processor puts many tokens in the place of one, such as <image>: what stands before and after it is found again
-    in the text, what stands in its place is labelled by its vocabulary name; so is all where that isn't what it did.
+    A processor puts many tokens in the place of one, such as <image>. The tokens before and after that place are
+    labelled by the text, those in it by their vocabulary names; so are all where it changed the text in another way.
     """
     whole = labels(tokenizer, ids)
     plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
@@ -57,12 +62,12 @@ def aligned(
     after = min(_alike(plain[::-1], whole[::-1]), len(plain) - before)
     if before + after < len(plain) - 1:
         return whole
-    found = [*plain[:before], *whole[before : len(whole) - after], *plain[len(plain) - after :]]
-    return tuple(replace(token, index=index) for index, token in enumerate(found))
+    tokens = [*plain[:before], *whole[before : len(whole) - after], *plain[len(plain) - after :]]
+    return tuple(replace(token, index=index) for index, token in enumerate(tokens))
 
 
 def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
-    """How many tokens are the same from the start."""
+    """How many tokens at the start have equal ids."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
 
@@ -81,7 +86,7 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
     ids: list[int] = encoded["input_ids"]
     if not ids:
         raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
-    whole = text if pair is None else text + BETWEEN + pair
+    whole = text if pair is None else text + PAIR_MARK + pair
     sequences = encoded.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
     if pair is not None:
         _check_pair(sequences)
@@ -91,29 +96,33 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
     for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
         special = bool(encoded["special_tokens_mask"][index]) or number in control
         if sequence == 1:
-            start, end = start + len(text) + len(BETWEEN), end + len(text) + len(BETWEEN)
+            start, end = start + len(text) + len(PAIR_MARK), end + len(text) + len(PAIR_MARK)
         tokens.append(token_at(tokenizer, index, number, special, whole, start, end))
-    said = encoded.word_ids() if tokenizer.is_fast else [None] * len(ids)
+    word_ids = encoded.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
-    return Prompt(whole, with_words(whole, tokens, said, added), tuple(_unknown(tokenizer, tokens)))
+    return Prompt(whole, with_words(whole, tokens, word_ids, added), tuple(_unknown(tokenizer, tokens)))
 
 
 def token_at(
     tokenizer: PreTrainedTokenizerBase, index: int, number: int, special: bool, whole: str, start: int, end: int
 ) -> Token:
-    """The token of that number that stands for `whole[start:end]`, labelled by it without the space around it."""
+    """The token with id `number` that stands for `whole[start:end]`, labelled by that without the space around it.
+
+    By its vocabulary name where it stands for no text.
+    """
     if start == end:  # added by the tokenizer, or one that knows no offsets
-        name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models have more numbers than tokenizers know
+        name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models have more ids than tokenizers know
         return Token(index, name if special else tokenizer.decode([number]).strip() or name, number, special=special)
-    written = whole[start:end]
-    trimmed = written.strip()
+    piece = whole[start:end]
+    trimmed = piece.strip()
     if trimmed:  # byte-level tokenizers count the space before a word to the word
-        start += written.index(trimmed)
+        start += piece.index(trimmed)
         end = start + len(trimmed)
     return Token(index, whole[start:end], number, start, end, special)
 
 
 def _check(part: str | None) -> None:
+    """Raise InputError for an empty text and for characters that UTF-8 doesn't know; None passes."""
     if part is None:
         return
     if not part.strip():
@@ -131,14 +140,15 @@ def _check_pair(sequences: Sequence[int | None]) -> None:
 
 
 def _unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Token]) -> list[str]:
-    """A warning about what the tokenizer has no token for, if there is such."""
+    """A warning that lists the words for which the tokenizer has no token; none if there are no such words."""
     words = dict.fromkeys(token.text for token in tokens if token.id == tokenizer.unk_token_id and not token.special)
     if tokenizer.unk_token_id is None or not words:
         return []
     return [f"not in the model's vocabulary, read as {tokenizer.unk_token}: {listed(words, 20)}"]
 
 
-def _word(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
+def _label(tokenizer: PreTrainedTokenizerBase | None, number: int) -> str:
+    """The text of a token by itself, else its vocabulary name; the number where the tokenizer doesn't know it."""
     if tokenizer is None or not 0 <= number < len(tokenizer):
         return str(number)
     return tokenizer.decode([number]).strip() or str(tokenizer.convert_ids_to_tokens(number))

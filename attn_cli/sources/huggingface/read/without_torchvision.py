@@ -1,7 +1,7 @@
-"""Processors of pictures and videos where nothing that reads videos is installed.
+"""Processors of images and videos where nothing that reads videos is installed.
 
 Without torchvision, transformers refuses to load the whole processor of a model that also takes videos, such as
-Qwen2-VL, though its part for pictures needs Pillow alone.
+Qwen2-VL, though its part for images needs Pillow alone.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _PART = "video_processor"
 
 
 class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
-    """Stands where a processor keeps its part for videos; never called, for videos are not asked for."""
+    """Takes the place of a processor's part for videos; never called, since no videos are given."""
 
     @classmethod
     def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":

@@ -1,13 +1,13 @@
-"""Which tokens are pieces of one word: told by the characters where they touch, not by the vocabulary.
+"""Which tokens are pieces of one word: by the characters where they touch, not by the vocabulary.
 
 Tokens with white space between them are never one word. Those that touch are, unless a word ends there by Unicode's
-categories: letters, digits and the underscore go together, and every piece of punctuation or symbols stays for itself.
-As in Unicode's own rules (UAX 29) an apostrophe inside a word and a point or comma inside a number belong to it, and
-nothing parts a letter from its accents or an emoji from what modifies it. A space that is a token of its own belongs to
-the word that it stands before, as in all those tokens that begin with theirs; all other white space is no word.
+categories: letters, digits and the underscore go together, and every token of punctuation or symbols is a word by
+itself. As in Unicode's own rules (UAX 29) an apostrophe inside a word and a point or comma inside a number belong to
+it, and nothing parts a letter from its accents or an emoji from what modifies it. A space that is a token of its own
+belongs to the word after it, as it does in tokens that begin with a space; all other white space is no word.
 
-What the tokenizer takes for words (`word_ids`) is no help with that: to many the whole text is one, to others each
-digit. It is asked for scripts without spaces alone, and believed where it tells more than one word within such a text.
+The tokenizer's own words (`word_ids`) are no help with that: for many the whole text is one word, for others each
+digit. They are used for scripts without spaces alone, and only where there is more than one within such a text.
 """
 
 import unicodedata
@@ -29,19 +29,22 @@ _ZERO_SPACE, _JOINER = "\u200b", "\u200d"
 
 
 def with_words(
-    text: str, tokens: Sequence[Token], said: Sequence[int | None], added: Collection[int]
+    text: str, tokens: Sequence[Token], word_ids: Sequence[int | None], added: Collection[int]
 ) -> tuple[Token, ...]:
     """The `tokens` of `text`, in order, each with the word that it is a piece of.
 
-    None for special tokens, for those that stand for no text or for white space, and for ids `added` to the vocabulary
-    whole, such as <image>; `said` is what the tokenizer calls the word of each.
+    None for special tokens, for those that stand for no text or for white space, and for whole words that were added
+    to the vocabulary, such as <image>.
+
+    word_ids  the number of the word of each token by the tokenizer
+    added     the ids of added tokens
     """
-    found = list(tokens)
+    labelled = list(tokens)
     for run in _runs(text, tokens, added):
-        tells = len({said[token.index] for token, _ in run}) > 1
+        several = len({word_ids[token.index] for token, _ in run}) > 1
         words: list[list[Token]] = []
         for token, border in run:
-            same = border == "unspaced" and tells and said[token.index] == said[token.index - 1]
+            same = border == "unspaced" and several and word_ids[token.index] == word_ids[token.index - 1]
             if border == "joined" or same:
                 words[-1].append(token)
             else:
@@ -49,15 +52,15 @@ def with_words(
         for pieces in words:
             word = Word(text[pieces[0].start : max(piece.end or 0 for piece in pieces)])
             for piece in pieces:
-                found[piece.index] = replace(piece, word=word)
-    for space, following in pairwise(found):
+                labelled[piece.index] = replace(piece, word=word)
+    for space, following in pairwise(labelled):
         if space.text == " " and following.start == space.end and not space.special:
-            found[space.index] = replace(space, word=following.word)
-    return tuple(found)
+            labelled[space.index] = replace(space, word=following.word)
+    return tuple(labelled)
 
 
 def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterator[list[tuple[Token, Border]]]:
-    """Tokens that nothing parts for sure, each with its border to the one before; the first of a run is apart."""
+    """Runs of tokens without a sure border between them, each token with its border to the one before it."""
     run: list[tuple[Token, Border]] = []
     for token in tokens:
         if token.special or token.start is None or token.id in added or token.text.isspace():
@@ -75,7 +78,7 @@ def _runs(text: str, tokens: Sequence[Token], added: Collection[int]) -> Iterato
 
 
 def _between(text: str, one: Token, other: Token) -> Border:
-    """What lies between two neighbours."""
+    """The border between two neighbouring tokens."""
     assert one.end is not None and other.start is not None
     if other.start != one.end:
         return "joined" if other.start < one.end else "apart"  # bytes of one character share its place
@@ -83,7 +86,7 @@ def _between(text: str, one: Token, other: Token) -> Border:
 
 
 def border_at(text: str, at: int) -> Border:
-    """Whether a word goes on at character `at` of a text; "unspaced" where only a dictionary knows.
+    """Whether a word goes on at character `at` of a text; "unspaced" where only a dictionary could tell.
 
     >>> [border_at("don't 3.14, snake_case", at) for at in (3, 4, 7, 8, 10, 17)]
     ['joined', 'joined', 'joined', 'joined', 'apart', 'joined']
@@ -119,7 +122,7 @@ def _in_word(character: str) -> bool:
 
 @lru_cache(4096)
 def _extends(character: str) -> bool:
-    """Whether it is part of the character before: an accent, a joiner, a skin tone."""
+    """Whether the character is part of the one before it: an accent, a joiner, a skin tone."""
     if unicodedata.category(character)[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff":
         return True
     return unicodedata.category(character) == "Cf" and character != _ZERO_SPACE
@@ -131,5 +134,5 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _is_flag_part(character: str) -> bool:
-    """One of the two letters that make a flag."""
+    """Whether the character is one of the two letters that make a flag."""
     return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -17,19 +17,19 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.capture.registry import all_named
-from attn_cli.sources.huggingface.generate.detokenize import spelled
-from attn_cli.sources.huggingface.generate.greedy import write
-from attn_cli.sources.huggingface.generate.prompts import continued
+from attn_cli.sources.huggingface.generate.detokenize import detokenize
+from attn_cli.sources.huggingface.generate.greedy import generate
+from attn_cli.sources.huggingface.generate.prompts import continue_text
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
-from attn_cli.sources.huggingface.read.input_files import Fed
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built
 from tests.architectures.tiny import tiny_model
-from tests.media import KINDS, picture, sound, tokenizer
+from tests.media import KINDS, audio_file, image_file, tokenizer
 
 TEXT = "the cat sat on a photo"
 CAUSAL = ("gpt2", "llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss", "qwen3", "bloom", "opt", "mpt",
@@ -123,10 +123,10 @@ def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, 
 
 
 @pytest.mark.parametrize("kind", ["llava", "qwen2_vl", "trocr", "whisper"])
-def test_so_it_is_with_a_picture_or_a_sound(kind: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"image": str(picture(tmp_path / "cat.png", bright=(1, 2)))}
+def test_so_it_is_with_an_image_or_audio(kind: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"image": str(image_file(tmp_path / "cat.png", bright=(1, 2)))}
     if kind == "whisper":
-        given = {"audio": str(sound(tmp_path / "tone.wav"))}
+        given = {"audio": str(audio_file(tmp_path / "tone.wav"))}
     source = opened(KINDS[kind](tmp_path / kind), generate=5, **given)
     text = "what is here ?" if kind in ("llava", "qwen2_vl") else ""
     (prompt,) = source.read([text])
@@ -291,12 +291,12 @@ def test_what_writes_nothing_says_so(kind: str, tmp_path: Path) -> None:
 def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
     before = smollm.tokenizer("So")["input_ids"]  # type: ignore[misc]
     ids = smollm.tokenizer("So 🎉 東京 naïve\n\n x")["input_ids"][len(before) :]  # type: ignore[misc]
-    text, tokens = spelled(smollm.tokenizer, before, ids, "So")
+    text, tokens = detokenize(smollm.tokenizer, before, ids, "So")
     assert text == "So 🎉 東京 naïve\n\n x"
     assert all(text[token.start : token.end] == token.text for token in tokens)
     assert [token.id for token in tokens] == ids
     assert {token.text for token in tokens if token.text.strip()} >= {"🎉", "東", "京", "x"}
-    cut, parts = spelled(smollm.tokenizer, before, ids[:1], "So")
+    cut, parts = detokenize(smollm.tokenizer, before, ids[:1], "So")
     assert (len(parts), "\ufffd" in cut) == (1, True)
 
 
@@ -305,7 +305,7 @@ def test_what_is_refused_would_write_what_a_plain_pass_does_not_tell(kind: str) 
     model = tiny_model(kind, "tiny")
     loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), writer=model)
     ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
-    answer = write(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
+    answer = generate(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
     with torch.no_grad():
         likeliest = model(input_ids=torch.tensor([[*answer.before, *answer.ids]])).logits[0].argmax(-1).tolist()
     assert tuple(likeliest[ids.shape[1] - 1 : -1]) != answer.ids
@@ -356,8 +356,8 @@ def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> No
     source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, writer=model))
     ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
-    prompt = continued(source.loaded, Fed("", tokens, arrays=inputs), 5)
-    assert isinstance(prompt, Fed)
+    prompt = continue_text(source.loaded, ArrayPrompt("", tokens, arrays=inputs), 5)
+    assert isinstance(prompt, ArrayPrompt)
     of_tokens = {name for name, x in inputs.items() if x.shape[:2] == ids.shape}
     assert of_tokens > {"input_ids", "attention_mask"}
     assert all(prompt.arrays[name].shape[1] == len(prompt.tokens) for name in of_tokens)

@@ -57,14 +57,14 @@ def changed_keys(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.T
 
 
 def brighter(inputs: dict[str, Any], tokens: tuple[Token, ...], place: tuple[int, int], columns: int) -> torch.Tensor:
-    """The pixels with some of one patch brighter, in the picture or in a row where patches come one after the other."""
+    """The pixels with some of one patch brighter, in the image or in a row where patches come one after the other."""
     pixels: torch.Tensor = inputs["pixel_values"].clone()
     if pixels.ndim == 2:
         pixels[next(token.index for token in tokens if (token.row, token.column) == place)] += 1.5
         return pixels
     side = pixels.shape[-1] // columns
     top, left = place[0] * side, place[1] * side
-    pixels[..., top : top + 2, left : left + 2] += 5  # some pictures are a little larger than their patches
+    pixels[..., top : top + 2, left : left + 2] += 5  # some images are a little larger than their patches
     return pixels
 
 

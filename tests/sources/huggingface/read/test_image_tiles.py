@@ -1,4 +1,4 @@
-"""Pictures that a tower sees in tiles or windows: the patch that changes is the one that is named."""
+"""Images that a tower sees in tiles or windows: the patch that changes is the one that is named."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ TOLD = 6  # of those of an LFM2-VL, which come row by row, three more to fill th
 
 
 class Case(NamedTuple):
-    """What a type is given, with `places` for the picture in its text; every `square` x `square` patches are one."""
+    """What a type is given, with `places` for the image in its text; every `square` x `square` patches are one."""
 
     shape: tuple[int, ...]
     places: int
@@ -135,7 +135,7 @@ def test_the_place_in_the_text_holds_the_patches_that_it_names(kind: str) -> Non
     assert len(named) == CASES[kind].places - 2 * (kind == "llava_next")
 
 
-def test_padding_around_a_picture_is_not_in_the_text() -> None:
+def test_padding_around_an_image_is_not_in_the_text() -> None:
     model, inputs = given("llava_next")
     text = with_patches(labels(None, inputs["input_ids"]), model, inputs)
     names = [token.text for token in text[2:-2]]

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from attn_cli.sources.huggingface.read.tokenize import read
+from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def prompt(loaded: Loaded, text: str, pair: str | None = None) -> Prompt:
-    return read(loaded.tokenizer, [text], [pair])[0]
+    return tokenize(loaded.tokenizer, [text], [pair])[0]
 
 
 def labels(loaded: Loaded, text: str, pair: str | None = None) -> list[str]:
@@ -90,9 +90,9 @@ def test_every_label_is_the_text_at_its_place(minilm: Loaded, smollm: Loaded, te
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:  # a vocabulary without that character
             with pytest.raises(InputError, match="no tokens"):
-                read(loaded.tokenizer, [text], [None])
+                tokenize(loaded.tokenizer, [text], [None])
             continue
-        found = read(loaded.tokenizer, [text], [None])[0]
+        found = tokenize(loaded.tokenizer, [text], [None])[0]
         for token in found.tokens:
             if token.start is not None:
                 assert token.text == text[token.start : token.end] != ""

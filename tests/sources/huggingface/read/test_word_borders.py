@@ -7,13 +7,13 @@ from transformers import PreTrainedTokenizerFast
 
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.load.checkpoint import Loaded
-from attn_cli.sources.huggingface.read.tokenize import read
+from attn_cli.sources.huggingface.read.tokenize import tokenize
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.summaries.calls.in_words import words_of
 
 
 def words(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None = None) -> list[str]:
-    return [word.text for word in words_of(read(tokenizer, [text], [pair])[0].tokens).labels]
+    return [word.text for word in words_of(tokenize(tokenizer, [text], [pair])[0].tokens).labels]
 
 
 def by_character(text: str, said: list[int] | None = None) -> list[str]:
@@ -74,7 +74,7 @@ def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_wi
         "a",
         " ",
     ]
-    found = words_of(read(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
+    found = words_of(tokenize(smollm.tokenizer, ["in 2024"], [None])[0].tokens)
     assert [(word.start, word.end) for word in found.labels] == [(0, 2), (3, 7)]
     assert found.starts.tolist() == [0, 1, 6]
 
@@ -93,7 +93,7 @@ def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: Loaded) -> None:
 
 
 def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: Loaded) -> None:
-    found = words_of(read(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).labels
+    found = words_of(tokenize(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).labels
     assert [(word.index, word.id, word.start, word.end) for word in found] == [
         (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:
             continue
-        tokens = read(loaded.tokenizer, [text], [None])[0].tokens
+        tokens = tokenize(loaded.tokenizer, [text], [None])[0].tokens
         found = words_of(tokens)
         assert found.starts[-1] == len(tokens)
         for word, first, last in zip(found.labels, found.starts, found.starts[1:], strict=False):
