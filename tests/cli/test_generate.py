@@ -1,4 +1,4 @@
-"""--generate: what the model wrote is marked on screens and in data, found by its words; wrong use is told."""
+"""--generate: generated tokens are marked on screens and in data, and picked by their words; wrong use is an error."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_what_was_written_is_told_and_marked(width: int) -> None:
+def test_what_was_generated_is_reported_and_marked(width: int) -> None:
     run = attn("top", *ASKED, "-k", "2", terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"})
     assert run.code == 0
     assert run.lines[:2] == [TEXT, "+ wrote 2 tokens: Paris."]
@@ -42,7 +42,7 @@ def test_what_was_written_is_told_and_marked(width: int) -> None:
     assert b"\x1b" not in run.bytes
 
 
-def test_words_and_numbers_pick_what_was_written() -> None:
+def test_words_and_numbers_pick_what_was_generated() -> None:
     by_word, by_number = (attn("top", *ASKED, "--token", pick, "--json").json["result"] for pick in ("paris", "5"))
     assert by_word == by_number
     assert {row["query"] for row in by_word["top"]} == {5}
@@ -59,7 +59,7 @@ def test_words_and_numbers_pick_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("command", ["inspect", "matrix", "top", "heads"])
-def test_data_say_which_tokens_were_written(command: str) -> None:
+def test_data_say_which_tokens_were_generated(command: str) -> None:
     options = () if command in ("inspect", "heads") else ("--mean",)
     run = attn(command, TEXT, "-m", SMOL, "-l", "-1", "--generate", "2", *options, "--json")
     hold(run, command)
@@ -70,7 +70,7 @@ def test_data_say_which_tokens_were_written(command: str) -> None:
     assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
 
 
-def test_the_walk_of_a_written_token_holds_too() -> None:
+def test_the_walk_of_a_generated_token_holds_too() -> None:
     run = attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris", "--json")
     hold(run, "steps")
     assert "+Paris" in attn("inspect", *ASKED[:5], "--generate", "1", "-H", "0", "--steps", "--token", "Paris").text
@@ -111,7 +111,7 @@ def test_every_line_has_an_answer_of_its_own() -> None:
     assert found[1]["written"]["text"] != found[0]["written"]["text"]
 
 
-def test_a_decoder_shows_what_it_wrote_as_a_text_of_its_own(halves: Path) -> None:
+def test_a_decoder_shows_what_it_generated_as_a_text_of_its_own(halves: Path) -> None:
     run = attn("top", "the cat sat", "-m", halves, "--generate", "3", "--json")
     hold(run, "top")
     shown = run.json["input"]
@@ -123,7 +123,7 @@ def test_a_decoder_shows_what_it_wrote_as_a_text_of_its_own(halves: Path) -> Non
     assert "--generate N gives it more" in attn("top", "the cat sat", "-m", halves).errors
 
 
-def test_wrong_use_is_told_in_a_line(halves: Path, tmp_path: Path) -> None:
+def test_wrong_use_is_an_error_of_one_line(halves: Path, tmp_path: Path) -> None:
     for number in ("0", "-3", "many"):
         refused(attn("top", TEXT, "-m", SMOL, "--generate", number), 2, "--generate")
     refused(attn("top", TEXT, "--generate", "3"), 2, "--generate is for models")

@@ -1,4 +1,4 @@
-"""--generate: what is written is what the model's own generate writes, and what is read is a plain forward over it."""
+"""--generate: the tokens are those of the model's own generate, and the weights those of a plain pass over them."""
 
 import json
 import shutil
@@ -39,9 +39,9 @@ Folder = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def writing(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     """The folder of a tiny model of that kind, with its head and a tokenizer of whole words."""
-    place = tmp_path_factory.mktemp("writing")
+    place = tmp_path_factory.mktemp("generating")
 
     def folder(kind: str) -> Path:
         if not (place / kind).exists():
@@ -64,14 +64,14 @@ def head_of(source: ModelSource) -> PreTrainedModel:
 
 
 def forward(source: ModelSource, prompt: Prompt) -> Any:
-    """The plain pass of the model with its head over all that was read and written, on its own eager attention."""
+    """The plain pass of the model with its head over all tokens, read and generated, on its own eager attention."""
     model = head_of(source)
     with torch.no_grad(), all_named(model, "eager"):
         return model(**source._arguments([prompt]), output_attentions=True, use_cache=False)
 
 
-def written(prompt: Prompt) -> tuple[list[int | None], int]:
-    """All tokens of the stream in which the model wrote, and where it began."""
+def generated_ids(prompt: Prompt) -> tuple[list[int | None], int]:
+    """All tokens of the stream in which the model generated, and the index of the first generated one."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     first = next(token.index for token in tokens if token.generated)
     assert [token.index for token in tokens] == list(range(len(tokens)))
@@ -94,8 +94,8 @@ def weights(found: list[Summary], stream: str) -> np.ndarray:
 
 
 def agrees(source: ModelSource, prompt: Prompt) -> None:
-    """What was written is the likeliest each time, and the weights shown are eager's over the same tokens."""
-    ids, first = written(prompt)
+    """Every generated token is the likeliest, and the weights shown are eager's over the same tokens."""
+    ids, first = generated_ids(prompt)
     output = forward(source, prompt)
     likeliest = output.logits[0].argmax(-1).tolist()
     assert likeliest[first - 1 : -1] == ids[first:]
@@ -114,8 +114,8 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
 
 
 @pytest.mark.parametrize("kind", [*CAUSAL, *HALVES])
-def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, writing: Folder) -> None:
-    source = opened(writing(kind), generate=6)
+def test_every_token_is_the_likeliest_and_attends_as_in_a_plain_pass(kind: str, folder_of: Folder) -> None:
+    source = opened(folder_of(kind), generate=6)
     (prompt,) = source.read([TEXT])
     assert prompt.generated is not None
     assert prompt.generated.tokens == 6 or prompt.generated.ended
@@ -139,14 +139,14 @@ def test_so_it_is_with_an_image_or_audio(kind: str, tmp_path: Path) -> None:
     [("llama", {}), ("gpt2", {"repetition_penalty": 1.8}), ("bart", {"no_repeat_ngram_size": 2}),
      ("mbart", {"forced_bos_token_id": 9, "suppress_tokens": [7, 8]})],
 )  # fmt: skip
-def test_it_is_what_the_models_own_generate_writes(
-    kind: str, settings: dict[str, Any], writing: Folder, tmp_path: Path
+def test_it_is_what_the_models_own_generate_gives(
+    kind: str, settings: dict[str, Any], folder_of: Folder, tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(writing(kind), tmp_path / kind)
+    folder = shutil.copytree(folder_of(kind), tmp_path / kind)
     GenerationConfig(**settings, eos_token_id=2, pad_token_id=2, decoder_start_token_id=2).save_pretrained(folder)
     source = opened(folder, generate=8)
     (prompt,) = source.read([TEXT])
-    ids, first = written(prompt)
+    ids, first = generated_ids(prompt)
     read = torch.tensor([[token.id for token in prompt.tokens if not token.generated]])
     expected = head_of(source).generate(read, max_new_tokens=8, do_sample=False)[0].tolist()
     assert prompt.generated is not None
@@ -160,17 +160,17 @@ def test_real_words(smollm_file: Path) -> None:
     assert [token.text for token in prompt.tokens[5:7]] == ["Paris", "."]
     assert prompt.text[prompt.tokens[5].start : prompt.tokens[5].end] == "Paris"
     assert prompt.tokens[5].word is not None
-    ids, first = written(prompt)
+    ids, first = generated_ids(prompt)
     with torch.no_grad():
         likeliest = head_of(source)(torch.tensor([ids])).logits[0].argmax(-1).tolist()
     assert (first, likeliest[4:-1]) == (5, ids[5:])
 
 
-def test_a_decoder_goes_on_with_what_it_is_given(writing: Folder) -> None:
-    source = opened(writing("bart"), generate=4, decoder_text="the cat")
+def test_a_decoder_goes_on_with_what_it_is_given(folder_of: Folder) -> None:
+    source = opened(folder_of("bart"), generate=4, decoder_text="the cat")
     (prompt,) = source.read([TEXT])
     decoder = prompt.others["decoder"]
-    (bare,) = opened(writing("bart"), decoder_text="the cat").read([TEXT])
+    (bare,) = opened(folder_of("bart"), decoder_text="the cat").read([TEXT])
     given = len(bare.others["decoder"])
     assert decoder[:given] == bare.others["decoder"]
     assert [token.text for token in decoder[:given]][-2:] == ["the", "cat"]
@@ -179,8 +179,8 @@ def test_a_decoder_goes_on_with_what_it_is_given(writing: Folder) -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "t5", "bart"])
-def test_texts_are_read_as_alone(kind: str, writing: Folder) -> None:
-    source = opened(writing(kind), generate=6)
+def test_texts_are_read_as_alone(kind: str, folder_of: Folder) -> None:
+    source = opened(folder_of(kind), generate=6)
     prompts = source.read([TEXT, "a cat", "what is here ?"])
     if source.batch_size == 1:
         for prompt in prompts:
@@ -200,17 +200,17 @@ def test_texts_are_read_as_alone(kind: str, writing: Folder) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "t5", "bart"])
-def test_layers_have_the_names_that_they_have_without_a_head(kind: str, writing: Folder) -> None:
-    bare, with_head = opened(writing(kind)), opened(writing(kind), generate=3)
+def test_layers_have_the_names_that_they_have_without_a_head(kind: str, folder_of: Folder) -> None:
+    bare, with_head = opened(folder_of(kind)), opened(folder_of(kind), generate=3)
     places = [[s.place for s in seen(source, source.read([TEXT])[0])] for source in (bare, with_head)]
     assert places[0] == places[1]
 
 
-def test_an_end_is_no_token(writing: Folder, tmp_path: Path) -> None:
-    folder = shutil.copytree(writing("mistral"), tmp_path / "mistral")
+def test_an_end_is_no_token(folder_of: Folder, tmp_path: Path) -> None:
+    folder = shutil.copytree(folder_of("mistral"), tmp_path / "mistral")
     source = opened(folder, generate=6)
     (prompt,) = source.read([TEXT])
-    ids, first = written(prompt)
+    ids, first = generated_ids(prompt)
     end = ids[first + 2]
     GenerationConfig(eos_token_id=[9999, end]).save_pretrained(folder)
     (shorter,) = opened(folder, generate=6).read([TEXT])
@@ -220,8 +220,8 @@ def test_an_end_is_no_token(writing: Folder, tmp_path: Path) -> None:
     assert (shorter.generated.tokens, shorter.generated.ended) == (len(kept) - first, True)
 
 
-def test_an_end_token_of_the_tokenizer_is_not_written_over(writing: Folder) -> None:
-    (bare,), (prompt,) = (opened(writing("llama"), **more).read([TEXT]) for more in ({}, {"generate": 2}))
+def test_an_end_token_of_the_tokenizer_is_not_continued_after(folder_of: Folder) -> None:
+    (bare,), (prompt,) = (opened(folder_of("llama"), **more).read([TEXT]) for more in ({}, {"generate": 2}))
     assert bare.tokens[-1].text == "</s>"
     assert prompt.tokens[: len(bare.tokens) - 1] == bare.tokens[:-1]
     assert prompt.tokens[len(bare.tokens) - 1].generated
@@ -237,20 +237,20 @@ ODD = {
 }  # fmt: skip
 
 
-def test_odd_settings_and_code_of_a_checkpoint_change_nothing(writing: Folder, tmp_path: Path) -> None:
-    plain = opened(writing("opt"), generate=6)
-    ids, _ = written(plain.read([TEXT])[0])
+def test_odd_settings_and_code_of_a_checkpoint_change_nothing(folder_of: Folder, tmp_path: Path) -> None:
+    plain = opened(folder_of("opt"), generate=6)
+    ids, _ = generated_ids(plain.read([TEXT])[0])
     head_of(plain).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     own = head_of(plain).generation_config.to_dict()
     (tmp_path / "generation_config.json").write_text(json.dumps(own | ODD))
     (tmp_path / "custom_generate").mkdir()
     (tmp_path / "custom_generate" / "generate.py").write_text("raise SystemExit('code of the checkpoint was run')")
-    assert written(opened(tmp_path, generate=6).read([TEXT])[0])[0] == ids
+    assert generated_ids(opened(tmp_path, generate=6).read([TEXT])[0])[0] == ids
 
 
-def test_a_models_settings_and_attention_are_put_back(writing: Folder) -> None:
-    source = opened(writing("llama"), generate=2)
+def test_a_models_settings_and_attention_are_put_back(folder_of: Folder) -> None:
+    source = opened(folder_of("llama"), generate=2)
     model = head_of(source)
     before = model.generation_config
     names: list[str | None] = []
@@ -277,7 +277,7 @@ def test_a_checkpoint_without_its_head_is_refused_unless_the_head_is_the_embeddi
 
 
 @pytest.mark.parametrize("kind", ["bert", "vit", "t5-encoder", "roberta", "bert-generation", "xlnet"])
-def test_what_writes_nothing_says_so(kind: str, tmp_path: Path) -> None:
+def test_what_generates_nothing_says_so(kind: str, tmp_path: Path) -> None:
     if kind == "t5-encoder":
         model: PreTrainedModel = T5EncoderModel(tiny_model("t5", "tiny").config)
     else:
@@ -301,9 +301,9 @@ def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert-generation", "xlnet", "moshi"])
-def test_what_is_refused_would_write_what_a_plain_pass_does_not_tell(kind: str) -> None:
+def test_what_is_refused_would_generate_what_a_plain_pass_does_not(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), writer=model)
+    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), generating=model)
     ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
     answer = generate(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
     with torch.no_grad():
@@ -329,8 +329,8 @@ class OwnForCausalLM(LlamaForCausalLM):
 """
 
 
-def test_code_that_comes_with_a_model_writes_if_it_is_trusted(writing: Folder, tmp_path: Path) -> None:
-    folder = shutil.copytree(writing("llama"), tmp_path / "own")
+def test_code_that_comes_with_a_model_generates_if_it_is_trusted(folder_of: Folder, tmp_path: Path) -> None:
+    folder = shutil.copytree(folder_of("llama"), tmp_path / "own")
     (folder / "own.py").write_text(OWN)
     config = json.loads((folder / "config.json").read_text()) | {"model_type": "own"}
     config["architectures"] = ["OwnForCausalLM"]
@@ -342,7 +342,7 @@ def test_code_that_comes_with_a_model_writes_if_it_is_trusted(writing: Folder, t
     assert type(source.loaded.model).__name__ == type(bare.loaded.model).__name__ == "OwnModel"
     (prompt,) = source.read([TEXT])
     agrees(source, prompt)
-    assert written(prompt) == written(opened(writing("llama"), generate=4).read([TEXT])[0])
+    assert generated_ids(prompt) == generated_ids(opened(folder_of("llama"), generate=4).read([TEXT])[0])
     with pytest.raises(LoadError, match="code of its own"):
         opened(folder, generate=4)
 
@@ -353,7 +353,7 @@ def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> No
     model.generation_config.eos_token_id = None
     stack = stack_of(model, model.config)
     origin = Origin(kind, kind, OriginOptions())
-    source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, writer=model))
+    source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, generating=model))
     ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
     prompt = continue_text(source.loaded, ArrayPrompt("", tokens, arrays=inputs), 5)
