@@ -98,10 +98,10 @@ class ModelType:
     padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
     positions_from_padding  Positions are numbered from pad_token_id + 1 on, so that there are fewer than the
                             configuration says.
-    repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after an asked layer.
+    repeats_blocks          Blocks run again after the last one, so that a pass can't be ended after a chosen layer.
     frames_per_token        How many frames of a spectrogram a token of the audio encoder holds; None where unknown.
     returns_weights         The classes of its attention modules that call neither a softmax nor SDPA on `[n, m]`, but
-                            return weights in their true places if asked: block-sparse and hashed attention.
+                            return weights in their true places on request: block-sparse and hashed attention.
     vision                  The order in which the vision tower sees patches; None where unknown. Tested by changing a
                             patch and looking for the key that changes, as `tiles` and `image_tokens` are.
     tiles                   Where the tiles of an image are, if it sees an image in tiles.

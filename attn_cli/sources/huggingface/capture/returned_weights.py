@@ -11,7 +11,7 @@ from attn_cli.sources.huggingface.capture.own_code import OwnCode
 from attn_cli.sources.huggingface.known_types import TYPES
 
 # By name, since importing the classes would load the code of their models.
-_CLASSES = {name for known in TYPES.values() for name in known.returns_weights}
+_CLASSES = {name for entry in TYPES.values() for name in entry.returns_weights}
 
 
 def returns_weights(module: nn.Module) -> bool:

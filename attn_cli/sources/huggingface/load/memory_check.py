@@ -1,4 +1,4 @@
-"""Whether a model's weights fit into the memory that is free, told by the sizes of its files."""
+"""Whether a model's weights fit into the memory that is free, by the sizes of its files."""
 
 from pathlib import Path
 

@@ -48,10 +48,10 @@ def generating_class(config: PreTrainedConfig) -> Any:
     bare stack, or one that doesn't say its class, it is the automatic class that puts a head on the stack.
     """
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    known = type_of(config)
-    both_ways = type(config) in AutoModelForMaskedLM._model_mapping or known.attends_both_ways
+    entry = type_of(config)
+    both_ways = type(config) in AutoModelForMaskedLM._model_mapping or entry.attends_both_ways
     attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
-    if attends_ahead or known.generates_otherwise:
+    if attends_ahead or entry.generates_otherwise:
         return None
     saved = saved_class(config)
     if saved is not None and not _is_stack(saved, config):

@@ -59,11 +59,11 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
     An empty sequence where they are not known.
     """
     config = model.config
-    known = type_of(config)
-    if isinstance(known.vision, MergedSquares):
+    entry = type_of(config)
+    if isinstance(entry.vision, MergedSquares):
         grid = thw_grid(arrays)
         return [] if grid is None else row_by_row(grid.in_squares(int(config.vision_config.spatial_merge_size)))
-    match known.image_tokens:
+    match entry.image_tokens:
         case PackedTiles():
             return _packed(model, arrays)
         case CoarserGrid():

@@ -20,10 +20,10 @@ from tests.architectures.check import built
 from tests.architectures.tiny import every_type
 
 BUILT = set(every_type())
-TOWERS = [name for name, known in TYPES.items() if isinstance(known.vision, RowByRow)]
-MERGED = [name for name, known in TYPES.items() if isinstance(known.vision, MergedSquares)]
+TOWERS = [name for name, entry in TYPES.items() if isinstance(entry.vision, RowByRow)]
+MERGED = [name for name, entry in TYPES.items() if isinstance(entry.vision, MergedSquares)]
 IN_ONE_ORDER = [name for name in MERGED if TYPES[name].vision == MergedSquares(windows=False)]
-IN_TEXT = [name for name, known in TYPES.items() if isinstance(known.image_tokens, EachPatch | CoarserGrid)]
+IN_TEXT = [name for name, entry in TYPES.items() if isinstance(entry.image_tokens, EachPatch | CoarserGrid)]
 # A type that has each kind of tower: the tower alone, or what its name begins with.
 HOLDERS = {
     kind: kind if kind in BUILT else kind.removesuffix("_vision_model").removesuffix("_vision") for kind in TOWERS
