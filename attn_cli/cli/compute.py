@@ -29,8 +29,9 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.report import Report
-from attn_cli.views import OutputView, View
+from attn_cli.views import View
 from attn_cli.views.drawing.palette import SCALES
+from attn_cli.views.writers.npy import OutputView
 
 CallReducers = Callable[[Call], Sequence[Reducer]]
 """The reducers that look at one call."""
@@ -181,7 +182,7 @@ def _with_answer(report: Report, matrices: Matrices) -> Report:
 
 def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
     """Scores, weights, output and the count of rows that may attend to nothing, as large as the view takes them."""
-    room = view.room
+    room = view.largest
     if room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         what = f"{2 * count:,} matrices of {n:,} x {m:,}"

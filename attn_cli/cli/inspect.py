@@ -52,7 +52,7 @@ def inspect(
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
     def reducers(view: View, source: Source) -> ReducersFor:
-        height, width = view.room or DATA_ROOM
+        height, width = view.largest or DATA_ROOM
         last = max((planned.layer for planned in source.planned(shared.selection)), default=0)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:

@@ -54,13 +54,13 @@ def matrix(
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            if view.room is None:
+            if view.largest is None:
                 both = keep_scores and not isinstance(call, InWords)
                 return [FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=mean)]
             if rows is not None and patch_grid(call.keys) is not None:  # drawn as the image, whose rows are not pooled
                 return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
             return [
-                PooledMatrix(*view.room, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
+                PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
                 for kind, included in ((True, scores), (False, show_weights))
                 if included
             ]
@@ -72,7 +72,7 @@ def matrix(
         heads = sum(1 if mean else layer.heads for layer in source.planned(shared.selection))
 
         def estimate(prompt: Prompt, rows: Rows) -> str:
-            if view.room is not None:
+            if view.largest is not None:
                 return ""
             n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
             return check_memory(

@@ -49,7 +49,7 @@ def top(
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            if overall or (view.room is not None and rows is None and call.n > _MANY):
+            if overall or (view.largest is not None and rows is None and call.n > _MANY):
                 return [OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall)]
             return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges)]
 

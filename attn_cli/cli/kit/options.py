@@ -7,6 +7,7 @@ import typer
 
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
+from attn_cli.views.formats import names_in_words
 
 Text = Annotated[
     str | None,
@@ -80,7 +81,7 @@ Scale = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", "-f", metavar="FORMAT", help="terminal, json, jsonl, csv, tsv, npz, html or svg."),
+    typer.Option("--format", "-f", metavar="FORMAT", help=f"{names_in_words()}."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 Output = Annotated[

@@ -177,7 +177,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if not self.lines:
             texts = iter(list(texts))
         with self.view() as view:
-            if hide_special and view.room is None:
+            if hide_special and view.largest is None:
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(

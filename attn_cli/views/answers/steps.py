@@ -15,7 +15,7 @@ from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import marked
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.screen import Screen, label_room, room_on
+from attn_cli.views.drawing.screen import Screen, label_columns, largest_map
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -36,7 +36,7 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
     """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
-    most = room_on(screen)[1]
+    most = largest_map(screen)[1]
     queries = [marked(summary.queries[row]) for row in steps.rows]
     keys = [marked(token) for token in summary.keys]
     for number, stage in enumerate(steps.stages, 1):
@@ -220,7 +220,7 @@ def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = 
 
 
 def _label_width(screen: Screen) -> int:
-    return min(label_room(screen), 12)
+    return min(label_columns(screen), 12)
 
 
 def _cell(screen: Screen) -> int:

@@ -24,7 +24,7 @@ from attn_cli.views.drawing.palette import (
     ramp_for,
     shade,
 )
-from attn_cli.views.drawing.screen import TALLEST, Screen, label_room
+from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -96,13 +96,13 @@ class HeatMap:
             return [f"{index} {label}" if label != str(index) else label for index, label in pairs]
         ends = [(numbers[at], numbers[min(at + height, len(numbers)) - 1]) for at in range(0, len(numbers), height)]
         spans = [f"{first}-{last}" for first, last in ends]
-        if max(map(len, spans)) <= label_room(self.screen):
+        if max(map(len, spans)) <= label_columns(self.screen):
             return spans
         return [str(first) for first, _ in ends]
 
     @cached_property
     def _label_width(self) -> int:
-        return min(max((cell_len(visible(label)) for label in self._labels), default=0), label_room(self.screen))
+        return min(max((cell_len(visible(label)) for label in self._labels), default=0), label_columns(self.screen))
 
     @cached_property
     def _cell(self) -> tuple[int, str]:
@@ -125,7 +125,7 @@ class HeatMap:
     @property
     def _halves(self) -> bool:
         """Whether two rows share a line: many rows, and not even room for cells two columns wide."""
-        room = self.screen.width - label_room(self.screen) - 1
+        room = self.screen.width - label_columns(self.screen) - 1
         tall = self.image or self.values.shape[0] > TALLEST
         return self.screen.halves and tall and self.values.shape[1] * 2 > room
 

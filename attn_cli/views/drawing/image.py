@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.received import Received
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import labelled, which_heads
-from attn_cli.views.drawing.screen import Screen, room_on
+from attn_cli.views.drawing.screen import Screen, largest_map
 
 _DIM = Style(dim=True)
 _OTHERS = 3  # keys beside the image that are named
@@ -75,7 +75,7 @@ def image_map(
     corner  row and column of the first patch, which are not 0 in a window of an image
     """
     rows, columns = values.shape
-    room = room_on(screen)
+    room = largest_map(screen)
     step = max(-(-rows // room[0]), -(-columns // room[1]))
     if step > 1:
         values = np.maximum.reduceat(values, np.arange(0, rows, step), axis=0)

@@ -39,16 +39,16 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     return Screen(max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only)
 
 
-def room_on(screen: Screen) -> tuple[int, int]:
+def largest_map(screen: Screen) -> tuple[int, int]:
     """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
 
     With colours two rows share a line and 2 x 1 cells look square; without, more than 40 rows would only run away.
     """
-    keys = max(8, screen.width - label_room(screen) - 1)
+    keys = max(8, screen.width - label_columns(screen) - 1)
     return (keys if screen.halves else max(TALLEST, keys // 2)), keys
 
 
-def label_room(screen: Screen) -> int:
+def label_columns(screen: Screen) -> int:
     """The most columns that row labels get."""
     return max(8, screen.width // 5)
 

@@ -1,9 +1,11 @@
-"""An .npy file of the attention output, filled while the bands pass: the output is never in memory as a whole."""
+"""npy: the attention output alone; a file is filled while the bands pass, so that the output is never held whole."""
 
 import io
 
 import numpy as np
 
+from attn_cli.summaries.report import Report
+from attn_cli.views import data
 from attn_cli.views.sink import Sink
 
 
@@ -27,3 +29,29 @@ class OutputRows:
         """Rows `[b, e]` from row `first` on of one of the matrices `[n, e]`, counted over all leading axes."""
         at = (matrix * self.n + first) * self.e * self.dtype.itemsize
         self.sink.write(np.ascontiguousarray(rows, self.dtype).tobytes(), self.start + at)
+
+
+class OutputView:
+    """Writes the attention output of one report; into a file, its rows as they come."""
+
+    largest: tuple[int, int] | None = None
+
+    def __init__(self, sink: Sink, format: str, color: str) -> None:
+        self.sink = sink
+        self.filled = False
+
+    def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
+        """Takes the rows of an output of `shape`, floats of `itemsize` bytes, in any order, in place of the report.
+
+        None where bytes can only go one after the other, as on standard output.
+        """
+        self.filled = self.sink.temporary is not None
+        return OutputRows(self.sink, shape, itemsize) if self.filled else None
+
+    def show(self, report: Report) -> None:
+        """Write the report's output, unless its rows are there."""
+        if not self.filled:
+            self.sink.write(data.to_npy(report))
+
+    def close(self) -> None:
+        """Nothing is kept."""

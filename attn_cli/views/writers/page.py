@@ -1,10 +1,11 @@
-"""A report as one self-contained page or picture: no script, no network, no font to fetch."""
+"""html and svg: reports on one self-contained page or picture, without a script, network or font to fetch."""
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import console_for, renderables
 
 PAGE = Screen(width=120, depth="truecolor")
@@ -36,6 +37,23 @@ _SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_hei
 <g clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
 </svg>
 """
+
+
+class PageView:
+    """Keeps all reports and writes them as one page when closed."""
+
+    def __init__(self, sink: Sink, format: str, color: str) -> None:
+        self.sink, self.format = sink, format
+        self.largest: tuple[int, int] | None = largest_map(PAGE)
+        self.reports: list[Report] = []
+
+    def show(self, report: Report) -> None:
+        """Keep the report."""
+        self.reports.append(report)
+
+    def close(self) -> None:
+        """Write the page."""
+        self.sink.write((to_html if self.format == "html" else to_svg)(self.reports))
 
 
 def to_html(reports: list[Report]) -> bytes:

@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import image_map
-from attn_cli.views.drawing.screen import Screen, room_on
+from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.terminal import render
 from attn_cli.views.writers.page import to_html, to_svg
 
@@ -113,7 +113,7 @@ def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width
     step = drawn.block[0]
     assert drawn.block == (step, step)
     assert drawn.values.shape == (-(-rows // step), -(-columns // step))
-    assert all(size <= room for size, room in zip(drawn.values.shape, room_on(screen), strict=True))
+    assert all(size <= room for size, room in zip(drawn.values.shape, largest_map(screen), strict=True))
     assert [tuple(at) for at in np.argwhere(drawn.values == 1)] == [(place[0] // step, place[1] // step)]
     for line in drawn.lines():
         assert sum(len(segment.text) for segment in line) <= width

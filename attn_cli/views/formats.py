@@ -1,0 +1,92 @@
+"""Output formats: one table, from which --format, suffixes, --help and the table of the documentation follow.
+
+To add one, write its view in `writers/` and its entry in `FORMATS`. Nothing heavy is imported here: `attn --help` lists
+the formats, and a writer is loaded when it is opened.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from attn_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from attn_cli.views import View
+    from attn_cli.views.sink import Sink
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to write reports.
+
+    suffixes  file names that choose it, such as ".txt"
+    writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, --color)
+    contents  what a file of it holds, in Markdown, for the documentation
+    binary    whether a terminal can't show it
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    writer: str
+    contents: str
+    binary: bool = False
+
+    def open(self, sink: "Sink", color: str = "auto") -> "View":
+        """The view that writes reports into `sink`."""
+        module, name = self.writer.split(":")
+        view: View = getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, color)
+        return view
+
+
+_ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
+_SCREEN = "the screen as a page or an image, complete in one file"
+
+FORMATS = (
+    Format("terminal", (".txt",), "terminal:TerminalView",
+           "the screens; colours and width fit the terminal (`NO_COLOR` and `--color` are heeded)"),
+    Format("json", (".json",), "rows:RowsView", "one object with source, tokens and result; strict JSON, never NaN"),
+    Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView", _ROWS),
+    Format("csv", (".csv",), "rows:RowsView", _ROWS),
+    Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
+    Format("npz", (".npz",), "npz:ArchiveView",
+           "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
+    Format("npy", (".npy",), "npy:OutputView", "`attn compute` only: the output", binary=True),
+    Format("html", (".html", ".htm"), "page:PageView", _SCREEN),
+    Format("svg", (".svg",), "page:PageView", _SCREEN),
+)  # fmt: skip
+
+
+def chosen_format(name: str | None, output: str | None) -> Format:
+    """The format called `name`, else that of the suffix of `output`, else the terminal's, even into a pipe.
+
+    Raises InputError for an unknown name or suffix.
+    """
+    if name is not None:
+        for format in FORMATS:
+            if format.name == name:
+                return format
+        raise InputError(f"unknown format {name!r}", f"one of {', '.join(format.name for format in FORMATS)}")
+    if output is None or output == "-":
+        return FORMATS[0]
+    suffix = PurePath(output).suffix.lower()
+    by_suffix = {suffix: format for format in FORMATS for suffix in format.suffixes}
+    if suffix not in by_suffix:
+        raise InputError(f"{output}: no format belongs to {suffix or 'a name without suffix'!r}",
+                         f"use {', '.join(by_suffix)} or say --format")  # fmt: skip
+    return by_suffix[suffix]
+
+
+def names_in_words() -> str:
+    """All names in a sentence, for --help: "terminal, json, ... or svg"."""
+    *names, last = (format.name for format in FORMATS)
+    return f"{', '.join(names)} or {last}"
+
+
+def contents_table() -> str:
+    """What files of each format hold, as a Markdown table; formats of the same contents share a row."""
+    rows = ["| format | what is in it |", "|---|---|"]
+    for contents, formats in groupby(FORMATS, lambda format: format.contents):
+        rows.append(f"| {', '.join(f'`{format.name}`' for format in formats)} | {contents} |")
+    return "".join(f"{row}\n" for row in rows)

@@ -1,0 +1,27 @@
+"""terminal: screens, with the width and the colours of the terminal."""
+
+import sys
+
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.screen import largest_map, screen_of
+from attn_cli.views.sink import Sink
+from attn_cli.views.terminal import render
+
+
+class TerminalView:
+    """Prints a report at a time, as soon as it is there."""
+
+    def __init__(self, sink: Sink, format: str, color: str) -> None:
+        self.sink = sink
+        self.screen = screen_of(sys.stdout if sink.path is None else None, color)
+        self.largest: tuple[int, int] | None = largest_map(self.screen)
+        self.first = True
+
+    def show(self, report: Report) -> None:
+        """Print the report, after an empty line if it is not the first."""
+        text = render(report, self.screen)
+        self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
+        self.first = False
+
+    def close(self) -> None:
+        """Nothing is kept."""

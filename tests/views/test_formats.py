@@ -1,0 +1,24 @@
+"""The table of formats: what follows from it, and that the documentation holds it."""
+
+from pathlib import Path
+
+from attn_cli.views.formats import FORMATS, contents_table
+from tests.program import attn
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_format_has_a_writer_and_suffixes_of_its_own() -> None:
+    suffixes = [suffix for format in FORMATS for suffix in format.suffixes]
+    assert len(set(suffixes)) == len(suffixes)
+    assert all(format.suffixes for format in FORMATS)
+
+
+def test_help_names_every_format() -> None:
+    text = " ".join(attn("top", "--help").text.split())
+    assert ", ".join(format.name for format in FORMATS[:-1]) + f" or {FORMATS[-1].name}." in text
+
+
+def test_the_documentation_has_the_table_of_formats() -> None:
+    pages = [(ROOT / "README.md"), *(ROOT / "attn_cli").rglob("*.md")]
+    assert any(contents_table() in page.read_text("utf-8") for page in pages), contents_table()
