@@ -1,4 +1,4 @@
-"""What can go wrong, told so that a person can act on it, and the exit code each kind ends with."""
+"""Expected failures, with a message and a hint that a person can act on, and the exit code of each kind."""
 
 from enum import IntEnum
 

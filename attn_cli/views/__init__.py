@@ -1,4 +1,4 @@
-"""Reports in, bytes out: the only room that knows a terminal or a file format."""
+"""Reports in, bytes out: the only package that knows a terminal or a file format."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from attn_cli.views.formats import chosen_format
 from attn_cli.views.sink import Sink
 
-if TYPE_CHECKING:  # what --help and errors need of this room knows no summaries
+if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
     from attn_cli.summaries.report import Report
 
 

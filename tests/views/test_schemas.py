@@ -36,8 +36,8 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["properties"]["schema"]["const"] == schema["$id"] == f"attn.{name}/1"
     assert attn("schema", f"attn.{name}/1").bytes == attn("schema", name).bytes
-    for field, said in schema["properties"]["result"]["properties"].items():
-        assert said.get("description") or said["items"]["description"], field
+    for field, description in schema["properties"]["result"]["properties"].items():
+        assert description.get("description") or description["items"]["description"], field
 
 
 def test_the_names_are_listed() -> None:
@@ -93,9 +93,9 @@ def test_answers_to_lines_hold_one_by_one(command: str, format: str) -> None:
 def test_a_pooled_overview_holds_and_says_so() -> None:
     run = attn("inspect", "river bank " * 50, "--json")
     hold(run, "inspect")
-    found = run.json["result"]["matrices"][0]
-    assert (found["block"], found["pooling"]) == ([2, 2], "max")
-    assert np.array(found["weights"]).shape == (1, 50, 50)
+    matrix = run.json["result"]["matrices"][0]
+    assert (matrix["block"], matrix["pooling"]) == ([2, 2], "max")
+    assert np.array(matrix["weights"]).shape == (1, 50, 50)
 
 
 @pytest.mark.parametrize("options", [[], ["--mean"], ["-t", "bank", "-k", "1"], ["-H", "1,2"]], ids=" ".join)
@@ -137,9 +137,9 @@ def test_answers_on_matrices_hold(shapes, options: list[str], tmp_path: Path, mo
         arguments += [f"--{name}", f"{name}.npy"]
     run = attn("compute", *arguments, "--json")
     hold(run, "compute")
-    shown = run.json["result"]
-    nulls = [value is None for value in np.ravel(np.array(shown["scores"], dtype=object))]
-    assert sum(nulls) == shown["masked_cells"]
+    result = run.json["result"]
+    nulls = [value is None for value in np.ravel(np.array(result["scores"], dtype=object))]
+    assert sum(nulls) == result["masked_cells"]
 
 
 @pytest.mark.parametrize("options", [[], ["--kv-heads", "1", "--random-projections", "1"]], ids=["plain", "grouped"])

@@ -109,25 +109,25 @@ class HeatMap:
         """The width of a cell and the number format in it, the most telling that fits; "" is no number."""
         if self._halves:
             return 1, ""
-        room = self.screen.width - self._label_width - 1
+        columns = self.screen.width - self._label_width - 1
         m = self.values.shape[1]
         if self.image and m > _FEW_PATCHES:
-            return (2 if m * 2 <= room else 1), ""
+            return (2 if m * 2 <= columns else 1), ""
         ends = (self._finite.min(), self._finite.max()) if self._finite.size else (0.0,)
         for number in ("z.3f", "z.2f") if self.kind == "weights" else ("z.3f", "z.2f", "z.1f"):  # z: no -0.000
             width = max(4, *(len(f"{end:{number}}") for end in ends)) + 1
-            if m * width <= room:
-                return (width + 1 if number == "z.3f" and width < 8 and m * (width + 1) <= room else width), number
-        if self.kind == "weights" and m * 3 <= room:  # in two columns, 12 17 16 would read as one number
+            if m * width <= columns:
+                return (width + 1 if number == "z.3f" and width < 8 and m * (width + 1) <= columns else width), number
+        if self.kind == "weights" and m * 3 <= columns:  # in two columns, 12 17 16 would read as one number
             return 3, "hundredths"
-        return (2 if m * 2 <= room else 1), ""
+        return (2 if m * 2 <= columns else 1), ""
 
     @property
     def _halves(self) -> bool:
-        """Whether two rows share a line: many rows, and not even room for cells two columns wide."""
-        room = self.screen.width - label_columns(self.screen) - 1
+        """Whether two rows share a line: many rows, and cells two columns wide don't fit."""
+        columns = self.screen.width - label_columns(self.screen) - 1
         tall = self.image or self.values.shape[0] > TALLEST
-        return self.screen.halves and tall and self.values.shape[1] * 2 > room
+        return self.screen.halves and tall and self.values.shape[1] * 2 > columns
 
     @property
     def _has_ramp(self) -> bool:
@@ -185,7 +185,7 @@ class HeatMap:
 
     @property
     def _mark(self) -> str:
-        """What stands in a cell without a number worth reading: blocked, or a weight of exactly 0."""
+        """What stands in a cell without a number worth reading: masked, or a weight of exactly 0."""
         if self.screen.ascii_only:
             return "." if self._cell[1] else "x"  # a dot is a shade there
         return "·"
@@ -219,7 +219,7 @@ class HeatMap:
             row = self.scale == "row" and not ramp.diverging
             ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:.3g} ", f" {ramp.high:.3g}")
             notes.append(f"{'linear' if ramp.diverging else self.scale} scale")
-            bar = [Segment(ends[0], _DIM), *self._bar(depth), Segment(ends[1], _DIM)]
+            bar = [Segment(ends[0], _DIM), *self._color_bar(depth), Segment(ends[1], _DIM)]
         else:
             bar = []
         if self._cell[1] == "hundredths":
@@ -236,7 +236,8 @@ class HeatMap:
         rest = [[Segment(line, _DIM)] for line in packed(notes, self.screen.width, "  ")]
         return ([first] if first else []) + rest
 
-    def _bar(self, depth: str) -> list[Segment]:
+    def _color_bar(self, depth: str) -> list[Segment]:
+        """The ramp from low to high: a gradient in 256 colours and more, else a cell or a mark per level."""
         if depth in ("truecolor", "256"):
             return [Segment(" ", background(at / 15, self._ramp, depth)) for at in range(16)]
         middles = [(at + 0.5) / 5 for at in range(5)]
@@ -266,5 +267,5 @@ class HeatMap:
 
 def _right(label: str, width: int) -> str:
     """`label` in `width` cells at the right, with at least one to spare."""
-    shown = fit(label, width - 1).rstrip()
-    return " " * (width - cell_len(shown)) + shown
+    text = fit(label, width - 1).rstrip()
+    return " " * (width - cell_len(text)) + text

@@ -54,11 +54,11 @@ def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> I
         part, grid = summary.part(Received), patch_grid(summary.keys)
         if part is not None and grid is not None and not _in_one_piece([summary.keys[at] for at in grid.ravel()]):
             streams.setdefault(summary.place.stream, []).append(part.shares.mean(axis=0)[grid])
-    for stream, found in streams.items():
+    for stream, maps in streams.items():
         name = "" if stream == "self" else f" · {stream}"
         yield ""
         title = f"share of attention received · by patch{name}"
-        yield image_map(np.mean(found, axis=0), "weights", title, screen, scale)
+        yield image_map(np.mean(maps, axis=0), "weights", title, screen, scale)
 
 
 def image_map(
@@ -75,8 +75,8 @@ def image_map(
     corner  row and column of the first patch, which are not 0 in a window of an image
     """
     rows, columns = values.shape
-    room = largest_map(screen)
-    step = max(-(-rows // room[0]), -(-columns // room[1]))
+    most_rows, most_columns = largest_map(screen)
+    step = max(-(-rows // most_rows), -(-columns // most_columns))
     if step > 1:
         values = np.maximum.reduceat(values, np.arange(0, rows, step), axis=0)
         values = np.maximum.reduceat(values, np.arange(0, columns, step), axis=1)

@@ -32,7 +32,7 @@ class Ramp:
     scale: str = "linear"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
-        """Levels `[n, m]` in 0 .. 1; NaN where the value is NaN or -inf (blocked)."""
+        """Levels `[n, m]` in 0 .. 1; NaN where the value is NaN or -inf (masked)."""
         finite = np.isfinite(values)
         safe = np.where(finite, values, 0.0)
         if self.scale == "row" and not self.diverging:
@@ -61,7 +61,7 @@ def ramp_for(values: np.ndarray, kind: str, scale: str) -> Ramp:
 
 
 def background(level: float, ramp: Ramp, depth: str) -> Style:
-    """The style of a cell at `level` (NaN for blocked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
+    """The style of a cell at `level` (NaN for masked) on a screen of `depth`: "truecolor", "256", "16" or "none"."""
     if depth == "none" or level != level:
         return Style.null()
     if depth == "16":

@@ -1,4 +1,4 @@
-"""What the output can show: width, colour depth, characters."""
+"""Screens: width, colour depth and characters that the output can show."""
 
 import os
 import shutil
@@ -42,7 +42,8 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
 def largest_map(screen: Screen) -> tuple[int, int]:
     """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
 
-    With colours two rows share a line and 2 x 1 cells look square; without, more than 40 rows would only run away.
+    With colours two rows share a line, and cells look square. Without, rows stop at 40 or at half the keys, so that a
+    map fits a screen.
     """
     keys = max(8, screen.width - label_columns(screen) - 1)
     return (keys if screen.halves else max(TALLEST, keys // 2)), keys

@@ -20,15 +20,15 @@ class OutputRows:
         self.n, self.e = shape[-2:]
         self.dtype = np.dtype(f"<f{itemsize}")
         header = io.BytesIO()
-        about = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(header, about)
+        fields = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, fields)
         self.start = len(header.getvalue())
         sink.write(header.getvalue())
 
     def write(self, matrix: int, first: int, rows: np.ndarray) -> None:
         """Rows `[b, e]` from row `first` on of one of the matrices `[n, e]`, counted over all leading axes."""
-        at = (matrix * self.n + first) * self.e * self.dtype.itemsize
-        self.sink.write(np.ascontiguousarray(rows, self.dtype).tobytes(), self.start + at)
+        place = (matrix * self.n + first) * self.e * self.dtype.itemsize
+        self.sink.write(np.ascontiguousarray(rows, self.dtype).tobytes(), self.start + place)
 
 
 class OutputView:

@@ -1,4 +1,4 @@
-"""html and svg: reports on one self-contained page or picture, without a script, network or font to fetch."""
+"""html and svg: reports as one self-contained page or image, without a script, network or font to fetch."""
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
@@ -40,7 +40,7 @@ _SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_hei
 
 
 class PageView:
-    """Keeps all reports and writes them as one page when closed."""
+    """Keeps all reports and writes them as one page at the end."""
 
     def __init__(self, sink: Sink, format: str, color: str) -> None:
         self.sink, self.format = sink, format
@@ -62,8 +62,8 @@ def to_html(reports: list[Report]) -> bytes:
 
 
 def to_svg(reports: list[Report]) -> bytes:
-    """All reports in one picture."""
-    # Rich derives the ids in the picture from its content; a fixed one keeps equal input equal bytes.
+    """All reports in one image."""
+    # Rich derives the ids in the image from its content; a fixed one keeps equal input equal bytes.
     svg = _recorded(reports).export_svg(title="attn", theme=_THEME, code_format=_SVG, unique_id="attn")
     return svg.encode("utf-8", "backslashreplace")
 

@@ -77,8 +77,8 @@ def test_few_patches_have_numbers(golden: Callable[[str, str], None]) -> None:
 
 
 def test_pages_show_the_same_image() -> None:
-    shown = report(14, 14)
-    for page in (to_html([shown]).decode(), to_svg([shown]).decode().replace("&#160;", " ")):
+    grid = report(14, 14)
+    for page in (to_html([grid]).decode(), to_svg([grid]).decode().replace("&#160;", " ")):
         assert "rows and columns of patches" in page
         assert "on the image 0.750" in page
 
@@ -113,7 +113,7 @@ def test_maps_fit_and_keep_the_brightest_patch_in_its_place(rows, columns, width
     step = drawn.block[0]
     assert drawn.block == (step, step)
     assert drawn.values.shape == (-(-rows // step), -(-columns // step))
-    assert all(size <= room for size, room in zip(drawn.values.shape, largest_map(screen), strict=True))
+    assert all(size <= most for size, most in zip(drawn.values.shape, largest_map(screen), strict=True))
     assert [tuple(at) for at in np.argwhere(drawn.values == 1)] == [(place[0] // step, place[1] // step)]
     for line in drawn.lines():
         assert sum(len(segment.text) for segment in line) <= width
