@@ -55,6 +55,9 @@ FORMATS = (
     Format("npy", (".npy",), "npy:OutputView", "`attn compute` only: the output", binary=True),
     Format("html", (".html", ".htm"), "page:PageView", _SCREEN),
     Format("svg", (".svg",), "page:PageView", _SCREEN),
+    Format("md", (".md",), "md:MarkdownView",
+           "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "
+           "`matrix` and `layers`"),
 )  # fmt: skip
 
 

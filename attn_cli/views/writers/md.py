@@ -1,0 +1,147 @@
+"""md: heads, top keys, layers and small matrices as tables of GitHub's Markdown.
+
+A token may hold anything, and here it is data: control characters become visible, and whatever could be markup, such as
+pipes, backticks, tags, links, mentions and formulas, becomes a character reference inside <code>.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.report import Report
+from attn_cli.text import cut, visible
+from attn_cli.views.sink import Sink
+
+_COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers")
+_TITLES = {"heads": "heads", "top": "top keys", "overall": "top keys over all queries"}
+_LARGEST = 64  # rows and keys of a matrix; a wider table is not read any more
+_MOST_RECEIVED = 6
+_MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a letter may make a link
+
+
+class MarkdownView:
+    """Writes the tables of a report as soon as it is there."""
+
+    largest: tuple[int, int] | None = None
+
+    def __init__(self, sink: Sink, format: str, color: str) -> None:
+        self.sink = sink
+        self.first = True
+
+    def show(self, report: Report) -> None:
+        """Write the report's tables; InputError for a command without any, and for matrices of more than 64 rows."""
+        if report.command not in _COMMANDS:
+            raise InputError(f"md has no table for the answer of {report.command}",
+                             "it is for inspect, heads, top, matrix and layers; use --format csv or html")  # fmt: skip
+        text = "\n".join(block for block in _blocks(report))
+        self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
+        self.first = False
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def escaped(text: str) -> str:
+    """`text` as it stands in a table or heading: markup in it shows as it is and does nothing.
+
+    >>> escaped("river"), escaped("a|b")
+    ('river', '<code>a&#124;b</code>')
+    """
+    plain = visible(text)
+    safe = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", plain)
+    return safe if safe == plain else f"<code>{safe}</code>"
+
+
+def _blocks(report: Report) -> Iterator[str]:
+    """Headings and tables, each ending with a newline."""
+    number = "" if report.index is None else f"[{report.index}] "
+    model = str(report.source["model"])
+    text = cut(report.prompts[0].text, 200) if report.prompts else ""
+    yield f"## {number}{escaped(text or model)}\n"
+    if text:
+        yield f"model: {escaped(model)}\n"
+    if report.answer is not None:
+        yield _table(report.answer.records())
+        return
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for summary in report.summaries:
+        stream = {"stream": summary.place.stream} if len(report.streams) > 1 else {}
+        for part in summary.parts:
+            if part.name in _TITLES:
+                rows.setdefault(part.name, []).extend(stream | row for row in part.records(summary))
+    for name, records in rows.items():
+        yield f"### {_TITLES[name]}\n"
+        yield _table(records)
+    for summary in report.summaries:
+        for part in summary.parts:
+            if isinstance(part, Received):
+                yield from _received(summary, part)
+            elif isinstance(part, Matrix):
+                yield from _matrix(summary, part)
+
+
+def _received(summary: Summary, received: Received) -> Iterator[str]:
+    """The keys that receive most of a layer's attention, as a mean over its heads."""
+    shares = received.shares.mean(axis=0)  # [h, m] -> [m]
+    keys = np.argsort(-shares, kind="stable")[:_MOST_RECEIVED].tolist()
+    yield f"### {_layer(summary)} · share of all attention received, mean over heads\n"
+    yield _table({"key": key, "key_token": summary.keys[key].text, "share": float(shares[key])} for key in keys)
+
+
+def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
+    """A table per head and kind, with queries as rows and keys as columns."""
+    rows, columns = _row_labels(summary, matrix), _key_labels(summary, matrix)
+    if max(len(rows), len(columns)) > _LARGEST:
+        raise InputError(f"a matrix of {len(rows)} x {len(columns)} is too large for md, which takes "
+                         f"{_LARGEST} x {_LARGEST}", "use --format csv, npz or html, or attn top")  # fmt: skip
+    block = "" if matrix.block == (1, 1) else f" · {matrix.pooling} over {matrix.block[0]} x {matrix.block[1]}"
+    for kind, values in matrix.arrays().items():
+        for at, head in enumerate(summary.head_names(matrix.averaged)):
+            which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
+            yield f"### {_layer(summary)} · {which} · {kind}{block}\n"
+            lines = ([label, *map(_cell, line)] for label, line in zip(rows, values[at].tolist(), strict=True))
+            yield _lines(["", *columns], lines)
+
+
+def _row_labels(summary: Summary, matrix: Matrix) -> list[str]:
+    queries = [summary.queries[row] for row in matrix.row_numbers(summary)]
+    return [f"{token.index} {escaped(token.text)}" for token in queries[:: matrix.block[0]]]
+
+
+def _key_labels(summary: Summary, matrix: Matrix) -> list[str]:
+    return [f"{token.index} {escaped(token.text)}" for token in summary.keys[:: matrix.block[1]]]
+
+
+def _layer(summary: Summary) -> str:
+    place = summary.place
+    return f"layer {place.layer}" + ("" if place.stream == "self" else f" {escaped(place.stream)}")
+
+
+def _table(records: Iterable[Mapping[str, Any]]) -> str:
+    """Records as rows; columns that say nothing in any row are left out."""
+    rows = list(records)
+    names = [name for name in (rows[0] if rows else {}) if any(_cell(row[name]) for row in rows)]
+    if not names:
+        return "nothing\n"
+    return _lines([name.replace("_", " ") for name in names], ([_cell(row[name]) for name in names] for row in rows))
+
+
+def _lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; `header` and cells are escaped already."""
+    every = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in every)
+
+
+def _cell(value: Any) -> str:
+    """A value as people read it: three digits after the point; nothing for what is missing, NaN or masked."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}" if np.isfinite(value) else ""
+    return escaped(str(value))

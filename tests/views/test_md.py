@@ -1,0 +1,113 @@
+"""Markdown tables: what they hold, and that nothing in a token is markup."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.views.writers.md import escaped
+from tests.program import attn, refused
+
+TEXT = "he sat on the river bank"
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Every table's rows as cells, the header first and without the line below it."""
+    blocks = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    every = [[line.strip("|\n").split(" | ") for line in block.splitlines()] for block in blocks]
+    for header, rule, *rows in every:
+        assert all(cell.strip() == "---" for cell in rule)
+        assert {len(row) for row in rows} <= {len(header)} == {len(rule)}
+    return [[[cell.strip() for cell in row] for row in (table[0], *table[2:])] for table in every]
+
+
+def test_heads_are_a_table() -> None:
+    (table,) = tables(attn("heads", TEXT, "-f", "md").text)
+    rows = attn("heads", TEXT, "--json").json["result"]["heads"]
+    assert len(table) == 1 + len(rows)
+    column = table[0].index("entropy bits")
+    assert [row[column] for row in table[1:]] == [f"{row['entropy_bits']:.3f}" for row in rows]
+
+
+def test_top_keys_are_a_table() -> None:
+    (table,) = tables(attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "-f", "md").text)
+    rows = attn("top", TEXT, "-t", "bank", "-k", "2", "--mean", "--json").json["result"]["top"]
+    assert [row[table[0].index("key token")] for row in table[1:]] == [row["key_token"] for row in rows]
+    assert "### top keys over all queries" in attn("top", TEXT, "--overall", "-f", "md").text
+
+
+def test_a_matrix_is_a_table_with_tokens_at_both_sides() -> None:
+    (table,) = tables(attn("matrix", TEXT, "--mean", "--weights", "-f", "md").text)
+    labels = [f"{number} {word}" for number, word in enumerate(TEXT.split())]
+    assert table[0] == ["", *labels]
+    assert [row[0] for row in table[1:]] == labels
+    weights = np.array([[float(cell) for cell in row[1:]] for row in table[1:]])
+    assert weights.sum(axis=1) == pytest.approx(1, abs=0.01)
+
+
+def test_an_overview_has_heads_received_shares_and_the_matrix() -> None:
+    heads, received, matrix = tables(attn("inspect", TEXT, "-f", "md").text)
+    assert (heads[0][0], received[0], len(matrix)) == ("layer", ["key", "key token", "share"], 7)
+
+
+def test_a_long_text_has_a_pooled_matrix_in_the_overview() -> None:
+    text = attn("inspect", "river bank " * 50, "-f", "md").text
+    assert "max over 2 x 2" in text
+    assert len(tables(text)[-1]) == 51
+
+
+def test_lines_are_told_apart() -> None:
+    text = attn("heads", "--lines", "-f", "md", "-q", stdin=b"river bank\nhe sat\n").text
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## [0] river bank", "## [1] he sat"]
+
+
+def test_the_suffix_chooses_it(tmp_path: Path) -> None:
+    assert attn("heads", TEXT, "-o", tmp_path / "heads.md").code == 0
+    assert tables((tmp_path / "heads.md").read_text("utf-8"))
+
+
+def test_a_map_of_layers_is_a_table(tmp_path: Path) -> None:
+    from tests.cli.test_layers import saved
+
+    (table,) = tables(attn("layers", *saved("albert", tmp_path), "-q", "-f", "md").text)
+    assert {"layer", "mixes", "heads"} <= set(table[0])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["cost", "-n", "9", "--heads", "2", "--dim", "4"],
+        ["compute", TEXT],
+        ["inspect", TEXT, "--steps"],
+        ["nearest", "bank"],
+    ],
+)
+def test_other_commands_are_refused(command: list[str]) -> None:
+    refused(attn(*command, "-f", "md"), 2, "md has no table", "--format csv or html")
+
+
+def test_a_large_matrix_is_refused() -> None:
+    refused(attn("matrix", "river bank " * 33, "--mean", "-f", "md"), 2, "66 x 66 is too large for md", "--format csv")
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["a|b", "a\\|b", "\\", "`", "``|`", "<b>", "</code>", "<!--", "[x](y)", "![x](y)", "**", "_a_", "~~", "$x$",
+     "@name", "#12", ":smile:", "https://x.y", "www.x.y", "&lt;", "^", "{{x}}"],
+)  # fmt: skip
+def test_markup_in_a_token_is_inert(token: str) -> None:
+    inside = escaped(token).removeprefix("<code>").removesuffix("</code>")
+    left = re.sub(r"&#\d+;", "", inside)
+    assert not set(left) & set("\\|`*_~<>[]&$#@:^{}")
+    assert "www.x" not in left
+    assert re.sub(r"&#(\d+);", lambda match: chr(int(match[1])), inside) == token
+
+
+def test_control_characters_are_visible_and_break_no_line() -> None:
+    assert escaped("a\nb\x1b[0m\u202e") == "<code>a␊b␛&#91;0m&#60;U+202E&#62;</code>"
+
+
+def test_hostile_tokens_keep_the_table_whole() -> None:
+    for table in tables(attn("top", "a|b <b>\\| `x` | y\n|", "-f", "md", "-q").text):
+        assert len(table) > 1
