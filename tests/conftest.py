@@ -12,7 +12,7 @@ from tests.program import TERMINAL_VARIABLES
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
-FAST_EXAMPLES = 10  # of a test with generated inputs, in place of Hypothesis' 100
+FAST_EXAMPLES = 5  # of a test with generated inputs, in place of Hypothesis' 100
 # What a test imports, names or asks pytest for that loads a model or starts a process: each takes seconds.
 _SLOW_IMPORTS = (
     "attn_cli.sources.huggingface",

@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.guide import topics
+from attn_cli.cli.kit.commands import COMMANDS
 from tests.media import image_file, vit
+from tests.program import attn
 from tests.sources.huggingface.conftest import folder_of
 
 ROOT = Path(__file__).parents[1]
@@ -129,7 +131,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {page: furnished(tmp_path_factory.mktemp(page), page) for page in PAGES}
 
 
-COMMANDS = [
+LINES = [
     (page, command, expected)
     for page in PAGES
     for block in blocks(page, "console")
@@ -138,7 +140,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(
-    ("page", "command", "expected"), COMMANDS, ids=[f"{page}: {line[:60]}" for page, line, _ in COMMANDS]
+    ("page", "command", "expected"), LINES, ids=[f"{page}: {line[:60]}" for page, line, _ in LINES]
 )
 def test_a_command_prints_what_the_page_says(page: str, command: str, expected: str, folders: dict[str, Path]) -> None:
     if "| jq" in command and shutil.which("jq") is None:
@@ -183,6 +185,14 @@ def test_pages_that_are_pointed_to_are_there() -> None:
     for page in PAGES.values():
         for name in re.findall(r"attn guide ([a-z]+)", page.read_text("utf-8")):
             assert name in PAGES, f"{page.name}: attn guide {name}"
+
+
+def test_the_tables_of_commands_and_of_formats_are_whole() -> None:
+    in_readme = re.findall(r"^\| `attn ([a-z]+)[^`]*` \|", README.read_text("utf-8"), re.MULTILINE)
+    assert sorted(in_readme) == sorted(COMMANDS)
+    rows = re.findall(r"^\| (`[^|]+`) \|", PAGES["formats"].read_text("utf-8"), re.MULTILINE)
+    formats = attn("top", "river bank", "-f", "none").errors.splitlines()[1].removeprefix("      one of ").split(", ")
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(formats)
 
 
 def test_the_readme_is_a_front_page() -> None:
