@@ -10,7 +10,18 @@ import torch
 from hypothesis import strategies as st
 
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, MaskFunction, Open, Prefix, Window
+from attn_cli.kernel.definition.masks import (
+    Causal,
+    Dilated,
+    Given,
+    Intersection,
+    Keys,
+    Mask,
+    MaskFunction,
+    Open,
+    Prefix,
+    Window,
+)
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.plan import Plan, Planner, plan_of
 
@@ -54,6 +65,8 @@ def problems(draw: st.DrawFn, *, raw: bool = False) -> Problem:
                 Causal(offset),
                 Intersection((Causal(offset), Window(3, offset))),
                 Window(2, offset, both_sides=True),
+                Dilated(3, 2, offset),
+                Intersection((Causal(offset), Dilated(2, 3, offset))),
                 Keys(rng.random(m) < 0.7),
                 Intersection((Causal(), Keys(np.arange(m) > m // 3))),
                 Prefix(2, offset),

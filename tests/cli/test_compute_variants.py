@@ -69,6 +69,8 @@ def test_no_softmax_leaves_masked_cells_at_zero() -> None:
         (["window:2"], lambda i, j: abs(i - j) < 2),
         (["causal", "window:2"], lambda i, j: (j <= i) & (j > i - 2)),
         (["causal-bottom-right", "window:2"], lambda i, j: (j <= i + 3) & (j > i + 3 - 2)),
+        (["dilated:2:3"], lambda i, j: (i == j) | (abs(i - j) == 3)),
+        (["causal-bottom-right", "dilated:3:2"], lambda i, j: (i + 3 >= j) & (i + 3 - j < 6) & ((i + 3 - j) % 2 == 0)),
         (["prefix:3"], lambda i, j: (j <= i) | (j < 3)),
         (["lengths:6"], lambda i, j: (j < 6) & (i == i)),
         (["causal-bottom-right", "lengths:6"], lambda i, j: (j < 6) & (j <= i + 3)),

@@ -116,6 +116,48 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Dilated:
+    """Query i sees `size` keys before and `size` after it, itself counted in both, each `gap` keys from the next.
+
+    That is i + offset - t * gap for t from -(size - 1) to size - 1: a window on both sides with holes, as Longformer
+    has (Beltagy et al. 2020, section 3.1). With gap 1 it is a window; combined with `Causal`, the keys before remain.
+
+    >>> import numpy as np
+    >>> dense(Dilated(2, 2), 4, 4, like=np.empty(0)).astype(int).tolist()
+    [[1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
+    """
+
+    size: int
+    gap: int
+    offset: int = 0
+
+    def allowed(self, i: Array, j: Array) -> Array:
+        """Where j is a whole number of gaps, less than `size`, from i + offset."""
+        distance = i + self.offset - j
+        reach = self.size * self.gap
+        return (distance % self.gap == 0) & (distance < reach) & (distance > -reach)
+
+    def span(self, start: int, stop: int, m: int) -> Span:
+        """From the first key that any of the queries sees to the last; neighbouring queries share no key."""
+        if self.gap == 1:
+            return Window(self.size, self.offset, both_sides=True).span(start, stop, m)
+        reach = (self.size - 1) * self.gap
+        ends = []
+        for i in range(start + self.offset, stop + self.offset):
+            first = i - reach if i >= reach else (i - reach) % self.gap
+            last = m - 1 - (m - 1 - i - reach) % self.gap if i + reach >= m else i + reach
+            if first <= last:
+                ends.append((first, last))
+        if not ends:
+            return Span(0, 0, 0, 0)
+        first = min(first for first, _ in ends)
+        return Span(first, first, first, max(last for _, last in ends) + 1)
+
+    def __str__(self) -> str:
+        return f"window {self.size} of keys {self.gap} apart on both sides"
+
+
+@dataclass(frozen=True)
 class Prefix:
     """The first `length` keys are open to every query, the others causally (prefix LM, Raffel et al. 2020).
 

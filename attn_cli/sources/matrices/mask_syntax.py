@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.kernel.definition.masks import Causal, Given, Keys, Mask, Prefix, Window, all_of
+from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Mask, Prefix, Window, all_of
 from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
@@ -157,6 +157,11 @@ def _window(request: MaskRequest) -> MaskParts:
     return MaskParts((Window(size, request.offset, both_sides=True),))
 
 
+def _dilated(request: MaskRequest) -> MaskParts:
+    size, gap = request.whole_numbers(2)
+    return MaskParts((Dilated(size, gap, request.offset),))
+
+
 def _prefix(request: MaskRequest) -> MaskParts:
     (length,) = request.whole_numbers(1)
     return MaskParts((Prefix(length, request.offset),))
@@ -168,6 +173,7 @@ MASKS = (
     MaskEntry("causal-top-left", lambda request: MaskParts((Causal(),)), help=""),
     MaskEntry("causal-bottom-right", lambda request: MaskParts((Causal(request.shape.m - request.shape.n),))),
     MaskEntry("window:W", _window, "window:3"),
+    MaskEntry("dilated:W:D", _dilated, "dilated:3:2", help="dilated:W:D (window:W of keys D apart)"),
     MaskEntry("prefix:P", _prefix, "prefix:2"),
     MaskEntry("lengths:L,L,...", _lengths, "lengths:3,5", help="lengths:L,L"),
 )
