@@ -1,1 +1,1 @@
-"""What can be said of an attention call without keeping it: reducers read bands and hand over labelled NumPy arrays."""
+"""Summaries of attention calls: reducers read bands as they pass and return labelled NumPy arrays."""

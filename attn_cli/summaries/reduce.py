@@ -71,7 +71,7 @@ Kind = TypeVar("Kind", bound=Part)
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What the reducers found in one call, with everything needed to label it.
+    """The parts of one call, one per reducer, with everything needed to label them.
 
     n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it.
     """
@@ -83,7 +83,7 @@ class Summary:
     parts: tuple[Part, ...]
 
     def part(self, kind: type[Kind]) -> Kind | None:
-        """The part of that class, None if nobody asked for it."""
+        """The part of that class, None if no reducer made one."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def head_names(self, averaged: int) -> list[int | str]:
@@ -92,7 +92,7 @@ class Summary:
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
-    """One pass over the bands of `call`, every band shown to every reducer.
+    """One pass over the bands of `call`; every reducer reads every band.
 
     >>> from attn_cli.call import AttentionCall
     >>> from attn_cli.kernel.definition.rule import Rule

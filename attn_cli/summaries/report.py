@@ -40,9 +40,9 @@ class Report:
 
     source       model, type, revision, dtype, device
     summaries    one per visited attention call, in the order of the forward pass
-    answer       what is shown where it is not the parts of the summaries
+    answer       of a command that does not answer call by call; None where the summaries' parts are the answer
     index        the number of the text with `--lines`, None for a single text
-    batch        the axes before heads and rows of the user's own matrices; None where a model or a table was asked
+    batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
     scale        how numbers become colours: linear, sqrt, log or row
     """

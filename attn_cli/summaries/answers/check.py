@@ -222,11 +222,11 @@ def _rounding(distance: float) -> str:
     return ""
 
 
-def head_check(what: str, head: int | None, found: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
+def head_check(what: str, head: int | None, values: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
     """One matrix `[rows, columns]` against what it should be."""
     size = np.maximum(1.0, np.abs(expected))
     with np.errstate(invalid="ignore"):
-        error = np.abs(found - expected)
+        error = np.abs(values - expected)
         bad = ~(error <= tolerance * size)  # not >, so that NaN is bad
     finite = np.isfinite(error)
     nonzero = finite & (expected != 0)
@@ -240,15 +240,15 @@ def head_check(what: str, head: int | None, found: np.ndarray, expected: np.ndar
         float(relative.max(initial=0.0)),
         int(bad.sum()),
         at,
-        None if at is None else float(found[at]),
+        None if at is None else float(values[at]),
         None if at is None else float(expected[at]),
-        int((~np.isfinite(found)).any(axis=-1).sum()),
-        int(found.size),
+        int((~np.isfinite(values)).any(axis=-1).sum()),
+        int(values.size),
     )
 
 
-def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+def _distance(values: np.ndarray, expected: np.ndarray) -> float:
     """The largest error relative to max(1, |expected|), as the tolerance is meant; NaN anywhere is infinitely far."""
-    if found.shape != expected.shape or not np.isfinite(expected).all():
+    if values.shape != expected.shape or not np.isfinite(expected).all():
         return float("inf")
-    return float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max(initial=0.0))
+    return float((np.abs(values - expected) / np.maximum(1.0, np.abs(expected))).max(initial=0.0))

@@ -52,7 +52,7 @@ class Computation(Answer):
         } | arrays
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`scores`, `weights` and `output`, those that were asked for; q, k, v if they were made."""
+        """`scores`, `weights` and `output`, those that were collected; q, k, v if attn made them."""
         arrays = {}
         for name in ("scores", "weights", "output"):
             entries = [x for summary in self.summaries for part in summary.parts

@@ -123,10 +123,10 @@ class WalkDecoding:
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
         steps = []
         tokens, read = self._cache()
-        for found, cache in decode(call.q, tokens, read, call.rule):
-            row, length = found.row, cache.length
-            weights[:, row, :length], output[:, row] = found.weights[:, 0], found.output[:, 0]
-            steps.append(CachedStep(row, found.reused, cache.numbers, layer.step(length), layer.whole(length)))
+        for step, cache in decode(call.q, tokens, read, call.rule):
+            row, length = step.row, cache.length
+            weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
+            steps.append(CachedStep(row, step.reused, cache.numbers, layer.step(length), layer.whole(length)))
         difference = float(np.abs(output - whole).max(initial=0.0))
         return Decoding(tuple(steps), weights, output, difference, layer, _variants(layer), int(call.k.dtype.itemsize))
 
@@ -160,13 +160,13 @@ def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:
     """The same heads with other keys, the largest cache first."""
     h = layer.heads
     plain = replace(layer, kv_heads=h, rank=0, shared=0)
-    found = [("plain", plain)]
+    variants = [("plain", plain)]
     if layer.rank == 0 and 1 < layer.kv_heads < h:
-        found.append(("grouped", layer))
+        variants.append(("grouped", layer))
     elif h % 2 == 0 and h > 2:
-        found.append(("grouped", replace(plain, kv_heads=h // 2)))
+        variants.append(("grouped", replace(plain, kv_heads=h // 2)))
     if h > 1:
-        found.append(("multi-query", replace(plain, kv_heads=1)))
+        variants.append(("multi-query", replace(plain, kv_heads=1)))
     if layer.rank:
-        found.append(("latent", layer))
-    return tuple(found)
+        variants.append(("latent", layer))
+    return tuple(variants)

@@ -71,12 +71,12 @@ class Matrix(Part):
         yield document | values
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` and `scores`, those that were asked for."""
+        """`weights` and `scores`, those that were collected."""
         named = {"weights": self.weights, "scores": self.scores}
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of the `queries` where not all were asked for, the `block` that a cell stands for if pooled."""
+        """The numbers of the `queries` where rows were picked, the `block` that a cell stands for if pooled."""
         queries = {} if self.rows is None else {"queries": np.array(self.rows)}
         return queries if self.block == (1, 1) else queries | {"block": np.array(self.block)}
 

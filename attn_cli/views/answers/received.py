@@ -30,7 +30,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
 
 
 def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
-    """The `count` keys that receive most, averaged over all heads and layers shown, with bars."""
+    """The `count` keys that receive most, averaged over all heads and layers, with bars."""
     shares_of = [(summary, part.shares.mean(axis=0)) for summary in summaries if (part := summary.part(Received))]
     by_keys: dict[tuple[Token, ...], list[np.ndarray]] = {}
     for summary, shares in shares_of:
