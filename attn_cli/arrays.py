@@ -20,7 +20,7 @@ def namespace(x: Array) -> ModuleType:
     >>> namespace(np.zeros(1)).__name__
     'numpy'
     """
-    if isinstance(x, np.ndarray):  # asked first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
+    if isinstance(x, np.ndarray):  # first: array_api_compat costs 0.1 s to import and NumPy 2 needs none of it
         return np
     if is_torch(x):
         return _torch_namespace()

@@ -46,7 +46,7 @@ def test_the_past_is_never_touched_again(n: int) -> None:
     x = np.random.default_rng(n).normal(size=(1, n, 3))
     before: list[np.ndarray] = []
     for found, cache in decode(x, (x, x), Operands, Rule(1.0, mask=Causal())):
-        kept = cache.kept()[0]
+        kept = cache.rows()[0]
         for row, old in enumerate(before):
             np.testing.assert_array_equal(kept[0, row], old)
         before.append(kept[0, found.row].copy())

@@ -30,7 +30,7 @@ class DecodingCache:
     >>> import numpy as np
     >>> cache = DecodingCache((np.zeros((1, 3, 2)),), 3)
     >>> cache.add((np.ones((1, 1, 2)),))
-    >>> cache.length, cache.kept()[0].shape, cache.numbers
+    >>> cache.length, cache.rows()[0].shape, cache.numbers
     (1, (1, 1, 2), 2)
     """
 
@@ -47,7 +47,7 @@ class DecodingCache:
             array[..., self.length : self.length + new, :] = row
         self.length += new
 
-    def kept(self) -> tuple[Array, ...]:
+    def rows(self) -> tuple[Array, ...]:
         """The arrays `[..., tokens, numbers]` of the tokens so far."""
         return tuple(array[..., : self.length, :] for array in self.arrays)
 
@@ -62,8 +62,8 @@ def decode(
 ) -> Iterator[tuple[DecodingStep, DecodingCache]]:
     """The rows of a causal attention one after the other, each from the cache alone, and the cache after the row.
 
-    q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are kept before the first step
-    tokens  the arrays `[..., m, numbers]` that are kept: k and v, or latents
+    q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are cached before the first
+    tokens  the arrays `[..., m, numbers]` for the cache: k and v, or latents
     read    q, k and v from a query row `[h, 1, d]` and the arrays of the cache
     rule    whose mask lets no query see a later token
     """
@@ -75,6 +75,6 @@ def decode(
     for row in range(n):
         reused = cache.length
         cache.add(tuple(x[..., reused : reused + 1, :] for x in tokens))
-        operands = read(q[..., row : row + 1, :], *cache.kept())
+        operands = read(q[..., row : row + 1, :], *cache.rows())
         attention = attend(*operands, rule_of_rows(rule, row, row + 1, cache.length))
         yield DecodingStep(row, reused, attention.weights, attention.output), cache

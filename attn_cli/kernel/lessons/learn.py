@@ -77,15 +77,15 @@ def descend(
     what its slope promises (Armijo 1966): tables differ in the length of their vectors, and so in the rate that is too
     large.
     """
-    here = slope(examples, wq, wk, heads)
-    rate = _first_rate(examples, wq, wk, heads, here) if rate is None else rate
-    losses, weights = [here.loss], [here.weights]
+    at = slope(examples, wq, wk, heads)
+    rate = _first_rate(examples, wq, wk, heads, at) if rate is None else rate
+    losses, weights = [at.loss], [at.weights]
     with np.errstate(over="ignore", invalid="ignore"):  # a rate that is too large ends in a loss of NaN
         for _ in range(steps):
-            wq, wk = wq - rate * here.by_wq, wk - rate * here.by_wk
-            here = slope(examples, wq, wk, heads)
-            losses.append(here.loss)
-            weights.append(here.weights)
+            wq, wk = wq - rate * at.by_wq, wk - rate * at.by_wk
+            at = slope(examples, wq, wk, heads)
+            losses.append(at.loss)
+            weights.append(at.weights)
     return Descent(np.array(losses), tuple(weights), wq, wk, rate)
 
 
@@ -96,12 +96,12 @@ def _log_sum(scores: np.ndarray) -> np.ndarray:
     return total
 
 
-def _first_rate(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, here: Slope) -> float:
-    promised = float((here.by_wq**2).sum() + (here.by_wk**2).sum())
+def _first_rate(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, at: Slope) -> float:
+    promised = float((at.by_wq**2).sum() + (at.by_wk**2).sum())
     rate = 1.0
     while rate > _SMALLEST_RATE:
-        there = slope(examples, wq - rate * here.by_wq, wk - rate * here.by_wk, heads)
-        if there.loss <= here.loss - rate * promised / 2:
+        trial = slope(examples, wq - rate * at.by_wq, wk - rate * at.by_wk, heads)
+        if trial.loss <= at.loss - rate * promised / 2:
             break
         rate /= 2
     return rate

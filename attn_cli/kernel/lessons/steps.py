@@ -1,4 +1,4 @@
-"""The definition taken apart: every array between q kᵀ and the output, in the order in which it is computed."""
+"""The definition path apart: every array between q kᵀ and the output, in the order in which it is computed."""
 
 from typing import NamedTuple
 
@@ -30,44 +30,44 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
     """
     xp = namespace(q)
     q, k, v = (expand_groups(at_least_float32(x), q.shape[0]) for x in (q, k, v))
-    taken = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]
+    path = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]  # [h, n, d] @ [h, d, m]
 
     def then(name: str, formula: str, values: Array) -> None:
-        taken.append(Step(name, formula, values))
+        path.append(Step(name, formula, values))
 
     if rule.scale != 1:
-        then("scaled", f"× {rule.scale:.4g}", taken[-1].values * rule.scale)
+        then("scaled", f"× {rule.scale:.4g}", path[-1].values * rule.scale)
     if rule.softcap is not None:
-        then("capped", f"cap {rule.softcap:g}", rule.capped(taken[-1].values))
+        then("capped", f"cap {rule.softcap:g}", rule.capped(path[-1].values))
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        then("biased", "+ bias", taken[-1].values + at_least_float32(bias))
+        then("biased", "+ bias", path[-1].values + at_least_float32(bias))
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
-    masked = xp.full_like(taken[-1].values, -float("inf"))
+    masked = xp.full_like(path[-1].values, -float("inf"))
     if not isinstance(rule.mask, Open):
-        then("masked", str(rule.mask), xp.where(allowed, taken[-1].values, masked))
+        then("masked", str(rule.mask), xp.where(allowed, path[-1].values, masked))
     if rule.softmax:
-        _soften(taken, rule.sink)
+        _soften(path, rule.sink)
     else:
-        last = taken[-1].values
+        last = path[-1].values
         then("weights", "as they are", xp.where(last == masked, xp.zeros_like(last), last))
-    then("output", "weights · v", taken[-1].values @ v)
-    return taken
+    then("output", "weights · v", path[-1].values @ v)  # [h, n, m] @ [h, m, e]
+    return path
 
 
-def _soften(taken: list[Step], sink: Array | None) -> None:
+def _soften(path: list[Step], sink: Array | None) -> None:
     """The softmax in three steps; a row of nothing but -inf gets weights 0."""
-    scores = taken[-1].values
+    scores = path[-1].values
     xp = namespace(scores)
-    top = xp.max(scores, axis=-1, keepdims=True)
+    top = xp.max(scores, axis=-1, keepdims=True)  # [h, n, 1]
     if sink is not None:
         top = xp.maximum(top, sink[:, None, None])
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    taken.append(Step("shifted", "− row maximum", scores - top))
-    powers = xp.exp(taken[-1].values)
-    taken.append(Step("exp", "e^s", powers))
+    path.append(Step("shifted", "− row maximum", scores - top))
+    powers = xp.exp(path[-1].values)
+    path.append(Step("exp", "e^s", powers))
     total = xp.sum(powers, axis=-1, keepdims=True)
     if sink is not None:
         total = total + xp.exp(sink[:, None, None] - top)
     formula = "/ row sum" if sink is None else "/ (row sum + sink)"
-    taken.append(Step("weights", formula, powers / xp.where(total > 0, total, xp.ones_like(total))))
+    path.append(Step("weights", formula, powers / xp.where(total > 0, total, xp.ones_like(total))))

@@ -93,7 +93,7 @@ def plan_of(
 ) -> Plan:
     """The quickest plan known for q `[h, n, d]` and k `[g, m, d]`, by their sizes, library, device and processor.
 
-    rows         the ascending query rows that are wanted, None for all
+    rows         the query rows to walk, ascending; None for all
     want_scores  whether bands must carry scores
     in_parts     whether a band may be of some heads only, where that is quicker
     """
@@ -124,7 +124,7 @@ def plan_of(
 
 
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
-    """How weights `[h, n, m]` that somebody else computed are handed over: all heads of so many rows at a time."""
+    """The plan to read weights `[h, n, m]` that a model computed itself: all heads, some rows at a time."""
     h, n, m = weights.shape
     return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
 

@@ -61,5 +61,5 @@ def test_a_dilated_window_is_a_window_in_each_interleaved_part(size: int, gap: i
     output = np.empty_like(v)
     for part in (slice(at, None, gap) for at in range(min(gap, n))):
         output[:, part] = attend(q[:, part], k[:, part], v[:, part], Rule(0.5, mask=Window(size, 0, True))).output
-    found = attend(q, k, v, Rule(0.5, mask=Dilated(size, gap))).output
-    np.testing.assert_allclose(found, output, rtol=1e-12, atol=1e-13)
+    result = attend(q, k, v, Rule(0.5, mask=Dilated(size, gap))).output
+    np.testing.assert_allclose(result, output, rtol=1e-12, atol=1e-13)

@@ -64,13 +64,13 @@ def test_a_constant_added_to_a_row_of_scores_changes_nothing(problem: Problem, c
 
 @given(problems(raw=True))
 def test_masked_cells_weigh_exactly_nothing(problem: Problem) -> None:
-    found = attend(problem.q, problem.k, problem.v, problem.rule)
+    result = attend(problem.q, problem.k, problem.v, problem.rule)
     allowed = dense_mask(problem.rule.mask, problem.q.shape[1], problem.k.shape[1], like=problem.q)
-    masked = np.broadcast_to(~allowed, found.weights.shape)
-    assert (found.weights[masked] == 0).all()
+    masked = np.broadcast_to(~allowed, result.weights.shape)
+    assert (result.weights[masked] == 0).all()
     dead = masked.all(axis=-1)
-    assert (found.output[dead] == 0).all()
-    assert np.isfinite(found.output).all()
+    assert (result.output[dead] == 0).all()
+    assert np.isfinite(result.output).all()
 
 
 @given(sizes, sizes, sizes, seeds)
@@ -93,10 +93,10 @@ def test_rotated_products_know_the_distance_alone(half: int, i: int, j: int, by:
 
 @given(st.integers(1, 9), st.integers(0, 99))
 def test_sines_are_those_of_the_paper(width: int, position: int) -> None:
-    found = sinusoidal(np.array([float(position)]), width)[0]
+    result = sinusoidal(np.array([float(position)]), width)[0]
     for column in range(width):
         angle = position / 10000 ** (2 * (column // 2) / (width + width % 2))
-        np.testing.assert_allclose(found[column], np.cos(angle) if column % 2 else np.sin(angle), atol=1e-12)
+        np.testing.assert_allclose(result[column], np.cos(angle) if column % 2 else np.sin(angle), atol=1e-12)
 
 
 def test_variants_speak_torch_too() -> None:

@@ -51,34 +51,34 @@ def test_gradients_equal_autograd(lesson: tuple[list[Example], np.ndarray, np.nd
 def test_the_first_step_of_a_chosen_rate_goes_down(lesson: tuple[list[Example], np.ndarray, np.ndarray, int]) -> None:
     examples, wq, wk, heads = lesson
     here = slope(examples, wq, wk, heads)
-    found = descend(examples, wq, wk, heads, steps=1)
-    assert found.losses[0] == here.loss
-    assert np.allclose(found.wq, wq - found.rate * here.by_wq)
+    result = descend(examples, wq, wk, heads, steps=1)
+    assert result.losses[0] == here.loss
+    assert np.allclose(result.wq, wq - result.rate * here.by_wq)
     promised = (here.by_wq**2).sum() + (here.by_wk**2).sum()
-    assert found.losses[1] <= here.loss - found.rate * promised / 2 + 1e-12
+    assert result.losses[1] <= here.loss - result.rate * promised / 2 + 1e-12
 
 
 def test_descent_is_steps_of_autograd() -> None:
     rng = np.random.default_rng(0)
     examples = [Example(rng.normal(size=(4, 6)), 2, (3,)), Example(rng.normal(size=(5, 6)), 0, (1, 4))]
     wq, wk = rng.normal(size=(2, 6, 6))
-    found = descend(examples, wq, wk, 2, steps=20, rate=0.1)
+    result = descend(examples, wq, wk, 2, steps=20, rate=0.1)
     parameters = [torch.tensor(w, requires_grad=True) for w in (wq, wk)]
     optimizer = torch.optim.SGD(parameters, lr=0.1)
     for step in range(21):
         optimizer.zero_grad()
         loss = torch_loss(examples, *parameters, 2)
-        assert found.losses[step] == pytest.approx(loss.item(), abs=1e-9)
+        assert result.losses[step] == pytest.approx(loss.item(), abs=1e-9)
         loss.backward()
         if step < 20:
             optimizer.step()
-    assert np.allclose(found.wq, parameters[0].detach().numpy())
-    assert np.allclose(found.wk, parameters[1].detach().numpy())
+    assert np.allclose(result.wq, parameters[0].detach().numpy())
+    assert np.allclose(result.wk, parameters[1].detach().numpy())
 
 
 def test_a_weight_that_rounds_to_zero_is_no_trap() -> None:
     examples = [Example(np.array([[100.0, 0.0], [0.0, 100.0]]), 0, (1,))]  # scores 7071 and 0
-    found = descend(examples, np.eye(2), np.eye(2), 1, steps=50)
-    assert np.isfinite(found.losses).all()
-    assert found.losses[0] > 700
-    assert found.losses[-1] < found.losses[0]
+    result = descend(examples, np.eye(2), np.eye(2), 1, steps=50)
+    assert np.isfinite(result.losses).all()
+    assert result.losses[0] > 700
+    assert result.losses[-1] < result.losses[0]

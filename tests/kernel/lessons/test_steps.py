@@ -16,11 +16,11 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-13}  # the same float64 operations
 @given(problems(raw=True))
 def test_the_last_steps_are_the_definitions(problem: Problem) -> None:
     expected = attend(problem.q, problem.k, problem.v, problem.rule)
-    found = {step.name: step.values for step in steps(problem.q, problem.k, problem.v, problem.rule)}
-    np.testing.assert_allclose(found["weights"], expected.weights, **CLOSE)
-    np.testing.assert_allclose(found["output"], expected.output, **CLOSE)
-    before = [name for name in found if name not in ("shifted", "exp", "weights", "output")][-1]
-    np.testing.assert_allclose(found[before], expected.scores, **CLOSE)
+    result = {step.name: step.values for step in steps(problem.q, problem.k, problem.v, problem.rule)}
+    np.testing.assert_allclose(result["weights"], expected.weights, **CLOSE)
+    np.testing.assert_allclose(result["output"], expected.output, **CLOSE)
+    before = [name for name in result if name not in ("shifted", "exp", "weights", "output")][-1]
+    np.testing.assert_allclose(result[before], expected.scores, **CLOSE)
 
 
 @given(problems(raw=True), st.integers(0, 99))

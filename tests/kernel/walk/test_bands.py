@@ -96,8 +96,8 @@ def test_masked_keys_may_hold_anything(number: float, tensors: bool, softcap: fl
     clean = Problem(q, k.copy(), v, rule)
     k[:, :3] = number
     with np.errstate(all="ignore"):
-        found = assembled(Problem(q, k, v, rule), height=5, tensors=tensors)
-    for x, y in zip(found, assembled(clean, height=5, tensors=tensors), strict=True):
+        result = assembled(Problem(q, k, v, rule), height=5, tensors=tensors)
+    for x, y in zip(result, assembled(clean, height=5, tensors=tensors), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
 
 
@@ -107,8 +107,8 @@ def test_the_array_api_is_all_that_is_asked_of_a_library(problem: Problem, heigh
     expected = dense.attend(problem.q, problem.k, problem.v, problem.rule)
     q, k, v = (strict.asarray(x) for x in (problem.q, problem.k, problem.v))
     problem.rule = as_tensors(problem.rule, strict.asarray)
-    for found, wanted in zip(dense.attend(q, k, v, problem.rule), expected, strict=True):
-        np.testing.assert_allclose(to_numpy(found), wanted, **CLOSE)
+    for result, expected_array in zip(dense.attend(q, k, v, problem.rule), expected, strict=True):
+        np.testing.assert_allclose(to_numpy(result), expected_array, **CLOSE)
     problem.q, problem.k, problem.v = q, k, v
     scores, weights, output = assembled(problem, height=height, want_scores=want_scores)
     np.testing.assert_allclose(weights, expected.weights, **CLOSE)
@@ -155,9 +155,9 @@ def test_a_walk_that_is_left_ends_its_threads_and_errors_arrive() -> None:
     for result in in_order(iter(jobs), [None, None]):
         assert result == 1
         break
-    found = []
+    results = []
     with pytest.raises(ZeroDivisionError):
-        found.extend(in_order(iter(jobs), [None, None, None]))
+        results.extend(in_order(iter(jobs), [None, None, None]))
     gc.collect()
     assert threading.active_count() == before
 

@@ -70,10 +70,10 @@ def test_keys_and_values_reach_it_without_gaps() -> None:
 
     q, k, v = (torch.randn(1, 50, heads, 8).transpose(1, 2)[0] for heads in (4, 2, 2))
     walk = bands(q, k, v, Rule(0.5, mask=Causal()), Plan(range(50), 4, 16, **ONEDNN | {"product": spy}))
-    found = torch.cat([band.output for band in walk], dim=1)
+    result = torch.cat([band.output for band in walk], dim=1)
     assert without_gaps == [True] * 8
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.5, enable_gqa=True)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.parametrize("mask", [Open(), Causal(), Intersection((Causal(), Window(1500)))])
