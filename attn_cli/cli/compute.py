@@ -29,8 +29,8 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.report import Report
-from attn_cli.views import View
 from attn_cli.views.drawing.palette import SCALES
+from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
 
 CallReducers = Callable[[Call], Sequence[Reducer]]

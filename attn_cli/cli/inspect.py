@@ -19,7 +19,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.views import View
+from attn_cli.views.view import View
 
 DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole
 

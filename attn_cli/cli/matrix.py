@@ -19,7 +19,7 @@ from attn_cli.summaries.calls.in_words import InWords
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.views import View
+from attn_cli.views.view import View
 
 
 @takes_options

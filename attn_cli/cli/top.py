@@ -15,7 +15,7 @@ from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.views import View
+from attn_cli.views.view import View
 
 _MANY = 64  # queries; a screen tells of more of them together, if none was picked
 

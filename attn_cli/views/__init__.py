@@ -2,28 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
 
 from attn_cli.views.formats import chosen_format
 from attn_cli.views.sink import Sink
-
-if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
-    from attn_cli.summaries.report import Report
-
-
-class View(Protocol):
-    """Shows one report after the other.
-
-    largest  (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
-    """
-
-    largest: tuple[int, int] | None
-
-    def show(self, report: "Report") -> None:
-        """Show or keep `report`."""
-
-    def close(self) -> None:
-        """Write what was kept."""
+from attn_cli.views.view import View
 
 
 @contextmanager

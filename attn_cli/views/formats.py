@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from attn_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from attn_cli.views import View
     from attn_cli.views.sink import Sink
+    from attn_cli.views.view import View
 
 
 @dataclass(frozen=True)

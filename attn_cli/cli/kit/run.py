@@ -18,7 +18,7 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.without_special import HiddenWeight, WithoutSpecial, text_places
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
-from attn_cli.views import View
+from attn_cli.views.view import View
 
 Rows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""

@@ -13,8 +13,9 @@ from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
-from attn_cli.views import View, open_view
+from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
+from attn_cli.views.view import View
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,21 @@
+"""What every output format is to a command: something that shows reports."""
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
+    from attn_cli.summaries.report import Report
+
+
+class View(Protocol):
+    """Shows one report after the other.
+
+    largest  (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
+    """
+
+    largest: tuple[int, int] | None
+
+    def show(self, report: "Report") -> None:
+        """Show or keep `report`."""
+
+    def close(self) -> None:
+        """Write what was kept."""
