@@ -63,7 +63,7 @@ def compare(
         journeys, warnings = [], []
         for prompt, pick in zip(prompts, picks, strict=True):
             rows, notes = first_place(pick, prompt)
-            journeys.append(_followed(source, prompt, rows, selection))
+            journeys.append(_journey(source, prompt, rows, selection))
             warnings += [*prompt.warnings, *notes]
         warnings = list(dict.fromkeys(warnings))
         print_notes(warnings, quiet=options.quiet)
@@ -72,7 +72,7 @@ def compare(
     return ExitCode.DONE
 
 
-def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
+def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
     """The word's vector on its way through the chosen blocks, and what pulled it there."""
     from attn_cli.summaries.answers.compare import Journey
     from attn_cli.summaries.reducers.pull import PullOfKeys
@@ -87,9 +87,9 @@ def _followed(source: Source, prompt: Prompt, rows: list[int], selection: Select
     return journey
 
 
-def _common_word(one: Prompt, other: Prompt) -> str:
+def _common_word(first: Prompt, second: Prompt) -> str:
     """The only word that both texts have; InputError if there is none, or more than one."""
-    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (one, other)]
+    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in (first, second)]
     both = [word for word in words[0] if word in words[1]]
     if len(both) != 1:
         hint = f"both have {', '.join(both)}" if both else "they share no word; give --word twice, once for each"

@@ -18,7 +18,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.matrices import Matrices, open_matrices
-from attn_cli.sources.matrices.expected import expected_of
+from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.summaries.answers.check import TOLERANCES, Check, CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
@@ -118,7 +118,7 @@ def compute(
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
         elif check.requested:
-            report = _checked(matrices, selection, check)
+            report = _check_report(matrices, selection, check)
         elif isinstance(view, OutputView):
             reducers = _to_file(matrices, selection, view)
             report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
@@ -138,10 +138,10 @@ def _walk(matrices: Matrices, pick: str | None) -> CallReducers:
     return lambda _: [WalkSteps(rows)]
 
 
-def _checked(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
+def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
     """The user's output and weights against the definition."""
-    output = None if check.expect is None else expected_of(check.expect, "output", matrices)
-    weights = None if check.expect_weights is None else expected_of(check.expect_weights, "weights", matrices)
+    output = None if check.expect is None else read_expected(check.expect, "output", matrices)
+    weights = None if check.expect_weights is None else read_expected(check.expect_weights, "weights", matrices)
     files = [file for file in (output, weights) if file is not None]
     tolerance = max(TOLERANCES[min(file.itemsize, 8)] for file in files) if check.tol is None else check.tol
     reducer = CheckOutput(
@@ -175,8 +175,8 @@ def _report(
 
 def _with_answer(report: Report, matrices: Matrices) -> Report:
     """The report with all arrays as one answer, which have the axes of the user's matrices."""
-    made = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
-    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, made)
+    operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
+    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands)
     return replace(report, answer=answer)
 
 
@@ -185,8 +185,8 @@ def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
     room = view.largest
     if room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
-        what = f"{2 * count:,} matrices of {n:,} x {m:,}"
-        check_memory(2 * count * n * m * matrices.q.itemsize, what, "-f npy keeps the output alone, a screen pools")
+        subject = f"{2 * count:,} matrices of {n:,} x {m:,}"
+        check_memory(2 * count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []

@@ -82,7 +82,7 @@ class SizeOptions:
 @takes_options
 def cost(
     n: Annotated[int, typer.Option("--tokens", "-n", help="How long the text is.", min=1, metavar="N")],
-    chosen: SizeOptions,
+    size_options: SizeOptions,
     *,
     batch: Annotated[int, typer.Option("--batch", help="Texts at once.", min=1, metavar="B")] = 1,
     causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are blocked.")] = True,
@@ -103,15 +103,17 @@ def cost(
     """
     o.one_of(dtype, ("auto", *_BYTES), "--dtype")
     with output.view() as view:
-        sizes = chosen.sizes()
-        stored = (sizes.dtype or ("float16" if chosen.model is None else "float32")) if dtype == "auto" else dtype
-        itemsize = _BYTES.get(stored, 2)
+        sizes = size_options.sizes()
+        dtype_name = (
+            (sizes.dtype or ("float16" if size_options.model is None else "float32")) if dtype == "auto" else dtype
+        )
+        itemsize = _BYTES.get(dtype_name, 2)
         answer = cost_of(sizes.layer, sizes.layers, sizes.windowed, n, batch=batch, causal=causal, itemsize=itemsize)
         source = {
-            "model": chosen.model or "what attention takes",
+            "model": size_options.model or "what attention takes",
             "type": "cost",
             "revision": None,
-            "dtype": stored,
+            "dtype": dtype_name,
             "device": "none",
         }
         view.show(Report("cost", source, answer=answer))

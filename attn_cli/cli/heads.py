@@ -8,7 +8,7 @@ from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 
 
 @takes_options
-def heads(shared: TextCommandOptions, words: o.Words = False) -> ExitCode:
+def heads(options: TextCommandOptions, words: o.Words = False) -> ExitCode:
     """One line per head: how spread, how far, and at what.
 
     \b
@@ -16,4 +16,4 @@ def heads(shared: TextCommandOptions, words: o.Words = False) -> ExitCode:
       attn heads "river bank" -m ./my-model
       attn heads --file prompt.txt -m gpt2 -f csv | sort -t, -k4 -g | head
     """
-    return shared.run("heads", lambda view, source: lambda rows, call: [HeadStatistics()], words=shared.merges(words))
+    return options.run("heads", lambda view, source: lambda rows, call: [HeadStatistics()], words=options.merges(words))

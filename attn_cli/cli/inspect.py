@@ -26,7 +26,7 @@ DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too;
 
 @takes_options
 def inspect(
-    shared: TextCommandOptions,
+    options: TextCommandOptions,
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
@@ -45,15 +45,15 @@ def inspect(
       attn inspect --file prompt.txt -m gpt2 -o overview.html
     """
     o.one_of(pool, ("max", "mean"), "--pool")
-    merges = shared.merges(words, scores=scores, steps=steps)
+    merges = options.merges(words, scores=scores, steps=steps)
     if steps:
-        return shared.run("steps", partial(walk, shared.selection), token=token)
+        return options.run("steps", partial(walk, options.selection), token=token)
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
     def reducers(view: View, source: Source) -> ReducersFor:
         height, width = view.largest or DATA_ROOM
-        last = max((planned.layer for planned in source.planned(shared.selection)), default=0)
+        last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
@@ -64,14 +64,14 @@ def inspect(
 
         return of_call
 
-    return shared.run("inspect", reducers, words=merges)
+    return options.run("inspect", reducers, words=merges)
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:
     """The walk through the chosen layers, by default the last one, of all rows or the picked ones."""
     last = None
     if selection.layers is None:
-        last = max((planned.layer for planned in source.planned(selection)), default=0)
+        last = max((layer.layer for layer in source.planned_layers(selection)), default=0)
 
     def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
         return [WalkSteps(rows)] if last in (None, call.place.layer) else []

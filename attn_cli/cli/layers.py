@@ -53,7 +53,7 @@ def layers(
     without_text = any(x is not None for x in (inputs, image_file, audio_file))
     (text,) = whole_texts(("" if without_text else DEFAULT_TEXT,) if text is None else (text,))
     with output.view() as view:
-        source = loading.opened(
+        source = loading.open(
             model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
         )
         prompt = source.read([text])[0]

@@ -63,7 +63,7 @@ def learn(
         list[str],
         typer.Option("--to", metavar="WORD", help="What it should attend to; may be repeated.", show_default=False),
     ],
-    how: DescentOptions,
+    descent_options: DescentOptions,
     model: Annotated[
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
@@ -84,7 +84,7 @@ def learn(
     from attn_cli.kernel.lessons.learn import descend  # here: no other command needs these
     from attn_cli.summaries.answers.learn import Learning, rose
 
-    how.check()
+    descent_options.check()
     with output.view() as view:
         source = open_table_source(model)
         prompts = [source.read([text])[0] for text in whole_texts(texts)]
@@ -95,8 +95,8 @@ def learn(
             examples.append(example)
             notes += [*prompt.warnings, *more]
         heads = source.table.heads
-        wq, wk = source.first_projections(None if how.start == "identity" else how.seed)
-        descent = descend(examples, wq, wk, heads, steps=how.steps, rate=how.rate)
+        wq, wk = source.first_projections(None if descent_options.start == "identity" else descent_options.seed)
+        descent = descend(examples, wq, wk, heads, steps=descent_options.steps, rate=descent_options.rate)
         if not np.isfinite(descent.losses).all():
             at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
             raise InputError(f"at rate {descent.rate:g} the loss is no number after {at} steps", "a smaller --rate")
@@ -104,7 +104,16 @@ def learn(
             notes.append(f"the loss did not fall at rate {descent.rate:g}; try a smaller --rate")
         warnings = tuple(dict.fromkeys(notes))
         print_notes(warnings, quiet=output.quiet)
-        learning = Learning(word, tuple(to), tuple(prompts), tuple(examples), descent, heads, how.start, how.seed)
+        learning = Learning(
+            word,
+            tuple(to),
+            tuple(prompts),
+            tuple(examples),
+            descent,
+            heads,
+            descent_options.start,
+            descent_options.seed,
+        )
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE
 

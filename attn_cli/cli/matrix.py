@@ -24,7 +24,7 @@ from attn_cli.views.view import View
 
 @takes_options
 def matrix(
-    shared: TextCommandOptions,
+    options: TextCommandOptions,
     token: o.TokenPick = None,
     scores: o.Scores = False,
     weights: o.Weights = False,
@@ -48,7 +48,7 @@ def matrix(
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     o.one_of(pool, ("max", "mean"), "--pool")
-    merges = shared.merges(words, scores=scores)
+    merges = options.merges(words, scores=scores)
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
 
@@ -61,15 +61,15 @@ def matrix(
                 return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
             return [
                 PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
-                for kind, included in ((True, scores), (False, show_weights))
-                if included
+                for kind, is_drawn in ((True, scores), (False, show_weights))
+                if is_drawn
             ]
 
         return of_call
 
     def memory(view: View, source: Source) -> MemoryEstimate:
         kinds = 1 if merges else show_weights + keep_scores
-        heads = sum(1 if mean else layer.heads for layer in source.planned(shared.selection))
+        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
 
         def estimate(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
@@ -83,4 +83,4 @@ def matrix(
 
         return estimate
 
-    return shared.run("matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges)
+    return options.run("matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges)

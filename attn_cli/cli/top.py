@@ -22,7 +22,7 @@ _MANY = 64  # queries; a screen tells of more of them together, if none was pick
 
 @takes_options
 def top(
-    shared: TextCommandOptions,
+    options: TextCommandOptions,
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
     overall: Annotated[
@@ -45,7 +45,7 @@ def top(
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
-    merges = shared.merges(words)
+    merges = options.merges(words)
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
@@ -55,4 +55,4 @@ def top(
 
         return of_call
 
-    return shared.run("overall" if overall else "top", reducers, token=token, hide_special=no_special, words=merges)
+    return options.run("overall" if overall else "top", reducers, token=token, hide_special=no_special, words=merges)

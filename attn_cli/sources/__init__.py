@@ -30,7 +30,7 @@ class Source(Protocol):
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as the source's tokens."""
 
-    def planned(self, selection: Selection) -> list[PlannedLayer]:
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to attend, in the source's order."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:

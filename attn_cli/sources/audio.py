@@ -50,9 +50,9 @@ def read_audio(file: str) -> Audio:
     try:
         if path.is_file() and path.stat().st_size == 0:
             raise InputError(f"{file} is empty", "is the download complete?")
-        with wave.open(str(path), "rb") as opened:
-            width, channels, rate = opened.getsampwidth(), opened.getnchannels(), opened.getframerate()
-            data = opened.readframes(opened.getnframes())
+        with wave.open(str(path), "rb") as wav:
+            width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
+            data = wav.readframes(wav.getnframes())
     except (wave.Error, EOFError) as error:
         raise InputError(
             f"{file} is not a .wav file of whole numbers: {error or 'it ends early'}", _convert(file)

@@ -68,16 +68,16 @@ class TableSource:
             tokens.append(Token(len(tokens), word, at, start, end))
         if not tokens:
             raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {self.table.extent}")
-        left_out = f"not in the table {self.table.name}, left out: {listed(missing, 20)}"
-        return Prompt(text, tuple(tokens), ((left_out,) if missing else ()) + self._recased(tokens))
+        note = f"not in the table {self.table.name}, left out: {listed(missing, 20)}"
+        return Prompt(text, tuple(tokens), ((note,) if missing else ()) + self._recased(tokens))
 
     def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
         """A note about words that a table of the user's own has in another case only."""
         if not self.own_file:
             return ()
         spellings = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
-        others = [f"{word} as {there}" for word, there in spellings.items() if word != there]
-        return (f"read in the case that {self.table.name} has: {', '.join(others)}",) if others else ()
+        changes = [f"{word} as {spelling}" for word, spelling in spellings.items() if word != spelling]
+        return (f"read in the case that {self.table.name} has: {', '.join(changes)}",) if changes else ()
 
     def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
         """The words of an expression such as king - man + woman, and their signs; every word must be there."""
@@ -104,7 +104,7 @@ class TableSource:
 
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 
-    def planned(self, selection: Selection) -> list[PlannedLayer]:
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The only layer, with its chosen heads."""
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 

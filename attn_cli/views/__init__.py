@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attn_cli.views.formats import chosen_format
+from attn_cli.views.formats import format_for
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View
 
@@ -16,8 +16,8 @@ def open_view(
 
     At a clean end of the `with` block the file appears; at any other nothing does.
     """
-    chosen = chosen_format(format, output)
-    with Sink(output, binary=chosen.binary, force=force) as sink:
-        view = chosen.open(sink, color)
+    output_format = format_for(format, output)
+    with Sink(output, binary=output_format.binary, force=force) as sink:
+        view = output_format.open(sink, color)
         yield view
         view.close()

@@ -189,8 +189,8 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
         for summary, values in items:
             module = _layer_name(summary, summaries)
             key = (module, values.shape)
-            taken = any(other == module for other, _ in groups) and key not in groups
-            names.setdefault(key, f"{module}.call{summary.place.call}" if taken else module)
+            is_taken = any(other == module for other, _ in groups) and key not in groups
+            names.setdefault(key, f"{module}.call{summary.place.call}" if is_taken else module)
             groups.setdefault(key, []).append(values)
         for key, several in groups.items():
             arrays[f"{names[key]}.{name}"] = several[0] if len(several) == 1 else np.stack(several)
@@ -234,25 +234,25 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
     Where some were generated, which ones.
     """
     ids = [-1 if token.id is None else token.id for token in tokens]
-    named = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
+    arrays = {f"{prefix}tokens": np.array([token.text for token in tokens]), f"{prefix}token_ids": np.array(ids)}
     if any(token.row is not None for token in tokens):
         places = [(-1, -1) if token.row is None else (token.row, token.column) for token in tokens]
-        named[f"{prefix}patches"] = np.array(places)
+        arrays[f"{prefix}patches"] = np.array(places)
     if any(token.piece is not None for token in tokens):
-        named[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
+        arrays[f"{prefix}pieces"] = np.array([-1 if token.piece is None else token.piece for token in tokens])
     if any(token.generated for token in tokens):
-        named[f"{prefix}generated"] = np.array([token.generated for token in tokens])
-    return named
+        arrays[f"{prefix}generated"] = np.array([token.generated for token in tokens])
+    return arrays
 
 
 def _json_line(value: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(value, _listed, _JSON)
+        return orjson.dumps(value, _as_list, _JSON)
     except TypeError:  # half a surrogate pair, as in the name of a file that isn't UTF-8: JSON has an escape for it
-        return orjson.dumps(_escaped(value), _listed, _JSON)
+        return orjson.dumps(_escaped(value), _as_list, _JSON)
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """Arrays that orjson won't take: those whose numbers don't lie one after the other."""
     return np.ascontiguousarray(value)
 

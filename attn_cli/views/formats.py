@@ -61,7 +61,7 @@ FORMATS = (
 )  # fmt: skip
 
 
-def chosen_format(name: str | None, output: str | None) -> Format:
+def format_for(name: str | None, output: str | None) -> Format:
     """The format called `name`, else that of the suffix of `output`, else the terminal's, even into a pipe.
 
     Raises InputError for an unknown name or suffix.

@@ -97,5 +97,5 @@ class Sink:
     def _failure(self, error: OSError) -> Exception:
         if error.errno == errno.EPIPE:
             return ReaderGone()
-        where = "standard output" if self.path is None else str(self.path)
-        return OutputError(f"can't write {where}: {reason(error)}")
+        target_name = "standard output" if self.path is None else str(self.path)
+        return OutputError(f"can't write {target_name}: {reason(error)}")

@@ -15,7 +15,7 @@ from attn_cli.text import visible
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.drawing.cells import packed
-from attn_cli.views.drawing.labels import labelled
+from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
@@ -161,7 +161,7 @@ def _tokens(report: Report, screen: Screen) -> Text:
             patches = [visible(token.text) for token in tokens if token.row is not None]
             labels.append(f"{tokens[0].index}-{tokens[-1].index} {patches[0]} to {patches[-1]}")
         else:
-            labels += [labelled(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
+            labels += [token_label(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)
     labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
     return Text("\n".join(packed([f"{report.unit}s", *labels], screen.width, "  ")))

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.architectures.overrides import CLASSES, OVERRIDES, VARIANTS
@@ -69,7 +69,7 @@ def tiny_model(name: str, level: str) -> PreTrainedModel:
 def tiny_source(name: str) -> ModelSource:
     """A model of the type as a source of its own, without a tokenizer."""
     origin = Origin(name, name, OriginOptions())
-    return ModelSource(Loaded(tiny_model(name, "tiny"), None, {"model": f"tiny-{name}", "type": name}, origin))
+    return ModelSource(LoadedModel(tiny_model(name, "tiny"), None, {"model": f"tiny-{name}", "type": name}, origin))
 
 
 @torch.no_grad()

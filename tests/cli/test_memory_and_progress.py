@@ -9,7 +9,7 @@ import pytest
 
 from attn_cli.cli.kit import memory, progress
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import Ask, answer_texts
+from attn_cli.cli.kit.run import Request, answer_texts
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from tests.program import attn, refused
@@ -80,7 +80,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    with Progress(layers=30, texts=1, done=0, quiet=False, verbose=False) as running:
+    with Progress(layers=30, texts=1, earlier_texts=0, quiet=False, verbose=False) as running:
         for _ in range(3):
             clock.now += 2.0
             running.step()
@@ -92,7 +92,7 @@ def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytes
 def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     for stream, seconds, quiet in ((Terminal(), 0.01, False), (io.StringIO(), 2.0, False), (Terminal(), 2.0, True)):
         monkeypatch.setattr("sys.stderr", stream)
-        with Progress(layers=30, texts=1, done=0, quiet=quiet, verbose=False) as running:
+        with Progress(layers=30, texts=1, earlier_texts=0, quiet=quiet, verbose=False) as running:
             for _ in range(30):
                 clock.now += seconds
                 running.step()
@@ -102,7 +102,7 @@ def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: py
 def test_many_texts_are_counted(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    with Progress(layers=2, texts=8, done=16, quiet=False, verbose=False) as running:
+    with Progress(layers=2, texts=8, earlier_texts=16, quiet=False, verbose=False) as running:
         for _ in range(16):
             clock.now += 1.0
             running.step()
@@ -118,6 +118,6 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     source.read.side_effect = InputError("it can't", "")
     for quiet in (False, True):
         with pytest.raises(InputError):
-            answer_texts(Ask("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet))
+            answer_texts(Request("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet))
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
     assert lines == ["", "writing up to 8 tokens ...", "", ""]

@@ -56,7 +56,7 @@ class Commands(TyperGroup):
         """The command that the first word names; InputError with the line that was meant if it names none."""
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        raise InputError(f"no command {_cut(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
+        raise InputError(f"no command {_beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in --help."""
@@ -93,9 +93,9 @@ def suggestion(words: Sequence[str]) -> str:
 def _quoted(word: str) -> str:
     """One word of a command line, as a person would write it."""
     plain = quote(word) == word or set(word) & set('"$`\\!')
-    return quote(_cut(word)) if plain else f'"{_cut(word)}"'
+    return quote(_beginning(word)) if plain else f'"{_beginning(word)}"'
 
 
-def _cut(text: str) -> str:
+def _beginning(text: str) -> str:
     """The beginning of what may be a whole text."""
     return text if len(text) <= 60 else f"{text[:59]}…"

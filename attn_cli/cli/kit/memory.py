@@ -10,15 +10,15 @@ from attn_cli.text import decimal_bytes
 _USABLE = 0.9  # of the free memory; the rest is for the model's own forward pass and for writing
 
 
-def check_memory(needed: int, what: str, hint: str) -> str:
+def check_memory(size: int, subject: str, hint: str) -> str:
     """How many bytes `what` takes of the free memory, in words.
 
     Raises LimitError with `hint` if the `needed` bytes don't fit.
     """
     free = free_memory()
-    words = f"{what} take {decimal_bytes(needed)}"
+    words = f"{subject} take {decimal_bytes(size)}"
     if free is None:
         return words
-    if needed > free * _USABLE:
+    if size > free * _USABLE:
         raise LimitError(f"{words}, and {decimal_bytes(free)} are free", hint)
     return f"{words} of {decimal_bytes(free)} free"

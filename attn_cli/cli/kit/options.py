@@ -117,7 +117,7 @@ def selection(layers: str, heads: str) -> Selection:
     return Selection(numbers(layers, "layer"), numbers(heads, "head"))
 
 
-def numbers(text: str, what: str) -> tuple[int, ...] | None:
+def numbers(text: str, noun: str) -> tuple[int, ...] | None:
     """`3`, `-1`, `0,2`, `4-7` or `all` (None) as numbers, in the order and without repeats.
 
     >>> numbers("0,4-6,-1", "layer")
@@ -125,14 +125,14 @@ def numbers(text: str, what: str) -> tuple[int, ...] | None:
     """
     if text.strip().lower() == "all":
         return None
-    chosen: dict[int, None] = {}  # a set that keeps its order
+    unique: dict[int, None] = {}  # a set that keeps its order
     for part in text.split(","):
         match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
         if match is None or (match[2] and int(match[1]) > int(match[2])):
-            raise InputError(f"--{what} {text!r} is not a choice of {what}s", "examples: 3   -1   0,2   4-7   all")
+            raise InputError(f"--{noun} {text!r} is not a choice of {noun}s", "examples: 3   -1   0,2   4-7   all")
         first = int(match[1])
-        chosen |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
-    return tuple(chosen)
+        unique |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
+    return tuple(unique)
 
 
 def once(values: list[str] | None, option: str) -> str | None:

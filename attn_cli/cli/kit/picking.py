@@ -22,7 +22,7 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
     if re.fullmatch(r"-?\d+", pick):
         index = int(pick)
         if not -len(tokens) <= index < len(tokens):
-            raise InputError(f"there is no token {index}", f"tokens: {_listed(tokens)}")
+            raise InputError(f"there is no token {index}", f"tokens: {_token_list(tokens)}")
         return [index % len(tokens)], ()
     word, number = pick, ""
     places = _places(word, tokens, text)
@@ -30,11 +30,11 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
         word, number = match.groups()
         places = _places(word, tokens, text)
     if not places:
-        raise InputError(f"no token {word!r} in the text", f"tokens: {_listed(tokens)}")
+        raise InputError(f"no token {word!r} in the text", f"tokens: {_token_list(tokens)}")
     if number:
         if not 1 <= int(number) <= len(places):
             times = f"{len(places)} time{'s' * (len(places) != 1)}"
-            raise InputError(f"{word!r} occurs {times}, there is no {pick}", f"tokens: {_listed(tokens)}")
+            raise InputError(f"{word!r} occurs {times}, there is no {pick}", f"tokens: {_token_list(tokens)}")
         return places[int(number) - 1], ()
     starts = ", ".join(str(place[0]) for place in places)
     note = f"{word!r} occurs {len(places)} times, at {starts}; {word}#2 picks the second"
@@ -88,6 +88,6 @@ def _whole_words(word: str, tokens: Sequence[Token]) -> list[list[int]]:
     return [[t.index for t in pieces] for whole, pieces in groups if whole and whole.text.lower() == word.lower()]
 
 
-def _listed(tokens: Sequence[Token]) -> str:
+def _token_list(tokens: Sequence[Token]) -> str:
     words = " ".join(f"{token.index} {cut(token.text, 40)}" for token in tokens[:40])
     return words + (" ..." if len(tokens) > 40 else "")

@@ -16,18 +16,18 @@ _BETWEEN_LINES = 0.1  # seconds
 class Progress:
     """Counts attention layers while a model runs and shows the count; the line is gone when the block ends.
 
-    layers   attention calls expected for each text
-    texts    texts that run together in this batch
-    done     texts of earlier batches
+    layers         attention calls expected for each text
+    texts          texts that run together in this batch
+    earlier_texts  the number of texts in earlier batches
     """
 
-    def __init__(self, layers: int, texts: int, done: int, *, quiet: bool, verbose: bool) -> None:
-        self.layers, self.texts, self.done = layers, texts, done
+    def __init__(self, layers: int, texts: int, earlier_texts: int, *, quiet: bool, verbose: bool) -> None:
+        self.layers, self.texts, self.earlier_texts = layers, texts, earlier_texts
         self.on_terminal = not quiet and layers > 1 and sys.stderr.isatty()
         self.verbose = verbose and not quiet
         self.calls = 0
-        self.begun = self.drawn_at = time.monotonic()
-        self.drawn = False
+        self.start_time = self.last_draw = time.monotonic()
+        self.has_line = False
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
@@ -35,28 +35,28 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Take the line away; with --verbose say what time and memory the run took."""
-        if self.drawn:  # no escape code: any terminal can do this
+        if self.has_line:  # no escape code: any terminal can do this
             print(f"\r{' ' * self._width()}\r", end="", file=sys.stderr, flush=True)
         if self.verbose and kind is None:
             peak = peak_memory()
             memory = f", peak memory {decimal_bytes(peak)}" if peak else ""
-            print_notes([f"ran in {time.monotonic() - self.begun:.2f} s{memory}"], quiet=False)
+            print_notes([f"ran in {time.monotonic() - self.start_time:.2f} s{memory}"], quiet=False)
 
     def step(self) -> None:
         """Count one more layer of one text."""
         self.calls += 1
         now = time.monotonic()
-        spent, share = now - self.begun, self.calls / (self.layers * self.texts)
+        spent, share = now - self.start_time, self.calls / (self.layers * self.texts)
         if self.verbose and self.calls == self.texts and share < 1:
             note = f"the first layer took {spent:.2f} s, all will take about {spent / share:.1f} s"
             print_notes([note], quiet=False)
-        if self.on_terminal and spent > _FIRST_LINE and now - self.drawn_at > _BETWEEN_LINES:
-            left = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
-            text = f"text {self.done + 1} · " if self.done or self.texts > 1 else ""
+        if self.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
+            remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
+            text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
             layer = min(-(-self.calls // self.texts), self.layers)
-            line = f"{text}layer {layer} of {self.layers}{left}"
+            line = f"{text}layer {layer} of {self.layers}{remaining}"
             print(f"\r{fit(line, self._width())}", end="", file=sys.stderr, flush=True)
-            self.drawn_at, self.drawn = now, True
+            self.last_draw, self.has_line = now, True
 
     @staticmethod
     def _width() -> int:

@@ -25,12 +25,12 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
             raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
         yield from _by_line(io.BytesIO(content)) if lines else (text,)
         return
-    where = "standard input" if file in (None, "-") else file or ""
-    source = _stdin(explicit=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(where))
+    label = "standard input" if file in (None, "-") else file or ""
+    source = _stdin(explicit=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(label))
     if lines:
         yield from _by_line(source)
     else:
-        yield _decoded(b"".join(source), where)
+        yield _decode(b"".join(source), label)
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
@@ -65,15 +65,15 @@ def _stdin(*, explicit: bool) -> Iterator[bytes]:
 def _by_line(lines: Iterable[bytes]) -> Iterator[str | InputError]:
     for number, line in enumerate(lines, 1):
         try:
-            yield _decoded(line, "the line", first=number == 1)
+            yield _decode(line, "the line", first=number == 1)
         except InputError as error:
             yield error
 
 
-def _decoded(content: bytes, where: str, *, first: bool = True) -> str:
+def _decode(content: bytes, label: str, *, first: bool = True) -> str:
     """UTF-8 without a byte order mark at the start and without the end of the last line."""
     try:
         text = content.decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not UTF-8 at byte {error.start}", _CONVERT) from None
+        raise InputError(f"{label} is not UTF-8 at byte {error.start}", _CONVERT) from None
     return text.removesuffix("\n").removesuffix("\r")

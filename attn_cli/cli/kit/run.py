@@ -31,7 +31,7 @@ MemoryEstimate = Callable[[Prompt, Rows], str]
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """What a command on texts asks for, and of what.
 
     command       its name, for the report
@@ -89,51 +89,51 @@ class Question:
         return None if self.display is self.prompt else len(self.prompt.tokens)
 
 
-def answer_texts(ask: Ask) -> ExitCode:
+def answer_texts(request: Request) -> ExitCode:
     """Answer every text and show a report for each, in order.
 
     With `lines` a text that can't be answered is named on stderr, the others go on, and the worst exit code is
     returned. Without, its error is raised. InputError for no text at all.
     """
     worst, count = ExitCode.DONE, 0
-    while batch := list(islice(ask.texts, ask.source.batch_size if ask.lines else 1)):
+    while batch := list(islice(request.texts, request.source.batch_size if request.lines else 1)):
         questions: list[Question] = []
         for number, text in enumerate(batch, count):
             try:
-                questions.append(_question(ask, number, text))
+                questions.append(_question(request, number, text))
             except AttnError as error:
-                if not ask.lines:
+                if not request.lines:
                     raise
                 worst = max(worst, error.code)
                 print_line(f"attn: line {number + 1}: {error.message}")
         if questions:
-            _answer(ask, questions, done=count)
+            _answer(request, questions, earlier_texts=count)
         count += len(batch)
     if count == 0:
         raise InputError("no text", "there was nothing to read")
     return worst
 
 
-def _question(ask: Ask, number: int, text: str | InputError) -> Question:
+def _question(request: Request, number: int, text: str | InputError) -> Question:
     """One text, read and checked: everything that can be refused before the model runs."""
     if isinstance(text, InputError):
         raise text
-    with status_line(f"writing up to {ask.generate} tokens ...", quiet=ask.quiet or ask.generate is None):
-        question = _read(ask, number, text)
-    if ask.hide_special:
+    with status_line(f"writing up to {request.generate} tokens ...", quiet=request.quiet or request.generate is None):
+        question = _read(request, number, text)
+    if request.hide_special:
         _check_special(question)
-    memory = ask.memory(question.display, question.rows) if ask.memory else ""
+    memory = request.memory(question.display, question.rows) if request.memory else ""
     length = f"{len(question.prompt.tokens):,} tokens"
-    print_notes([f"{length} · {memory}" if memory else length], quiet=ask.quiet or not ask.verbose)
+    print_notes([f"{length} · {memory}" if memory else length], quiet=request.quiet or not request.verbose)
     return question
 
 
-def _read(ask: Ask, number: int, text: str) -> Question:
-    prompt = ask.source.read([text], ask.pair)[0]
+def _read(request: Request, number: int, text: str) -> Question:
+    prompt = request.source.read([text], request.pair)[0]
     streams = (prompt.tokens, *prompt.others.values())
-    display = prompt_in_words(prompt) if ask.words and any(map(has_words, streams)) else prompt
-    notes = _unmerged(prompt) if ask.words and display is prompt else ()
-    rows, more = _picked_rows(display, ask.token)
+    display = prompt_in_words(prompt) if request.words and any(map(has_words, streams)) else prompt
+    notes = _no_words_note(prompt) if request.words and display is prompt else ()
+    rows, more = _picked_rows(display, request.token)
     return Question(number, prompt, display, rows, notes + more)
 
 
@@ -159,38 +159,38 @@ def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...
 
 def _check_special(question: Question) -> None:
     """Refuse what --no-special would leave nothing of."""
-    left = text_places(question.display.tokens)
-    if not left and question.display.tokens:
+    remaining = text_places(question.display.tokens)
+    if not remaining and question.display.tokens:
         raise InputError("the text has special tokens alone", "leave out --no-special")
-    if question.rows and not any(row in left for row in question.rows):
+    if question.rows and not any(row in remaining for row in question.rows):
         raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
 
 
-def _unmerged(prompt: Prompt) -> tuple[str, ...]:
+def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
     """Why --words changes nothing."""
     if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
         return ()
     return ("--words changes nothing: nobody knows where in a text these tokens stand",)
 
 
-def _answer(ask: Ask, questions: Sequence[Question], done: int) -> None:
-    """Run a batch of texts and show their reports; `done` texts were answered before."""
-    hidden = [HiddenWeight() for _ in questions] if ask.hide_special else None
-    layers = len(ask.source.planned(ask.selection))
-    with Progress(layers, len(questions), done, quiet=ask.quiet, verbose=ask.verbose) as progress:
-        answers = _summaries(ask, questions, progress, hidden)
+def _answer(request: Request, questions: Sequence[Question], earlier_texts: int) -> None:
+    """Run a batch of texts and show their reports; `earlier_texts` texts were answered before them."""
+    hidden = [HiddenWeight() for _ in questions] if request.hide_special else None
+    layers = len(request.source.planned_layers(request.selection))
+    with Progress(layers, len(questions), earlier_texts, quiet=request.quiet, verbose=request.verbose) as progress:
+        answers = _summaries(request, questions, progress, hidden)
     for at, (question, summaries) in enumerate(zip(questions, answers, strict=True)):
-        if ask.token is not None and not summaries:
-            raise InputError(f"no query {ask.token!r} in the layers that were asked for",
+        if request.token is not None and not summaries:
+            raise InputError(f"no query {request.token!r} in the layers that were asked for",
                              "choose other layers with --layer, or pick by number")  # fmt: skip
         warnings = question.display.warnings + question.notes
         warnings += _hidden_share(question.display, hidden[at]) if hidden else ()
-        print_notes(warnings, quiet=ask.quiet)
+        print_notes(warnings, quiet=request.quiet)
         report = Report(
-            ask.command, ask.source.about, (question.display,), summaries, warnings,
-            index=question.number if ask.lines else None, merged_from=question.merged_from, scale=ask.scale,
+            request.command, request.source.about, (question.display,), summaries, warnings,
+            index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
         )  # fmt: skip
-        ask.view.show(report)
+        request.view.show(report)
 
 
 def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
@@ -203,11 +203,11 @@ def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
 
 
 def _summaries(
-    ask: Ask, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenWeight] | None
+    request: Request, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenWeight] | None
 ) -> list[tuple[Summary, ...]]:
     """The summaries of every chosen layer, for each text; `hidden` collects what --no-special leaves out."""
     summaries: list[list[Summary]] = [[] for _ in questions]
-    rows_of = [memoised(partial(_rows_of_stream, ask, question)) for question in questions]
+    rows_of = [memoised(partial(_rows_of_stream, request, question)) for question in questions]
 
     def visit(call: Call) -> None:
         text = call.place.text
@@ -215,28 +215,28 @@ def _summaries(
         if question.display is not question.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
         rows = rows_of[text](call.queries)
-        reducers = () if rows is not None and not rows else ask.reducers(rows, call)
+        reducers = () if rows is not None and not rows else request.reducers(rows, call)
         if reducers:
             summaries[text].append(reduce(call if hidden is None else WithoutSpecial(call, hidden[text]), *reducers))
         progress.step()
 
-    ask.source.each([question.prompt for question in questions], ask.selection, visit)
+    request.source.each([question.prompt for question in questions], request.selection, visit)
     return [tuple(parts) for parts in summaries]
 
 
-def _rows_of_stream(ask: Ask, question: Question, queries: Sequence[Token]) -> Rows:
+def _rows_of_stream(request: Request, question: Question, queries: Sequence[Token]) -> Rows:
     """The picked rows among a call's queries: None for all, empty where these queries don't have what was picked.
 
     A word is looked for in each stream by itself: a word of the text is no row of the vision tower. With
     `hide_special` rows count the tokens that are not special.
     """
-    if ask.token is None:
+    if request.token is None:
         return None
     try:
-        rows, _ = picked_tokens(ask.token, queries, question.display.text)
+        rows, _ = picked_tokens(request.token, queries, question.display.text)
     except InputError:
         return []
-    if not ask.hide_special:
+    if not request.hide_special:
         return rows
-    left = text_places(queries)
-    return [left.index(row) for row in rows if row in left]
+    remaining = text_places(queries)
+    return [remaining.index(row) for row in rows if row in remaining]

@@ -8,7 +8,7 @@ from typing import ClassVar, Unpack
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.read_texts import texts_of
-from attn_cli.cli.kit.run import Ask, MemoryEstimate, ReducersFor, answer_texts
+from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Request, answer_texts
 from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
@@ -99,7 +99,7 @@ class LoadOptions:
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
-    def opened(self, model: str, *, quiet: bool, projections: str | None = None, **reading: Unpack[Reading]) -> Source:
+    def open(self, model: str, *, quiet: bool, projections: str | None = None, **reading: Unpack[Reading]) -> Source:
         """The source of a --model value, with a line on a terminal while it loads; `reading` as for `open_source`."""
         with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
             return open_source(
@@ -129,7 +129,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     def source(self, **reading: Unpack[Reading]) -> Source:
         """The source that --model and its options ask for; `reading` as for `open_source`."""
-        return self.opened(self.model, quiet=self.quiet, projections=self.projections, **reading)
+        return self.open(self.model, quiet=self.quiet, projections=self.projections, **reading)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 chat=chat,
             )
             return answer_texts(
-                Ask(
+                Request(
                     command=command,
                     source=source,
                     texts=texts,

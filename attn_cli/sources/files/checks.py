@@ -47,12 +47,12 @@ def require_dtype(dtype: np.dtype[Any], label: str) -> None:
     raise InputError(f"{label} has dtype {excerpt(str(dtype), 80)}", hint)
 
 
-def require_memory(needed: int, label: str) -> None:
+def require_memory(size: int, label: str) -> None:
     """Refuse with a LimitError what needs more bytes than are free."""
     free = free_memory()
-    if free is not None and needed > free:
+    if free is not None and size > free:
         raise LimitError(
-            f"{label} needs {binary_bytes(needed)} of memory, {binary_bytes(free)} are free",
+            f"{label} needs {binary_bytes(size)} of memory, {binary_bytes(free)} are free",
             "an uncompressed .npy is mapped, not read: save it as that, or save fewer rows",
         )
 
@@ -98,9 +98,9 @@ def require_finite(array: Matrix, name: str, label: str, root: str | None = None
         return
     place = [int(axis) for axis in np.unravel_index(first, array.shape)]
     counts = " and ".join(f"{count} {word}" for count, word in ((nans, "NaN"), (infs, "Inf")) if count)
-    where = str(place) if root is None else root + "".join(f"[{axis}]" for axis in place)
+    location = str(place) if root is None else root + "".join(f"[{axis}]" for axis in place)
     raise InputError(
-        f"{label}: {counts} among {array.size} numbers, the first at {where}",
+        f"{label}: {counts} among {array.size} numbers, the first at {location}",
         "--allow-nonfinite keeps them" + ("; -inf is welcome in a mask" if name == "mask" else ""),
     )
 

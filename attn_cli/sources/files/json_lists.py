@@ -10,7 +10,7 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import MOST_AXES, Matrix, require_shape
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
-from attn_cli.sources.files.text import decoded
+from attn_cli.sources.files.text import decode_text
 from attn_cli.text import counted, excerpt
 
 _DEEP = "expected lists of lists of numbers"
@@ -22,7 +22,7 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
     The path is `$`, or `$.q` where the file is an object of named lists.
     Errors: InputError with the path of the first cell that is no number, or of the first list of another length.
     """
-    value, root = parsed(decoded(raw.data, raw.label), raw.label), "$"
+    value, root = parse_json(decode_text(raw.data, raw.label), raw.label), "$"
     if isinstance(value, dict):
         lists = [key for key, item in value.items() if isinstance(item, list)]
         member = choose_member(lists, raw.member, name, raw.label)
@@ -37,7 +37,7 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
     return np.frombuffer(numbers, np.float64).astype(kind, copy=False).reshape(shape), root
 
 
-def parsed(text: str, label: str) -> Any:
+def parse_json(text: str, label: str) -> Any:
     """Return the JSON value, every number a float; refuses a key that comes twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def parsed(text: str, label: str) -> Any:
         # whole numbers as floats from the start: int() refuses more than 4300 digits, and float64 is the end of it
         return json.loads(text, parse_int=float, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{label} is not JSON: {error.msg} ({where})", _DEEP) from None
+        position = f"line {error.lineno}, column {error.colno}"
+        raise InputError(f"{label} is not JSON: {error.msg} ({position})", _DEEP) from None
     except RecursionError:
         raise InputError(f"{label} is nested too deeply", _DEEP) from None
 

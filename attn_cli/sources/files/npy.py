@@ -38,9 +38,9 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
     if not all(0 <= size < 2**63 for size in shape):  # the numbers may have thousands of digits: not shown
         raise InputError(f"{label}: the header gives an impossible shape", _SAVE_AGAIN)
     require_shape(shape, name, label)
-    promised, there = math.prod(shape) * dtype.itemsize, data.size - offset
-    if there < promised:
-        raise _truncated(label, f"the header promises {counted(promised, 'byte')}, {there} are there")
+    promised_size, actual_size = math.prod(shape) * dtype.itemsize, data.size - offset
+    if actual_size < promised_size:
+        raise _truncated(label, f"the header promises {counted(promised_size, 'byte')}, {actual_size} are there")
     return view_as(data[offset:], dtype, shape, fortran=fortran)
 
 
@@ -81,11 +81,11 @@ def _header(data: Bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype[An
         raise _truncated(label, f"the header takes {counted(offset, 'byte')}, {data.size} are there")
     file = io.BytesIO(data[_MAGIC_BYTES:offset].tobytes())
     # version 3 differs from 2 only in the letters that names of fields may have, and fields are refused
-    read = np.lib.format.read_array_header_1_0 if width == 2 else np.lib.format.read_array_header_2_0
+    read_header = np.lib.format.read_array_header_1_0 if width == 2 else np.lib.format.read_array_header_2_0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2
-            shape, fortran, dtype = read(file)
+            shape, fortran, dtype = read_header(file)
     except _HEADER_ERRORS:
         # NumPy's own words aren't passed on: some of them advise to trust the file
         raise InputError(f"{label} has a damaged .npy header", _SAVE_AGAIN) from None

@@ -45,11 +45,11 @@ def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
 
     Errors: InputError for what is missing, a folder, a device, unreadable, empty, closed or a terminal.
     """
-    where, member = _split(spec)
-    raw = Raw("stdin", _stdin_bytes(stdin), member) if where == "-" else _open_path(Path(where), member)
+    path, member = _split(spec)
+    raw = Raw("stdin", _stdin_bytes(stdin), member) if path == "-" else _open_path(Path(path), member)
     if raw.data.size:
         return raw
-    if where == "-":
+    if path == "-":
         raise InputError("stdin is empty (0 bytes)", "stdin can be read once: give the other matrices as files")
     raise InputError(f"{raw.label} is empty (0 bytes)", "is it still being written?")
 

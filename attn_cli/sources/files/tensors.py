@@ -9,7 +9,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory, require_shape, view_as
-from attn_cli.sources.files.json_lists import parsed
+from attn_cli.sources.files.json_lists import parse_json
 from attn_cli.sources.files.members import choose_member
 from attn_cli.sources.files.raw import Raw
 from attn_cli.text import excerpt
@@ -62,7 +62,7 @@ def _header(raw: Raw) -> tuple[dict[str, Any], int]:
             deserialize(raw.data.tobytes())  # type: ignore[no-untyped-call]
     except (SafetensorError, OSError) as error:
         raise InputError(f"{raw.label} can't be read: {excerpt(str(error))}", _AGAIN) from None
-    header = parsed(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
+    header = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
     header.pop("__metadata__", None)
     return header, offset
 

@@ -26,7 +26,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
     With `;` and no point in any number, a comma is the decimal mark. A first line of names is skipped, and so are
     blank lines and lines that begin with `#`. Errors: InputError with line and column, both from 1.
     """
-    lines = _lines(decoded(data, label))
+    lines = _lines(decode_text(data, label))
     if not lines:
         raise InputError(f"{label} holds no numbers", "expected one row of numbers per line")
     separator = _separator(lines[min(1, len(lines) - 1)].text)
@@ -48,7 +48,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
     return np.frombuffer(numbers, np.float64).reshape(-1, width)
 
 
-def decoded(data: Bytes, label: str) -> str:
+def decode_text(data: Bytes, label: str) -> str:
     """Return the bytes as text: UTF-8, or UTF-16 if it says so in its first two bytes."""
     require_memory(data.size, label)
     raw = data.tobytes()
@@ -109,7 +109,7 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _not_a_number(cell: str, where: str, column: int) -> InputError:
+def _not_a_number(cell: str, label: str, column: int) -> InputError:
     if cell:
-        return InputError(f"{where}, column {column}: {excerpt(cell, 40)!r} is not a number", _ROWS)
-    return InputError(f"{where}, column {column} is empty", "an index column? write the file without it (index=False)")
+        return InputError(f"{label}, column {column}: {excerpt(cell, 40)!r} is not a number", _ROWS)
+    return InputError(f"{label}, column {column} is empty", "an index column? write the file without it (index=False)")

@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.chat_template import chat_text
@@ -54,7 +54,7 @@ class ModelSource:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedModel,
         decoder_text: str | None = None,
         inputs_file: str | None = None,
         chat: Sequence[Mapping[str, str]] | None = None,
@@ -141,24 +141,24 @@ class ModelSource:
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         """A text and the media through the model's processor, labelled by what the text says and by patch or time."""
-        given = processor.rendered(text, self.chat)
-        arrays = processor.arrays(given)
+        marked_text = processor.marked_text(text, self.chat)
+        arrays = processor.arrays(marked_text)
         ids = arrays.get("input_ids")
         tokens: tuple[Token, ...] = ()
         if ids is not None:
-            tokens = aligned(processor.tokenizer, given.text, ids, add_special_tokens=not given.complete)
+            tokens = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete)
         frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
         return array_prompt(
             self.loaded.model,
-            given.text,
+            marked_text.text,
             tokens,
             arrays_for_forward(self.loaded.model, arrays),
             frames=frames,
             files=processor.media.files,
-            warnings=given.notes + silence_notes(frames, processor.media.audio),
+            warnings=marked_text.notes + silence_notes(frames, processor.media.audio),
         )
 
-    def planned(self, selection: Selection) -> list[PlannedLayer]:
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected blocks that attend if they run, by the model's own count, with the heads they say they have."""
         usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
         layers = []
@@ -229,9 +229,9 @@ class ModelSource:
         A model that doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs runs as it
         would anywhere, for with a cache an FSMT masks otherwise than without.
         """
-        takes = signature(self.loaded.model.forward).parameters
+        parameters = signature(self.loaded.model.forward).parameters
         whole = self.arrays is not None and self.has_decoder
-        return "use_cache" in arguments or "use_cache" not in takes or whole
+        return "use_cache" in arguments or "use_cache" not in parameters or whole
 
     def follow(
         self,

@@ -137,9 +137,9 @@ class Matrices:
     def _latent(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Latent | None:
         if self.latent is None:
             return None
-        latent, picked = self.latent, list(heads)
+        latent, head_list = self.latent, list(heads)
         shared = None if latent.shared is None else latent.shared[at]
-        return Latent(latent.c[at], latent.up_k[picked], latent.up_v[picked], shared)
+        return Latent(latent.c[at], latent.up_k[head_list], latent.up_v[head_list], shared)
 
 
 def open_matrices(options: MatrixOptions) -> Matrices:

@@ -10,7 +10,7 @@ from attn_cli.sources.files import read_array
 from attn_cli.sources.matrices import Matrices
 
 
-class Expected(NamedTuple):
+class ExpectedArray(NamedTuple):
     """Numbers with a single batch axis, `[batch, h, n, e]` or `[batch, n, width]`; the bytes of one; a note or ""."""
 
     values: np.ndarray
@@ -18,7 +18,7 @@ class Expected(NamedTuple):
     note: str
 
 
-def expected_of(spec: str, name: str, matrices: Matrices) -> Expected:
+def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     """Read `spec`, which is to be checked as the "output" or the "weights" of `matrices`.
 
     Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
@@ -29,10 +29,10 @@ def expected_of(spec: str, name: str, matrices: Matrices) -> Expected:
     lead, h, n = matrices.lead, matrices.q.shape[-3], matrices.q.shape[-2]
     last = matrices.k.shape[-2] if name == "weights" else _width(matrices)
     joined = matrices.joined and name == "output"
-    expected = (*lead, n, last) if joined else (*lead, h, n, last)
+    layout = (*lead, n, last) if joined else (*lead, h, n, last)
     note = ""
-    if _squeezed(values.shape) == _squeezed(expected):
-        values = values.reshape(expected)
+    if _squeezed(values.shape) == _squeezed(layout):
+        values = values.reshape(layout)
     elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
         values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)
         note = f"{spec}: rows before heads {array.shape}; read as [..., n, h, {'m' if name == 'weights' else 'e'}]"
@@ -40,10 +40,10 @@ def expected_of(spec: str, name: str, matrices: Matrices) -> Expected:
         values = split_heads(values.reshape(*lead, n, h * last), h)
         note = f"{spec}: heads side by side {array.shape}; cut into {h}"
     else:
-        shape = expected if matrices.head_axis or joined else (*lead, n, last)
+        shape = layout if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
         raise InputError(f"{name} {spec} has shape {array.shape} but the definition gives {shape}", slip)
-    return Expected(values.reshape(-1, *values.shape[len(lead) :]), array.dtype.itemsize, note)
+    return ExpectedArray(values.reshape(-1, *values.shape[len(lead) :]), array.dtype.itemsize, note)
 
 
 def _width(matrices: Matrices) -> int:

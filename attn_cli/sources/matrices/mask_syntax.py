@@ -74,8 +74,8 @@ class MaskRequest:
         """The argument as `count` whole numbers above 0 with colons between them; InputError if it is not that."""
         numbers = self.argument.split(":")
         if len(numbers) != count or not all(re.fullmatch(r"\d+", x) and int(x) > 0 for x in numbers):
-            needed = "a whole number" if count == 1 else f"{count} whole numbers"
-            raise InputError(f"--mask {self.text!r} needs {needed} above 0", f"example: --mask {self.example}")
+            requirement = "a whole number" if count == 1 else f"{count} whole numbers"
+            raise InputError(f"--mask {self.text!r} needs {requirement} above 0", f"example: --mask {self.example}")
         return [int(x) for x in numbers]
 
 
@@ -186,18 +186,18 @@ MASK_HELP = (
 
 def _of_file(text: str, shape: ScoreShape, allow_nonfinite: bool) -> MaskParts:
     """A mask from a file: booleans or 0 and 1 mean "may attend", other numbers are added; a prefix says which."""
-    kind, _, rest = text.partition(":")
-    file = rest if kind in ("bool", "additive") and rest else text
+    kind, _, path = text.partition(":")
+    file = path if kind in ("bool", "additive") and path else text
     exists = Path(file.rpartition(":")[0] or file).expanduser().exists() or Path(file).exists()
     if file != "-" and not exists:
         names = ", ".join(entry.syntax for entry in MASKS)
         raise InputError(f"--mask {text!r} is neither a mask nor a file", f"one of {names}, or a file")
     cells = read_array(file, name="mask", allow_nonfinite=allow_nonfinite)
     check_cells(cells, "mask", shape)
-    ones = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
-    if kind == "bool" and not ones:
+    is_boolean = cells.dtype == np.bool_ or bool(np.isin(cells, (0, 1)).all())
+    if kind == "bool" and not is_boolean:
         raise InputError(f"{file} holds other numbers than 0 and 1", "additive:FILE adds them to the scores")
-    if ones and kind != "additive":
+    if is_boolean and kind != "additive":
         note = f"{file}: read as 1 = may attend, 0 = blocked"
         return MaskParts(cells=(cells.astype(bool),), notes=() if kind == "bool" else (note,))
     numbers = cells.astype(np.float64) if cells.dtype == np.bool_ else cells

@@ -87,7 +87,7 @@ class MatrixOptions:
     def check(self) -> None:
         """Refuse what can't be meant together: InputError with the first line of `REFUSALS` that holds."""
         for refusal in REFUSALS:
-            if refusal.when(self):
+            if refusal.applies(self):
                 raise InputError(refusal.message.format_map(vars(self)), refusal.hint)
 
     @property
@@ -111,7 +111,7 @@ class Refusal(NamedTuple):
     `{name}` in the message stands for the option of that name.
     """
 
-    when: Callable[[MatrixOptions], bool]
+    applies: Callable[[MatrixOptions], bool]
     message: str
     hint: str
 

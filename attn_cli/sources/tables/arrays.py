@@ -10,11 +10,11 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_memory
-from attn_cli.sources.files.json_lists import parsed
+from attn_cli.sources.files.json_lists import parse_json
 from attn_cli.sources.files.npy import read_npy, read_npz
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.tensors import read_safetensors
-from attn_cli.sources.files.text import decoded
+from attn_cli.sources.files.text import decode_text
 from attn_cli.sources.tables.table import Table
 from attn_cli.text import counted, excerpt
 
@@ -51,16 +51,16 @@ def safetensors_table(raw: Raw) -> Table:
     try:
         header = json.loads(raw.data[8 : 8 + length].tobytes())
         metadata = header.pop("__metadata__", {})
-        named = set(header)
+        members = set(header)
     except (ValueError, AttributeError, TypeError):
-        named, metadata = {"words", "vectors"}, {}  # read_safetensors says what is wrong with it
+        members, metadata = {"words", "vectors"}, {}  # read_safetensors says what is wrong with it
     beside = raw.path.with_suffix(".txt") if raw.path else None
     if "words" in metadata:
-        words = _word_list(parsed(metadata["words"], f"{raw.label}: its words"), raw.label)
-    elif "words" in named:
+        words = _word_list(parse_json(metadata["words"], f"{raw.label}: its words"), raw.label)
+    elif "words" in members:
         words = _words_of(read_safetensors_bytes(raw), raw.label)
     elif beside is not None and beside.is_file():
-        content = decoded(np.fromfile(beside, np.uint8), str(beside))
+        content = decode_text(np.fromfile(beside, np.uint8), str(beside))
         words = tuple(content.removesuffix("\n").replace("\r\n", "\n").split("\n"))
     else:
         file = beside.name if beside else "file beside it"
@@ -68,9 +68,9 @@ def safetensors_table(raw: Raw) -> Table:
             f"{raw.label} has no words: none in its metadata, no tensor `words`, no {file}",
             "a model is given by its folder; a table brings its words in one of these ways",
         )
-    if "vectors" not in named and len(named) > 1:
-        _require(named | {"words"}, raw.label)
-    member = "vectors" if "vectors" in named else None
+    if "vectors" not in members and len(members) > 1:
+        _require(members | {"words"}, raw.label)
+    member = "vectors" if "vectors" in members else None
     vectors, _ = read_safetensors(Raw(raw.label, raw.data, member, raw.path), "vectors")
     return _table(raw.label, words, vectors)
 
@@ -89,7 +89,7 @@ def read_safetensors_bytes(raw: Raw) -> np.ndarray:
 
 def json_table(raw: Raw) -> Table:
     """An object of words, each with its list of numbers; or of `words` and `vectors`."""
-    value = parsed(decoded(raw.data, raw.label), raw.label)
+    value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
         raise InputError(f"{raw.label} is no object of words", 'expected {"word": [0.1, 0.2], ...}')
     if set(value) == {"words", "vectors"} and all(isinstance(word, str) for word in value["words"]):
@@ -124,8 +124,8 @@ def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
 def _require(names: set[str], label: str) -> None:
     missing = [name for name in ("words", "vectors") if name not in names]
     if missing:
-        holds = ", ".join(excerpt(name, 40) for name in sorted(names)[:8]) or "nothing"
-        raise InputError(f"{label} has no array `{missing[0]}`; it holds {holds}", _EXPECTED)
+        contents = ", ".join(excerpt(name, 40) for name in sorted(names)[:8]) or "nothing"
+        raise InputError(f"{label} has no array `{missing[0]}`; it holds {contents}", _EXPECTED)
 
 
 def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:

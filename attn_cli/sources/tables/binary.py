@@ -44,7 +44,7 @@ class BinaryFormat:
             yield Record(buffer[at:blank].lstrip(b"\n"), row, place + at, place + stop, buffer[at:stop])
             row, at = row + 1, stop
 
-    def parsed(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
         """The word and its d numbers."""
         word = record.first.decode("utf-8", "backslashreplace")
         numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")

@@ -30,17 +30,17 @@ def open_table_file(name: str) -> WordTable:
     """
     path = Path(name).expanduser()
     if not path.is_file():
-        what = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
-        raise LoadError(f"no table at {excerpt(name)}: {what}", _nearest(path))
+        problem = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
+        raise LoadError(f"no table at {excerpt(name)}: {problem}", _nearest(path))
     label = excerpt(str(path))
     try:
-        opened: IO[bytes] = path.open("rb")
+        stream: IO[bytes] = path.open("rb")
     except OSError as error:
         raise LoadError(f"{label} can't be read: {reason(error)}", "check its permissions") from error
-    start = opened.read(_SAMPLE)
+    start = stream.read(_SAMPLE)
     if start.startswith(b"\x1f\x8b"):
-        opened = cast(IO[bytes], _Unpacked(opened, label))
-        start = opened.read(_SAMPLE)
+        stream = cast(IO[bytes], _Unpacked(stream, label))
+        start = stream.read(_SAMPLE)
     elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return npz_table(open_raw(str(path), None))
     elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**9:
@@ -52,10 +52,10 @@ def open_table_file(name: str) -> WordTable:
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
     if _WORD2VEC.match(start) and (".bin" in path.suffixes or not _is_text(start)):
-        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, opened), label))
+        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label))
     if not _is_text(start):
         raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
-    return RecordTable(path.name, TextFormat(cast(BinaryIO, opened), label))
+    return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
 
 
 class _Unpacked(gzip.GzipFile):

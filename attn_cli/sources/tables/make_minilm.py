@@ -63,14 +63,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; compare with the file that is there")
     options = parser.parse_args(arguments)
     try:
-        made = table_file(model_folder())
+        content = table_file(model_folder())
     except AttnError as error:
         print(f"{error.message}; {error.hint}", file=sys.stderr)
         return error.code
     if not options.check:
-        options.out.write_bytes(made)
+        options.out.write_bytes(content)
         return 0
-    same = options.out.is_file() and options.out.read_bytes() == made
+    same = options.out.is_file() and options.out.read_bytes() == content
     print(f"{options.out} is {'the same' if same else 'different'}")
     return 0 if same else 1
 

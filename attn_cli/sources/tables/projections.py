@@ -28,11 +28,13 @@ def read_projections(file: str, width: int, heads: int) -> TableProjections:
     for name, w in (("wq", wq), ("wk", wk), ("wv", wv)):
         if w is None:
             continue
-        where = f"{excerpt(file)}: {name} has shape {w.shape}"
+        description = f"{excerpt(file)}: {name} has shape {w.shape}"
         if w.ndim != 2 or w.shape[0] != width:
-            raise InputError(f"{where}, and the table's vectors have {width} numbers", f"{name} is [{width}, ...]")
+            raise InputError(
+                f"{description}, and the table's vectors have {width} numbers", f"{name} is [{width}, ...]"
+            )
         if w.shape[1] % heads:
-            raise InputError(f"{where}, which {heads} heads don't divide", "every head gets as many columns")
+            raise InputError(f"{description}, which {heads} heads don't divide", "every head gets as many columns")
     if wq.shape != wk.shape:
         raise InputError(
             f"{excerpt(file)}: wq has shape {wq.shape} and wk {wk.shape}", "queries meet keys of one length"

@@ -28,7 +28,7 @@ class Record(NamedTuple):
     raw: bytes
 
 
-class Format(Protocol):
+class RecordFormat(Protocol):
     """How one file is cut into records; d numbers in each vector."""
 
     d: int
@@ -36,7 +36,7 @@ class Format(Protocol):
     def records(self, row: int, start: int) -> Iterator[Record]:
         """The records from number `row` on, which begins at byte `start`; 0, 0 for the first of all."""
 
-    def parsed(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
         """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
 
 
@@ -50,14 +50,14 @@ class RecordTable:
     heads = 1
     dtype: np.dtype[Any] = np.dtype(np.float32)
 
-    def __init__(self, name: str, format: Format) -> None:
+    def __init__(self, name: str, format: RecordFormat) -> None:
         self.name, self.format = name, format
         self._next = (0, 0)  # row and place where the walk goes on
         self._hashes, self._places = array("q"), array("q")
         self._rows: dict[str, int] = {}
-        self._found: dict[int, tuple[str, Sequence[float]]] = {}
+        self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
         self._missing: set[str] = set()
-        self._ended = False
+        self._at_end = False
 
     @property
     def extent(self) -> str:
@@ -71,18 +71,18 @@ class RecordTable:
 
     def look_up(self, words: Iterable[str]) -> None:
         """Find these words: among the records passed, then by walking on."""
-        wanted = {word for word in words if word not in self._rows and word not in self._missing}
+        new_words = {word for word in words if word not in self._rows and word not in self._missing}
         open_keys: dict[int, set[str]] = {}
-        for word in wanted:
+        for word in new_words:
             open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
-        others: dict[str, int] = {}  # words that stand there in another case
-        for record in self._passed(open_keys):
-            self._take(record, open_keys, others)
-        if open_keys and not self._ended:
-            self._walk_on(open_keys, others)
+        other_case_rows: dict[str, int] = {}  # words that stand there in another case
+        for record in self._candidates(open_keys):
+            self._take(record, open_keys, other_case_rows)
+        if open_keys and not self._at_end:
+            self._walk_on(open_keys, other_case_rows)
         for word in set().union(*open_keys.values()):
-            if word in others:
-                self._rows[word] = others[word]
+            if word in other_case_rows:
+                self._rows[word] = other_case_rows[word]
             else:
                 self._missing.add(word)
 
@@ -94,11 +94,11 @@ class RecordTable:
 
     def word(self, row: int) -> str:
         """The word of a row that was found."""
-        return self._found[row][0]
+        return self._vectors[row][0]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
         """The vectors of rows that were found; they are q, k and v too."""
-        return np.array([self._found[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
+        return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole file, from its first record."""
@@ -106,7 +106,7 @@ class RecordTable:
         numbers = array("f")
         first = 0
         for record in self.format.records(0, 0):
-            word, vector = self.format.parsed(record)
+            word, vector = self.format.parse(record)
             if not words:
                 first = record.row
             words.append(word)
@@ -117,40 +117,40 @@ class RecordTable:
         if words:
             yield first, words, np.frombuffer(numbers, np.float32).reshape(len(words), -1)
 
-    def _walk_on(self, open_keys: dict[int, set[str]], others: dict[str, int]) -> None:
+    def _walk_on(self, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
         for record in self.format.records(*self._next):
             key = _key(record.first)
             self._hashes.append(key)
             self._places.append(record.start)
             self._next = (record.row + 1, record.stop)
             if key in open_keys:
-                self._take(record, open_keys, others)
+                self._take(record, open_keys, other_case_rows)
                 if not open_keys:
                     return
-        self._ended = True
+        self._at_end = True
 
-    def _passed(self, open_keys: dict[int, set[str]]) -> Iterator[Record]:
+    def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[Record]:
         """The records passed before whose words may be among those asked, read again."""
         hashes = np.array(self._hashes)  # a copy: an array that is being looked at can't grow
         for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
             yield next(self.format.records(int(row), self._places[int(row)]))
 
-    def _take(self, record: Record, open_keys: dict[int, set[str]], others: dict[str, int]) -> None:
+    def _take(self, record: Record, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
         """Keep the record if it is one of the asked words; of equal words the first stays."""
         key = _key(record.first)
-        asked = open_keys.get(key, set())
-        if not asked:
+        open_words = open_keys.get(key, set())
+        if not open_words:
             return
-        word, vector = self.format.parsed(record)
-        if word in asked:
+        word, vector = self.format.parse(record)
+        if word in open_words:
             self._rows[word] = record.row
-            asked.discard(word)
-        alike = [other for other in asked if other.lower() == word.lower()]
-        for other in alike:
-            others.setdefault(other, record.row)
-        if alike or self._rows.get(word) == record.row:
-            self._found.setdefault(record.row, (word, vector))
-        if not asked:
+            open_words.discard(word)
+        variants = [variant for variant in open_words if variant.lower() == word.lower()]
+        for variant in variants:
+            other_case_rows.setdefault(variant, record.row)
+        if variants or self._rows.get(word) == record.row:
+            self._vectors.setdefault(record.row, (word, vector))
+        if not open_words:
             del open_keys[key]
 
 

@@ -29,12 +29,12 @@ class TextFormat:
         self.header = len(cells) == 2 and all(map(_WHOLE_NUMBER.fullmatch, cells)) and (
             not second.strip() or len(second.split()) == int(cells[1]) + 1 or len(second.split()) > 2
         )  # fmt: skip
-        self.promised = int(cells[0]) if self.header else None
+        self.word_count = int(cells[0]) if self.header else None
         self.d = int(cells[1]) if self.header else len(cells) - 1
         self.begin = len(first) if self.header else len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
         if self.d < 1 or (self.header and not second.strip()):
             raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
-        self.parsed(next(self.records(0, 0)))  # a text that is no table is refused before a word is looked for
+        self.parse(next(self.records(0, 0)))  # a text that is no table is refused before a word is looked for
 
     def records(self, row: int, start: int) -> Iterator[Record]:
         """Every line; blank ones may stand at the end."""
@@ -48,13 +48,13 @@ class TextFormat:
                 break
             yield Record(cells[0], row, start, start + len(line), line)
             row, start = row + 1, start + len(line)
-        if self.promised is not None and row < self.promised:
+        if self.word_count is not None and row < self.word_count:
             raise InputError(
-                f"{self.label} is truncated: line 1 promises {self.promised:,} words, {row:,} are there",
+                f"{self.label} is truncated: line 1 promises {self.word_count:,} words, {row:,} are there",
                 "download it again, or correct the first line",
             )
 
-    def parsed(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
         """The word, which may hold blanks, and the d numbers behind it."""
         cells = record.raw.rsplit(None, self.d)
         if len(cells) == self.d + 1 and b"_" not in record.raw[len(cells[0]) :]:  # float() takes 1_0 for 10
@@ -68,18 +68,18 @@ class TextFormat:
 
     def _spoilt(self, record: Record) -> InputError:
         """What is wrong with a line, and where."""
-        where = f"{self.label} line {self._number(record.row)}"
+        place = f"{self.label} line {self._number(record.row)}"
         cells = record.raw.split()
         if len(cells) - 1 != self.d and all(map(_is_number, cells[1:])):
             first = "line 1 promises" if self.header else "line 1 has"
-            return InputError(f"{where} has {counted(len(cells) - 1, 'number')}, {first} {self.d}", _LINE)
+            return InputError(f"{place} has {counted(len(cells) - 1, 'number')}, {first} {self.d}", _LINE)
         word = excerpt(_text(cells[0]), 40)
         for cell in cells[1:]:
             if not _is_number(cell):
-                return InputError(f"{where}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
+                return InputError(f"{place}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
             if not isfinite(float(cell)):
-                return InputError(f"{where}: {_text(cell)} in the vector of {word!r}", "every number must be finite")
-        raise AssertionError(where)
+                return InputError(f"{place}: {_text(cell)} in the vector of {word!r}", "every number must be finite")
+        raise AssertionError(place)
 
     def _number(self, row: int) -> int:
         """The number of the line of a record."""

@@ -128,7 +128,7 @@ class CheckOutput:
             None if self.weights is None else self.weights[entry][heads],
         )
         weights, mixed = self._definition()
-        output = self._finished(mixed)
+        output = self._in_user_layout(mixed)
         checks: list[HeadCheck] = []
         if self.user.output is not None:
             if self.joined:
@@ -157,15 +157,15 @@ class CheckOutput:
                 weights[:, band.start : band.stop, band.first : band.last] = band.weights
         return weights, output
 
-    def _finished(self, output: np.ndarray) -> np.ndarray:
+    def _in_user_layout(self, output: np.ndarray) -> np.ndarray:
         """`[h, n, e]` as the user's output is: raised from latents, joined, projected."""
-        made = self.call.ingredients
-        if made.value_up is not None:
-            output = output @ made.value_up
+        ingredients = self.call.ingredients
+        if ingredients.value_up is not None:
+            output = output @ ingredients.value_up
         if not self.joined:
             return output
         together = join_heads(output)
-        return np.asarray(together if made.projection is None else together @ made.projection)
+        return np.asarray(together if ingredients.projection is None else together @ ingredients.projection)
 
     def _distance(self, output: np.ndarray, weights: np.ndarray | None) -> float:
         """How far the user's numbers are from these, as the tolerance is meant."""
@@ -185,10 +185,10 @@ class CheckOutput:
                 bad = ~np.isfinite(values).all(axis=-1)
                 return why_nan(q, call.k, rule, (bad if bad.ndim == 2 else bad[None])[:, :rows]), None
         best = self._misread(right)
-        made = call.ingredients
-        turns = () if made.latent is not None else rotary_mistakes(q, call.k, call.v, rule, made.rotation)
+        ingredients = call.ingredients
+        turns = () if ingredients.latent is not None else rotary_mistakes(q, call.k, call.v, rule, ingredients.rotation)
         for mistake in chain(mistakes(q, call.k, call.v, rule), turns):
-            error = self._distance(self._finished(mistake.output), mistake.weights)
+            error = self._distance(self._in_user_layout(mistake.output), mistake.weights)
             if error < best[0] - _ROUNDING:
                 best = (error, mistake.words)
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)

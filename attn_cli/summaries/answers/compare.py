@@ -50,7 +50,7 @@ class Journey:
 class Context:
     """What one block did to the word in one context.
 
-    before, after  its vector `[d]`, the mean over the word's tokens; turned is the cosine between the two
+    before, after  its vector `[d]`, the mean over the word's tokens
     weights, pulls `[m]` on every token of the text; pulls is None where a source shows no values
     """
 
@@ -60,7 +60,7 @@ class Context:
     pulls: np.ndarray | None
 
     @property
-    def turned(self) -> float:
+    def cosine_turned(self) -> float:
         """The cosine between before and after: 1 for a vector that kept its direction."""
         return cosine(self.before, self.after)
 
@@ -97,13 +97,15 @@ class Comparison(Answer):
         """One row per (block, text, key)."""
         for block in self.blocks:
             for text, (journey, context) in enumerate(zip(self.journeys, block.contexts, strict=True)):
-                for token, weight, pull in zip(journey.prompt.tokens, context.weights, _listed(context), strict=True):
+                for token, weight, pull in zip(
+                    journey.prompt.tokens, context.weights, _pulls_or_none(context), strict=True
+                ):
                     yield {
                         "layer": block.layer,
                         "cosine_before": block.cosine_before,
                         "cosine_after": block.cosine_after,
                         "text": text,
-                        "cosine_turned": context.turned,
+                        "cosine_turned": context.cosine_turned,
                         "key": token.index,
                         "key_token": token.text,
                         "weight": float(weight),
@@ -128,17 +130,19 @@ class Comparison(Answer):
         for at, journey in enumerate(self.journeys):
             arrays[f"tokens{at + 1}"] = np.array([token.text for token in journey.prompt.tokens])
             arrays[f"weights{at + 1}"] = np.array([block.contexts[at].weights for block in blocks])
-            arrays[f"pulls{at + 1}"] = np.array([_listed(block.contexts[at]) for block in blocks], dtype=np.float64)
+            arrays[f"pulls{at + 1}"] = np.array(
+                [_pulls_or_none(block.contexts[at]) for block in blocks], dtype=np.float64
+            )
         return arrays
 
     def _block(self, block: ComparedBlock) -> dict[str, Any]:
         contexts = [
             {
-                "cosine_turned": context.turned,
+                "cosine_turned": context.cosine_turned,
                 "keys": [
                     {"key": token.index, "key_token": token.text, "weight": float(weight), "pull": pull}
                     for token, weight, pull in zip(
-                        journey.prompt.tokens, context.weights, _listed(context), strict=True
+                        journey.prompt.tokens, context.weights, _pulls_or_none(context), strict=True
                     )
                 ],
             }
@@ -173,5 +177,5 @@ def _context(journey: Journey, step: BlockVectors) -> Context:
     return Context(step.before.mean(axis=0), step.after.mean(axis=0), weights, pulls)
 
 
-def _listed(context: Context) -> Sequence[float | None]:
+def _pulls_or_none(context: Context) -> Sequence[float | None]:
     return [None] * len(context.weights) if context.pulls is None else context.pulls.tolist()

@@ -19,7 +19,7 @@ class Computation(Answer):
     batch      the axes before heads and rows
     head_axis  whether the user's matrices have an axis of heads; if not, the arrays have none either
     joined     whether heads of the output were put side by side
-    made       q, k and v `[*batch, h, ...]` by these names, where they were made from other matrices
+    operands   q, k and v `[*batch, h, ...]` by these names, where they were computed from other matrices
     """
 
     name: ClassVar[str] = "compute"
@@ -28,7 +28,7 @@ class Computation(Answer):
     batch: tuple[int, ...]
     head_axis: bool
     joined: bool
-    made: Mapping[str, np.ndarray]
+    operands: Mapping[str, np.ndarray]
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The rows of every entry's first part, with the number of the entry where there is a batch."""
@@ -60,8 +60,8 @@ class Computation(Answer):
             if entries:
                 shape = entries[0].shape if self._has_heads(name) else entries[0].shape[1:]
                 arrays[name] = np.stack(entries).reshape(*self.batch, *shape)
-        made = {name: x if self.head_axis else x[..., 0, :, :] for name, x in self.made.items()}
-        return arrays | made
+        operands = {name: x if self.head_axis else x[..., 0, :, :] for name, x in self.operands.items()}
+        return arrays | operands
 
     def _has_heads(self, name: str) -> bool:
         """Whether an array has an axis of heads."""

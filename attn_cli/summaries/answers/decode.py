@@ -122,8 +122,8 @@ class WalkDecoding:
             whole[:, band.start : band.stop] = band.output
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
         steps = []
-        tokens, read = self._cache()
-        for step, cache in decode(call.q, tokens, read, call.rule):
+        tokens, expand = self._cache()
+        for step, cache in decode(call.q, tokens, expand, call.rule):
             row, length = step.row, cache.length
             weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
             steps.append(CachedStep(row, step.reused, cache.numbers, layer.step(length), layer.whole(length)))
@@ -132,28 +132,28 @@ class WalkDecoding:
 
     def _cache(self) -> tuple[tuple[np.ndarray, ...], Any]:
         """What is kept, and how q, k and v are made of it."""
-        call, made = self.call, self.call.ingredients
-        latent = made.latent
+        call, ingredients = self.call, self.call.ingredients
+        latent = ingredients.latent
         if latent is None:
             return (call.k, call.v), Operands
-        if made.value_up is not None:
+        if ingredients.value_up is not None:
             rank = latent.c.shape[-1]
             return (call.k,), lambda q, k: Operands(q, k, k[..., :rank])
         kept = (latent.c,) if latent.shared is None else (latent.c, latent.shared)
 
-        def read(q: np.ndarray, c: np.ndarray, shared: np.ndarray | None = None) -> Operands:
+        def expand(q: np.ndarray, c: np.ndarray, shared: np.ndarray | None = None) -> Operands:
             return Latent(c, latent.up_k, latent.up_v, shared).expanded(q)
 
-        return kept, read
+        return kept, expand
 
     def _layer(self) -> LayerSizes:
-        call, made = self.call, self.call.ingredients
-        width = int(made.x.shape[-1]) if made.x is not None and made.projected else 0
-        if made.latent is None:
+        call, ingredients = self.call, self.call.ingredients
+        width = int(ingredients.x.shape[-1]) if ingredients.x is not None and ingredients.projected else 0
+        if ingredients.latent is None:
             return LayerSizes(call.h, int(call.k.shape[0]), int(call.q.shape[-1]), call.e, width)
-        _, rank, d = made.latent.up_k.shape
-        shared = made.latent.cached - rank
-        return LayerSizes(call.h, call.h, d + shared, int(made.latent.up_v.shape[-1]), width, rank, shared)
+        _, rank, d = ingredients.latent.up_k.shape
+        shared = ingredients.latent.cached - rank
+        return LayerSizes(call.h, call.h, d + shared, int(ingredients.latent.up_v.shape[-1]), width, rank, shared)
 
 
 def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:

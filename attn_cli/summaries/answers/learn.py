@@ -42,8 +42,8 @@ class Learning(Answer):
     def during(self) -> int:
         """The first step after which the loss is at most half of what it was; the last one if there is none."""
         losses = self.descent.losses
-        halved = np.flatnonzero(losses <= losses[0] / 2)
-        return int(halved[0]) if len(halved) else self.steps
+        half_loss_steps = np.flatnonzero(losses <= losses[0] / 2)
+        return int(half_loss_steps[0]) if len(half_loss_steps) else self.steps
 
     @property
     def milestones(self) -> list[int]:

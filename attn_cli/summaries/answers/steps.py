@@ -56,7 +56,7 @@ class Steps(Part):
                         yield {
                             "step": number,
                             "stage": stage.name,
-                            "head": self._true_head(stage, head, summary) if by_head else None,
+                            "head": self._model_head(stage, head, summary) if by_head else None,
                             "row": index,
                             "column": column,
                             "value": value,
@@ -100,13 +100,13 @@ class Steps(Part):
         assert stage is not None
         weights = stage.values[head, row]
         heavy = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
-        named = [key for key in heavy.tolist() if weights[key] != 0]
-        written = " + ".join(f"{weights[key]:.2f} · v[{summary.keys[key].text}]" for key in named)
-        hidden = int((weights != 0).sum()) - len(named)
-        return (written + (f" + {hidden} smaller ones" if hidden else "")) or "0"
+        largest = [key for key in heavy.tolist() if weights[key] != 0]
+        terms = " + ".join(f"{weights[key]:.2f} · v[{summary.keys[key].text}]" for key in largest)
+        hidden = int((weights != 0).sum()) - len(largest)
+        return (terms + (f" + {hidden} smaller ones" if hidden else "")) or "0"
 
     @staticmethod
-    def _true_head(stage: Stage, at: int, summary: Summary) -> int:
+    def _model_head(stage: Stage, at: int, summary: Summary) -> int:
         heads = summary.place.heads
         return heads[at] if len(stage.values) == len(heads) else sorted(set(summary.place.groups))[at]
 
@@ -119,7 +119,7 @@ class WalkSteps:
     rows: Sequence[int] | None = ()
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
-        self.picked = rows
+        self.picked_rows = rows
 
     def start(self, call: Call) -> None:
         """Keep the call, which must have q, k and v."""
@@ -127,7 +127,7 @@ class WalkSteps:
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
             )
-        rows = call.n if self.picked is None else len(self.picked)
+        rows = call.n if self.picked_rows is None else len(self.picked_rows)
         if call.h * rows * call.m > _MOST_CELLS:
             shape = f"{call.h} heads of {rows:,} x {call.m:,}"
             raise LimitError(f"a walk through {shape} keeps every step of it", "pick a row: --token 0")
@@ -138,7 +138,7 @@ class WalkSteps:
 
     def result(self) -> Steps:
         """Every stage, in NumPy."""
-        rows = tuple(range(self.call.n)) if self.picked is None else tuple(self.picked)
+        rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
         stages = [
             Stage(name, formula, axes, to_numpy(values))
             for name, formula, axes, values in (*self._inputs(rows), *self._walk(rows))
@@ -146,15 +146,17 @@ class WalkSteps:
         return Steps(rows, tuple(stages), self.call.rule.sink is not None)
 
     def _inputs(self, rows: tuple[int, ...]) -> Iterator[tuple[str, str, tuple[str, ...], Array]]:
-        call, made = self.call, self.call.ingredients
-        if made.x is not None:
-            yield "x", "embeddings", ("queries", "width"), made.x[list(rows)]
-        if made.context is not None:
-            yield "context", "embeddings", ("keys", "width"), made.context
-        source = "x" if made.context is None else "context"
-        origins = ("x W_Q", f"{source} W_K", f"{source} W_V") if made.projected else ("queries", "keys", "values")
-        if made.latent is not None:
-            absorbed = made.value_up is not None
+        call, ingredients = self.call, self.call.ingredients
+        if ingredients.x is not None:
+            yield "x", "embeddings", ("queries", "width"), ingredients.x[list(rows)]
+        if ingredients.context is not None:
+            yield "context", "embeddings", ("keys", "width"), ingredients.context
+        source = "x" if ingredients.context is None else "context"
+        origins = (
+            ("x W_Q", f"{source} W_K", f"{source} W_V") if ingredients.projected else ("queries", "keys", "values")
+        )
+        if ingredients.latent is not None:
+            absorbed = ingredients.value_up is not None
             origins = ("x W_Q U_Kᵀ", "latents", "latents") if absorbed else ("x W_Q", "latents U_K", "latents U_V")
         yield "q", origins[0], ("heads", "queries", "d"), call.q[:, list(rows)]
         yield "k", origins[1], ("heads", "keys", "d"), call.k
@@ -177,14 +179,14 @@ class WalkSteps:
 
     def _after(self, output: np.ndarray) -> Iterator[tuple[str, str, tuple[str, ...], np.ndarray]]:
         """What comes after the heads: U_V for mixed latents, joining, W_O."""
-        made = self.call.ingredients
-        if made.value_up is not None:
-            output = output @ to_numpy(made.value_up)
+        ingredients = self.call.ingredients
+        if ingredients.value_up is not None:
+            output = output @ to_numpy(ingredients.value_up)
             yield "raised", "output U_V", ("heads", "queries", "e"), output
-        if made.projection is None and (made.x is None or len(output) == 1):
+        if ingredients.projection is None and (ingredients.x is None or len(output) == 1):
             return
         joined = join_heads(output)
         if len(output) > 1:
             yield "joined", "heads side by side", ("queries", "h e"), joined
-        if made.projection is not None:
-            yield "projected", "joined W_O", ("queries", "width"), joined @ to_numpy(made.projection)
+        if ingredients.projection is not None:
+            yield "projected", "joined W_O", ("queries", "width"), joined @ to_numpy(ingredients.projection)

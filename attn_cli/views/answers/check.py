@@ -56,8 +56,8 @@ def _head(head: HeadCheck) -> Text:
 def _first(head: HeadCheck, summary: Summary, screen: Screen) -> Iterator[Text]:
     assert head.first_bad is not None
     row, column = head.first_bad
-    where = head.what + ("" if head.head is None else f", head {head.head}")
-    parts = [f"first bad: {where}, row {row}, column {column}", f"yours {head.found:.6g}",
+    array_words = head.what + ("" if head.head is None else f", head {head.head}")
+    parts = [f"first bad: {array_words}, row {row}, column {column}", f"yours {head.found:.6g}",
              f"definition {head.expected:.6g}"]  # fmt: skip
     yield Text("\n".join(packed(parts, screen.width)))
 

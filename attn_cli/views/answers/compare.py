@@ -13,7 +13,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit, packed
-from attn_cli.views.drawing.labels import labelled
+from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
@@ -24,9 +24,9 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
     """Cosines first, then what moved the word in each context."""
     yield ""
     if len(comparison.blocks) == 1:
-        yield from _single(comparison, comparison.blocks[0], screen)
+        yield from _one_block(comparison, comparison.blocks[0], screen)
     else:
-        yield from _many(comparison, screen)
+        yield from _block_table(comparison, screen)
     has_pulls = all(context.pulls is not None for block in comparison.blocks for context in block.contexts)
     yield from (Text(line, _DIM) for line in packed(_PULL if has_pulls else _NO_PULL, screen.width, " "))
 
@@ -35,22 +35,30 @@ _PULL = ("pull: share of what attention", "put out for the word; adds to 1")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 
-def _single(comparison: Comparison, block: ComparedBlock, screen: Screen) -> Iterator[RenderableType]:
-    one, other = (visible(journey.word) for journey in comparison.journeys)
-    both = f"{one} in 1 and {one} in 2" if one == other else f"{one} in 1 and {other} in 2"
+def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> Iterator[RenderableType]:
+    first_word, second_word = (visible(journey.word) for journey in comparison.journeys)
+    both = (
+        f"{first_word} in 1 and {first_word} in 2"
+        if first_word == second_word
+        else f"{first_word} in 1 and {second_word} in 2"
+    )
     yield from (Text(line, _BOLD) for line in packed([f"cosine between {both}", f"layer {block.layer}"], screen.width))
     yield _bar("before", block.cosine_before, screen)
     yield _bar("after", block.cosine_after, screen)
     for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):
         yield ""
-        heading = [f"{number} · {_where(journey)}", f"cosine of before and after {context.turned:.3f}", "pulled by"]
+        heading = [
+            f"{number} · {_word_places(journey)}",
+            f"cosine of before and after {context.cosine_turned:.3f}",
+            "pulled by",
+        ]
         yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
         for token, pull in zip(journey.prompt.tokens, _strengths(context).tolist(), strict=True):
-            yield _bar(labelled(token), pull, screen)
+            yield _bar(token_label(token), pull, screen)
     yield ""
 
 
-def _many(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
+def _block_table(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
     """A line per block: both cosines, and for each context the strongest pulls of other tokens."""
     yield from (
         Text(line, _BOLD)
@@ -60,7 +68,7 @@ def _many(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
     columns = screen.width - len(lead)
     beside = columns >= 2 * _NARROWEST
     width = columns // 2 - 2 if beside else screen.width - 4
-    heads = [f"{number} · {_where(journey)}" for number, journey in enumerate(comparison.journeys, 1)]
+    heads = [f"{number} · {_word_places(journey)}" for number, journey in enumerate(comparison.journeys, 1)]
     yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), _BOLD)
     for block in comparison.blocks:
         numbers = f"{block.layer:>5}  {block.cosine_before:>6.3f}  {block.cosine_after:>6.3f}"
@@ -100,9 +108,9 @@ def _strengths(context: Context) -> np.ndarray:
     return context.weights if context.pulls is None else context.pulls
 
 
-def _where(journey: Journey) -> str:
+def _word_places(journey: Journey) -> str:
     """Which tokens the word is: "6 bank"."""
-    return " ".join(labelled(journey.prompt.tokens[row]) for row in journey.rows)
+    return " ".join(token_label(journey.prompt.tokens[row]) for row in journey.rows)
 
 
 def _bar(label: str, value: float, screen: Screen) -> Text:

@@ -52,9 +52,11 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         mark = " <" if variant.asked and wide else ""
         yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", _BOLD if variant.asked else Style.null())
     yield ""
-    held = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
-    held += [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
-    yield Text("\n".join(packed(held, screen.width)))
+    memory_words = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
+    memory_words += (
+        [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
+    )
+    yield Text("\n".join(packed(memory_words, screen.width)))
     heads, rows = cost.band
     band = [
         f"attn holds a band: {binary_bytes(cost.band_bytes)}",

@@ -32,8 +32,8 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
     headings = f"  {'new':<{token_width}}{'reused':>7}{'cache':>8}{'multiplied':>12}"
     yield Text(headings + (f"{'without a cache':>17}  reads" if wide else ""), _DIM)
     steps = decoding.steps
-    listed = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
-    for at, step in enumerate(listed):
+    table_steps = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
+    for at, step in enumerate(table_steps):
         if len(steps) > _MOST_STEPS and at == _MOST_STEPS - 2:
             yield Text(f"  … {len(steps) - _MOST_STEPS} more steps", _DIM)
         token = fit(summary.queries[step.query].text, token_width)

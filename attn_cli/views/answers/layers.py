@@ -63,18 +63,18 @@ def _within(row: Layer) -> str:
 
 def _notes(rows: tuple[Layer, ...]) -> Iterator[str]:
     """Why blocks did not run, where more is known than that; one line for all with the same reason."""
-    whose: dict[str, list[str]] = {}
+    streams_of: dict[str, list[str]] = {}
     for row in rows:
         if row.note and (reason := row.note.removeprefix("did not run").lstrip(": ")):
-            whose.setdefault(reason, []).append(row.stream)
-    for reason, streams in whose.items():
+            streams_of.setdefault(reason, []).append(row.stream)
+    for reason, streams in streams_of.items():
         yield visible(f"did not run: {', '.join(dict.fromkeys(streams))}, which {reason}")
 
 
 def _cells(group: list[Layer]) -> dict[str, str]:
     row = group[0]
     more = [f"softcap {row.softcap:g}"] if row.softcap is not None else []
-    more += [word for word, there in (("bias", row.bias), ("sink", row.sink)) if there]
+    more += [word for word, present in (("bias", row.bias), ("sink", row.sink)) if present]
     more += [f"{row.calls} calls"] if row.calls > 1 else []
     return {
         "stream": visible(row.stream),

@@ -13,7 +13,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar, bar_width
 from attn_cli.views.drawing.cells import packed
-from attn_cli.views.drawing.labels import labelled
+from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
@@ -27,8 +27,12 @@ def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | 
     yield ""
     heading = ["loss", f"-log of the weight of {visible(learning.word)} on {targets}"]
     yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
-    how = [f"{learning.steps} steps", f"rate {learning.descent.rate:.4g}", f"from the {learning.start} W_Q and W_K"]
-    yield from (Text(line, _DIM) for line in packed(how, screen.width))
+    settings = [
+        f"{learning.steps} steps",
+        f"rate {learning.descent.rate:.4g}",
+        f"from the {learning.start} W_Q and W_K",
+    ]
+    yield from (Text(line, _DIM) for line in packed(settings, screen.width))
     losses = learning.descent.losses
     width = bar_width(screen, 20)
     for step in learning.milestones:
@@ -44,24 +48,24 @@ def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | T
     prompt, example = learning.prompts[text], learning.examples[text]
     number = f"{text + 1} · " if len(learning.prompts) > 1 else ""
     heads = f"mean of {learning.heads} heads" if learning.heads > 1 else "weights"
-    title = [f"{number}{labelled(prompt.tokens[example.query])} attends to", heads, "← wanted"]
+    title = [f"{number}{token_label(prompt.tokens[example.query])} attends to", heads, "← wanted"]
     yield from (Text(line, _BOLD) for line in packed(title, screen.width))
     moments = list(dict.fromkeys([0, learning.during, learning.steps]))
     names = {0: "before", learning.steps: "after"}
     weights = np.array([learning.weights(text, step) for step in moments])
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
-    longest = max(cell_len(labelled(token)) for token in prompt.tokens)
+    longest = max(cell_len(token_label(token)) for token in prompt.tokens)
     table.add_column("  ", no_wrap=True, min_width=min(max(longest + 2, 10), screen.width // 3))
     for step in moments:
         table.add_column(names.get(step, f"step {step}"), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     heaviest = np.argsort(-weights.max(axis=0), kind="stable")[:_MOST]
-    kept = sorted({*heaviest.tolist(), *example.targets})
-    for at in kept:
+    places = sorted({*heaviest.tolist(), *example.targets})
+    for at in places:
         cells = [Text(f"{weight:.3f}", background(weight, Ramp(0.0, 1.0), screen.depth)) for weight in weights[:, at]]
         mark = Text("←" if at in example.targets else "", _DIM)
-        table.add_row(Text("  " + labelled(prompt.tokens[at]), overflow="ellipsis"), *cells, mark)
+        table.add_row(Text("  " + token_label(prompt.tokens[at]), overflow="ellipsis"), *cells, mark)
     yield table
-    left_out = len(prompt.tokens) - len(kept)
-    if left_out:
-        yield Text(f"  {left_out} tokens with less weight are left out", _DIM)
+    omitted = len(prompt.tokens) - len(places)
+    if omitted:
+        yield Text(f"  {omitted} tokens with less weight are left out", _DIM)

@@ -10,7 +10,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
-from attn_cli.views.drawing.labels import marked, place_prefix, which_heads
+from attn_cli.views.drawing.labels import place_prefix, text_with_mark, which_heads
 from attn_cli.views.drawing.screen import Screen
 
 
@@ -21,8 +21,8 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
         return
     rows = matrix.row_numbers(summary)
-    computed = report.batch is not None
-    alone = computed and len(summary.head_names(matrix.averaged)) == 1
+    is_compute = report.batch is not None
+    alone = is_compute and len(summary.head_names(matrix.averaged)) == 1
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
         for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
             title = kind if alone else f"{which_heads(matrix.averaged, head)} · {kind}"
@@ -31,12 +31,12 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 values[at],  # type: ignore[index]
                 kind,
                 place_prefix(summary, report) + title,
-                [marked(summary.queries[row]) for row in rows],
-                [marked(token) for token in summary.keys],
+                [text_with_mark(summary.queries[row]) for row in rows],
+                [text_with_mark(token) for token in summary.keys],
                 screen,
                 scale=report.scale,
                 block=matrix.block,
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
-                scale_option="--color-scale" if computed else "--scale",
+                scale_option="--color-scale" if is_compute else "--scale",
             )

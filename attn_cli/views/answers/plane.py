@@ -44,10 +44,10 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     if screen.width >= _BESIDE:
         height = max(map(len, panels))
         left, right = ([*lines, *[Text(" " * width)] * (height - len(lines))] for lines in panels)
-        for one, other in zip(left, right, strict=True):
-            one = one.copy()
-            one.pad_right(max(0, width - one.cell_len))
-            yield one.append(" " * gap).append_text(other)
+        for left_line, right_line in zip(left, right, strict=True):
+            left_line = left_line.copy()
+            left_line.pad_right(max(0, width - left_line.cell_len))
+            yield left_line.append(" " * gap).append_text(right_line)
     else:
         yield from (line for lines in panels for line in lines)
     yield from (Text(line, _DIM) for line in packed(_legend(plane, several), screen.width))
@@ -55,10 +55,16 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
 
 def _legend(plane: Plane, several: bool) -> list[str]:
     first, last = plane.layers
-    where = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
-    where += ", vectors made 1 long" if plane.unit else ""
+    layer_words = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
+    layer_words += ", vectors made 1 long" if plane.unit else ""
     shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(plane.shares.tolist())]
-    parts = [where, "axes: most of the variance", ", ".join(shares), "both panels to one scale", "∙ where a word was"]
+    parts = [
+        layer_words,
+        "axes: most of the variance",
+        ", ".join(shares),
+        "both panels to one scale",
+        "∙ where a word was",
+    ]
     parts += ["1, 2: which text, *: several"] if several else []
     return parts + (["--unit compares directions alone"] if plane.outgrown and not plane.unit else [])
 
@@ -74,9 +80,9 @@ def _names(plane: Plane) -> list[str]:
 
 
 def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
-    named = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
+    labels = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
     more = [f"and {len(missing) - _NAMED} more"] if len(missing) > _NAMED else []
-    lines = packed(["no room for", *named, *more], width, " ") if missing else []
+    lines = packed(["no room for", *labels, *more], width, " ") if missing else []
     return [Text(line, _DIM) for line in lines]
 
 
@@ -119,7 +125,7 @@ class _Panel:
     def __init__(self, grid: _Grid, ascii_only: bool) -> None:
         self.grid, self.ascii_only = grid, ascii_only
         self.cells = [[(" ", Style.null())] * grid.columns for _ in range(grid.rows)]
-        self.taken = np.zeros((grid.rows, grid.columns), dtype=bool)
+        self.occupied = np.zeros((grid.rows, grid.columns), dtype=bool)
 
     def trace(self, points: np.ndarray) -> None:
         """Dots where points were; anything may be written over them."""
@@ -167,7 +173,7 @@ class _Panel:
     def _free(self, row: int, start: int, width: int) -> bool:
         if not 0 <= row < self.grid.rows or start < 0 or start + width > self.grid.columns:
             return False
-        return not self.taken[row, max(start - 1, 0) : start + width + 1].any()  # a blank on both sides
+        return not self.occupied[row, max(start - 1, 0) : start + width + 1].any()  # a blank on both sides
 
     def _write(self, row: int, column: int, text: str, style: Style) -> None:
         at = column
@@ -180,7 +186,7 @@ class _Panel:
                 self.cells[row][at - 1] = (base + letter, look)
                 continue
             self.cells[row][at] = (letter, style)
-            self.taken[row, at : at + width] = True
+            self.occupied[row, at : at + width] = True
             for hidden in range(at + 1, min(at + width, self.grid.columns)):
                 self.cells[row][hidden] = ("", style)
             at += width

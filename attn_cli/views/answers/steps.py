@@ -13,7 +13,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.labels import marked
+from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns, largest_map
 
@@ -37,18 +37,18 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
     """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
     most = largest_map(screen)[1]
-    queries = [marked(summary.queries[row]) for row in steps.rows]
-    keys = [marked(token) for token in summary.keys]
+    queries = [text_with_mark(summary.queries[row]) for row in steps.rows]
+    keys = [text_with_mark(token) for token in summary.keys]
     for number, stage in enumerate(steps.stages, 1):
         of_keys = stage.axes[-2] == "keys"
         columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
-        cut = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
+        column_note = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
         for head, values in _heads(summary, stage):
             yield ""
             yield HeatMap(
                 values[:, :most],
                 "weights" if stage.name in ("exp", "weights") else stage.name,
-                f"{number} {stage.name} ({stage.formula}){head}{cut}",
+                f"{number} {stage.name} ({stage.formula}){head}{column_note}",
                 keys if of_keys else queries,
                 columns[:most],
                 screen,
@@ -102,7 +102,7 @@ def _vectors(
         meaning += f" = {stage.formula}"
     yield Text("")
     yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
-    labels = [visible(marked(token)) for token in summary.keys] if of_keys else [query]
+    labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [query]
     rows = range(min(len(labels), _MOST_KEYS))
     yield from (_line(labels[row], values[row], screen) for row in rows)
     if len(labels) > _MOST_KEYS:
@@ -138,8 +138,8 @@ def _softening(
         if any(stage.name in ("exp", "weights") for stage in block):
             yield from _totals(steps, block, at, screen)
     if len(keys) < len(weights):
-        rest = weights.sum() - weights[keys].sum()
-        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest:.3f}", _DIM)
+        rest_weight = weights.sum() - weights[keys].sum()
+        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", _DIM)
 
 
 def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
@@ -167,8 +167,8 @@ def _formula(stage: Stage, steps: Steps, at: int) -> str:
         return f"− {difference[0]:.3f}" if difference.size else stage.formula
     powers = steps.stage("exp")
     if stage.name == "weights" and powers is not None:
-        weighed = stage.values[at, 0] > 0
-        if weighed.any():
+        attended = stage.values[at, 0] > 0
+        if attended.any():
             heaviest = int(np.argmax(stage.values[at, 0]))
             return f"/ {powers.values[at, 0, heaviest] / stage.values[at, 0, heaviest]:.3f}"
     return stage.formula
@@ -191,9 +191,9 @@ def _mixing(
         label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
         yield _line(label, row[key] * values[key], screen, style=_DIM)
     yield _line("sum", output.values[at, 0], screen)
-    raised = steps.stage("raised")
-    if raised is not None:
-        yield _line("times U_V", raised.values[at, 0], screen)
+    raised_stage = steps.stage("raised")
+    if raised_stage is not None:
+        yield _line("times U_V", raised_stage.values[at, 0], screen)
 
 
 def _wrapped(text: str, screen: Screen) -> Iterator[Text]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.labels import key_bar, key_cells, labelled, named_keys, stream_suffix, which_heads
+from attn_cli.views.drawing.labels import key_bar, key_cells, named_keys, stream_suffix, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
@@ -26,7 +26,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
             token = summary.queries[query]
             pairs = named_keys(summary, top.keys[at, row], top.weights[at, row])
             if len(top.rows) == 1:
-                yield Text(f"  {labelled(token)} attends to")
+                yield Text(f"  {token_label(token)} attends to")
                 yield from (key_bar(key, weight, 1.0, screen) for key, weight in pairs)
             else:
-                yield key_cells(labelled(token), pairs, screen)
+                yield key_cells(token_label(token), pairs, screen)

@@ -14,7 +14,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.labels import labelled, which_heads
+from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.screen import Screen, largest_map
 
 _DIM = Style(dim=True)
@@ -22,23 +22,23 @@ _OTHERS = 3  # keys beside the image that are named
 
 
 def query_maps(
-    summary: Summary, matrix: Matrix, grid: np.ndarray, where: str, screen: Screen, scale: str
+    summary: Summary, matrix: Matrix, grid: np.ndarray, prefix: str, screen: Screen, scale: str
 ) -> Iterator[RenderableType]:
     """For every head and picked query a map of the image, and where the rest of the weight is.
 
-    grid   the places of the patches among the keys `[rows, columns]`
-    where  what the titles begin with: the layer
+    grid    the places of the patches among the keys `[rows, columns]`
+    prefix  what the titles begin with: the layer
     """
     first = summary.keys[grid[0, 0]]
     corner = first.row or 0, first.column or 0
     for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
         for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
-            which = which_heads(matrix.averaged, head)
+            head_words = which_heads(matrix.averaged, head)
             for row, query in enumerate(matrix.row_numbers(summary)):
-                name = fit(labelled(summary.queries[query]), 24).rstrip()
+                name = fit(token_label(summary.queries[query]), 24).rstrip()
                 cells: np.ndarray = values[at, row]  # type: ignore[index]
                 yield ""
-                title = f"{where}{which} · {kind} of {name}"
+                title = f"{prefix}{head_words} · {kind} of {name}"
                 yield image_map(cells[grid], kind, title, screen, scale, corner=corner)
                 if kind == "weights":
                     yield _rest(cells, grid, summary.keys, screen)
@@ -105,5 +105,5 @@ def _rest(weights: np.ndarray, grid: np.ndarray, keys: Sequence[Token], screen: 
     beside[grid.ravel()] = False
     parts = [f"on the image {weights[grid].sum():.3f}"]
     order = np.argsort(-np.where(beside, weights, -1.0), kind="stable")[: min(_OTHERS, int(beside.sum()))]
-    parts += [f"{fit(labelled(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
+    parts += [f"{fit(token_label(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
     return Text("\n".join(packed(parts, screen.width)), _DIM)

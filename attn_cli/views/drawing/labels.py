@@ -27,12 +27,12 @@ def which_heads(averaged: int, head: int | str) -> str:
     return f"mean of {averaged} heads" if averaged else f"head {head}"
 
 
-def labelled(token: Token) -> str:
+def token_label(token: Token) -> str:
     """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model wrote."""
-    return f"{token.index} {visible(marked(token))}"
+    return f"{token.index} {visible(text_with_mark(token))}"
 
 
-def marked(token: Token) -> str:
+def text_with_mark(token: Token) -> str:
     """What stands there, with a plus before what the model wrote itself."""
     return f"+{token.text}" if token.generated else token.text
 
@@ -50,7 +50,7 @@ def key_cells(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> T
     line = Text("  ").append(fit(label, label_width))
     room = screen.width - label_width - 3
     for key, weight in pairs:
-        piece = f" {fit(labelled(key), 16).rstrip()} {weight:.2f} "
+        piece = f" {fit(token_label(key), 16).rstrip()} {weight:.2f} "
         if cell_len(piece) > room:
             break
         line.append(" ").append(piece, background(weight, Ramp(0.0, 1.0), screen.depth))
@@ -61,7 +61,7 @@ def key_cells(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> T
 def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
     """`3 bank  0.620  ████`, with a bar that is full at `most`."""
     label_width = min(24, max(10, screen.width // 4))
-    return bar_line(labelled(token), label_width, share, screen, most)
+    return bar_line(token_label(token), label_width, share, screen, most)
 
 
 def stream_suffix(summary: Summary) -> str:

@@ -95,7 +95,7 @@ def _read(file: str) -> dict[str, Any]:
 def _resolved(value: Any) -> Any:
     """A copy of `value` in which every $include is replaced by the piece that it names."""
     if isinstance(value, list):
-        return [resolved for item in value for resolved in _items(item)]
+        return [entry for item in value for entry in _items(item)]
     if not isinstance(value, dict):
         return value
     fields: dict[str, Any] = {}

@@ -103,8 +103,8 @@ def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
     block = "" if matrix.block == (1, 1) else f" · {matrix.pooling} over {matrix.block[0]} x {matrix.block[1]}"
     for kind, values in matrix.arrays().items():
         for at, head in enumerate(summary.head_names(matrix.averaged)):
-            which = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
-            yield f"### {_layer(summary)} · {which} · {kind}{block}\n"
+            head_words = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
+            yield f"### {_layer(summary)} · {head_words} · {kind}{block}\n"
             lines = ([label, *map(_cell, line)] for label, line in zip(rows, values[at].tolist(), strict=True))
             yield _lines(["", *columns], lines)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 
 
@@ -27,19 +27,19 @@ def smollm_file() -> Path:
 
 
 @pytest.fixture(scope="session")
-def minilm(minilm_folder: Path) -> Loaded:
+def minilm(minilm_folder: Path) -> LoadedModel:
     """A BERT encoder: 6 layers of 12 heads, no mask."""
     return load(find(str(minilm_folder), OriginOptions()))
 
 
 @pytest.fixture(scope="session")
-def smollm(smollm_file: Path) -> Loaded:
+def smollm(smollm_file: Path) -> LoadedModel:
     """A Llama decoder: 30 layers, 9 query heads over 3 key heads, causal."""
     return load(find(str(smollm_file), OriginOptions()))
 
 
 @pytest.fixture(params=["minilm", "smollm"])
-def real(request: pytest.FixtureRequest) -> Loaded:
+def real(request: pytest.FixtureRequest) -> LoadedModel:
     """Each of the two in turn."""
-    loaded: Loaded = request.getfixturevalue(request.param)
+    loaded: LoadedModel = request.getfixturevalue(request.param)
     return loaded

@@ -78,5 +78,5 @@ def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str
     return "" if any(name in arguments for name in own_names) else " or ".join(own_names[:2])
 
 
-def _is_nested(one: str, other: str) -> bool:
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+def _is_nested(first_path: str, second_path: str) -> bool:
+    return f"{first_path}.".startswith(f"{second_path}.") or f"{second_path}.".startswith(f"{first_path}.")

@@ -112,13 +112,15 @@ def _function_names(function: FunctionType, words: frozenset[str], visited: set[
     names = set(_names(function.__code__))
     if names & words:
         return True
-    enclosed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    called = [
+    closure_values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    callees = [
         function.__globals__.get(name) for name in names if name in function.__globals__ and not _is_default(name)
     ]
-    inner = [x for x in (*enclosed, *called) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")]
+    inner = [
+        x for x in (*closure_values, *callees) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")
+    ]
     # A softmax may be a differentiable function of the model's own, with its code in a class.
-    own = [x for x in called if isinstance(x, type) and issubclass(x, Function) and x is not Function]
+    own = [x for x in callees if isinstance(x, type) and issubclass(x, Function) and x is not Function]
     inner += [method for cls in own for method in _methods(cls)]
     return any(_function_names(x, words, visited) for x in inner)
 
@@ -130,7 +132,7 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _filled(cell: Any) -> bool:
+def _is_filled(cell: Any) -> bool:
     try:
         return cell.cell_contents is not None
     except ValueError:

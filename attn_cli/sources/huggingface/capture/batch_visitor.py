@@ -56,8 +56,10 @@ class BatchVisitor:
             )
             self.visit(call)
             padding = (slice(0, rows.start), slice(rows.stop, n)) if fills_output else ()  # goes on, too
-            for rest in padding:
-                output[index, :, rest] = layer_rule.output_of_rows(index, query[:, :, rest], key, value, rest)
+            for padding_rows in padding:
+                output[index, :, padding_rows] = layer_rule.output_of_rows(
+                    index, query[:, :, padding_rows], key, value, padding_rows
+                )
             is_complete = is_complete and call.output is not None and call.output.complete
         return output if is_complete else None
 

@@ -62,7 +62,7 @@ class LazyMask(torch.Tensor):
         """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        mask = _translated(arguments["mask_function"], batch, shift, arguments["use_vmap"])
+        mask = _kernel_mask(arguments["mask_function"], batch, shift, arguments["use_vmap"])
         padding = self.padding()
         return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
 
@@ -107,29 +107,29 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
     return LazyMask(dtype, {"use_vmap": False, "device": "cpu", "q_offset": 0, "kv_offset": 0, **arguments})
 
 
-def _translated(function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool) -> Mask:
+def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool) -> Mask:
     """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell.
 
     The causal, window and combining functions of transformers are closures without public fields, so what they enclose
     is read here. An unknown function is called for each cell, which is always right and only slower.
     """
     name = getattr(function, "__qualname__", "")
-    enclosed = _enclosed(function)
+    closure = _closure_of(function)
     offset = shift[0] - shift[1]
     if function is causal_mask_function:
         return Causal(offset)
     if function is bidirectional_mask_function:
         return Open()
-    if name.startswith("and_masks.") and "mask_functions" in enclosed:
-        return all_of(*(_translated(part, batch, shift, vmap) for part in enclosed["mask_functions"]))
-    if name.startswith("sliding_window_overlay.") and isinstance(enclosed.get("sliding_window"), int):
-        return Window(enclosed["sliding_window"], offset)
-    if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(enclosed.get("sliding_window"), int):
-        return Window(enclosed["sliding_window"] + 1, offset, both_sides=True)  # theirs counts the distance, inclusive
+    if name.startswith("and_masks.") and "mask_functions" in closure:
+        return all_of(*(_kernel_mask(part, batch, shift, vmap) for part in closure["mask_functions"]))
+    if name.startswith("sliding_window_overlay.") and isinstance(closure.get("sliding_window"), int):
+        return Window(closure["sliding_window"], offset)
+    if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(closure.get("sliding_window"), int):
+        return Window(closure["sliding_window"] + 1, offset, both_sides=True)  # theirs counts the distance, inclusive
     return MaskFunction(_elementwise(function, batch, shift, vmap), "mask function")
 
 
-def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
+def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:
     cells = getattr(function, "__closure__", None) or ()
     names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}

@@ -67,10 +67,10 @@ class Ledger:
             raise SelectionDone
         run = self.runs.get(module, 0)
         self.runs[module] = run + 1
-        at = self._place(module, run)
-        self.calls[at.stream, at.layer] = self.calls.get((at.stream, at.layer), 0) + 1
-        self.blocks[at.stream] = at.blocks
-        return Place(at.layer, at.path, (), (), at.stream, way=way), self._selects(at)
+        place = self._place(module, run)
+        self.calls[place.stream, place.layer] = self.calls.get((place.stream, place.layer), 0) + 1
+        self.blocks[place.stream] = place.blocks
+        return Place(place.layer, place.path, (), (), place.stream, way=way), self._selects(place)
 
     def record_unseen(self, module: nn.Module) -> None:
         """Keep the place of a module that ran and whose code names a softmax, but that showed none."""
@@ -88,9 +88,9 @@ class Ledger:
         return replace(place, text=text, call=call)
 
     def _keep_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
-        at = self._place(module)
-        if self._selects(at):
-            places.append(at)
+        place = self._place(module)
+        if self._selects(place):
+            places.append(place)
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
         """Where the module sits when it runs for the `run`-th time: where it is built into several blocks, in turn."""

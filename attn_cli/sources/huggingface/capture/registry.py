@@ -79,11 +79,11 @@ def watched_backends(model: PreTrainedModel, observer: Observer) -> dict[str, Ca
     for name in names:
         if name not in READABLE:
             raise InputError(f"the masks of {name} can't be read", f"load the model with one of {', '.join(READABLE)}")
-    return {name: _watched(name, observer) for name in names}
+    return {name: _observed_function(name, observer) for name in names}
 
 
-def _watched(name: str, observer: Observer) -> Callable[..., Any]:
-    registered = AttentionInterface._global_mapping.get(name)
+def _observed_function(name: str, observer: Observer) -> Callable[..., Any]:
+    entry = AttentionInterface._global_mapping.get(name)
 
     def attention(
         module: nn.Module,
@@ -94,7 +94,7 @@ def _watched(name: str, observer: Observer) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         # A model's own eager function is no entry of the registry: it stands beside the module's class.
-        function = registered or sys.modules[type(module).__module__].eager_attention_forward
+        function = entry or sys.modules[type(module).__module__].eager_attention_forward
         with (
             torch._C.DisableTorchFunction()
         ):  # its softmax is no softmax of the model's own: the function mode must not see it

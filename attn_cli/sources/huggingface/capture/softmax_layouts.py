@@ -32,11 +32,11 @@ def _from_band(x: torch.Tensor, window: int, tokens: int | None, fill: float) ->
     """Longformer's `[b, n, h, window + 1 + window]`, column c of row i for key i - window + c, as `[b, h, n, n]`."""
     x = x.transpose(1, 2)  # [b, h, n, window + 1 + window]
     b, h, n, width = x.shape
-    placed = x.new_full((b, h, n, n + 2 * window), fill)
+    cells = x.new_full((b, h, n, n + 2 * window), fill)
     columns = torch.arange(n, device=x.device)[:, None] + torch.arange(width, device=x.device)
-    placed.scatter_(3, columns.expand(b, h, n, width), x)
+    cells.scatter_(3, columns.expand(b, h, n, width), x)
     real = n if tokens is None else min(tokens, n)
-    return placed[:, :, :real, window : window + real]
+    return cells[:, :, :real, window : window + real]
 
 
 def _from_blocks(x: torch.Tensor, tokens: int, fill: float) -> torch.Tensor:
@@ -48,8 +48,8 @@ def _from_blocks(x: torch.Tensor, tokens: int, fill: float) -> torch.Tensor:
     x = x.transpose(1, 2)  # [b, h, blocks, l, 3 * l + g]
     b, h, blocks, rows, _ = x.shape
     local, summaries = x[..., : 3 * rows], x[..., 3 * rows :]
-    placed = x.new_full((b, h, blocks, rows, (blocks + 2) * rows), fill)
+    cells = x.new_full((b, h, blocks, rows, (blocks + 2) * rows), fill)
     columns = rows * torch.arange(blocks, device=x.device)[:, None, None] + torch.arange(3 * rows, device=x.device)
-    placed.scatter_(4, columns.expand(local.shape), local)
-    own = placed.flatten(2, 3)[:, :, :tokens, rows : rows + tokens]  # [b, h, tokens, tokens]
+    cells.scatter_(4, columns.expand(local.shape), local)
+    own = cells.flatten(2, 3)[:, :, :tokens, rows : rows + tokens]  # [b, h, tokens, tokens]
     return torch.cat([own, summaries.flatten(2, 3)[:, :, :tokens]], dim=-1)

@@ -28,11 +28,11 @@ def detokenize(
         return text, tuple(Token(at, str(number), number, generated=True) for at, number in enumerate(ids))
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     nearby = [*before[-_CONTEXT:], *ids]
-    context, done = 0, len(nearby) - len(ids)  # decoding begins at the first; text exists up to the second
+    context, decoded_end = 0, len(nearby) - len(ids)  # decoding begins at the first; text exists up to the second
     tokens: list[Token] = []
-    for at in range(done, len(nearby)):
-        old, new = _decoded(tokenizer, nearby[context:done]), _decoded(tokenizer, nearby[context : at + 1])
-        waiting = nearby[done : at + 1]
+    for at in range(decoded_end, len(nearby)):
+        old, new = _decoded(tokenizer, nearby[context:decoded_end]), _decoded(tokenizer, nearby[context : at + 1])
+        waiting = nearby[decoded_end : at + 1]
         if new.endswith(_UNFINISHED) and at + 1 < len(nearby) and len(waiting) < _BYTES:
             continue
         start = len(text)
@@ -40,7 +40,7 @@ def detokenize(
         for number in waiting:
             token = token_at(tokenizer, len(tokens), number, number in control, text, start, len(text))
             tokens.append(replace(token, generated=True))
-        context, done = done, at + 1
+        context, decoded_end = decoded_end, at + 1
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     return text, with_words(text, tokens, [None] * len(tokens), added)
 

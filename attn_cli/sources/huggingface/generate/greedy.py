@@ -11,7 +11,7 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.capture.registry import fused
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 # The generation settings of a checkpoint that are kept: the tokens that begin, end, are forced or barred, and Whisper's
 # languages and tasks. The others sample, search, stop early, or need another model, another cache or code.
@@ -36,7 +36,7 @@ class Generation:
     ended: bool
 
 
-def generate(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int | None = None) -> Generation:
+def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start: int | None = None) -> Generation:
     """Up to `most` tokens after one text, the likeliest each time.
 
     arguments  of the model's forward for that text
@@ -47,7 +47,7 @@ def generate(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int
     """
     model = loaded.generating
     assert model is not None, "loaded without its head"
-    called = f"{loaded.about['model']} ({loaded.about['type']})"
+    description = f"{loaded.about['model']} ({loaded.about['type']})"
     settings, recorder = _settings(model, most, start), _Recorder()
     backend = fused(model) if loaded.backend == "attn" else nullcontext()
     with backend, _replaced_settings(model, settings), torch.no_grad():
@@ -57,13 +57,19 @@ def generate(loaded: Loaded, arguments: Mapping[str, Any], most: int, start: int
             if out_of_memory(error):
                 raise MemoryError from error
             line = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise InputError(f"{called} can't write after this: {line}", "--debug shows the whole story") from error
+            raise InputError(
+                f"{description} can't write after this: {line}", "--debug shows the whole story"
+            ) from error
     encoder_decoder = bool(model.config.is_encoder_decoder)
     prompt = arguments.get("decoder_input_ids" if encoder_decoder else "input_ids")
-    read = () if prompt is None else tuple(prompt[0].tolist())
+    prompt_ids = () if prompt is None else tuple(prompt[0].tolist())
     before, ids = recorder.ids[: recorder.first], recorder.ids[recorder.first :]
-    if not ids or before[len(before) - len(read) :] != read or (len(before) > len(read) and not encoder_decoder):
-        raise LoadError(f"{called} writes in a way of its own, not after its text", "leave out --generate")
+    if (
+        not ids
+        or before[len(before) - len(prompt_ids) :] != prompt_ids
+        or (len(before) > len(prompt_ids) and not encoder_decoder)
+    ):
+        raise LoadError(f"{description} writes in a way of its own, not after its text", "leave out --generate")
     end = next((at for at, number in enumerate(ids) if number in _ends(settings)), None)
     return Generation(before, ids[:end], end is not None)
 
@@ -95,10 +101,10 @@ class _Recorder:
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
     """Greedy settings with those of the model that are kept."""
     of_model = model.generation_config
-    kept = {name: value for name in _KEPT if (value := getattr(of_model, name, None)) is not None}
+    values = {name: value for name in _KEPT if (value := getattr(of_model, name, None)) is not None}
     if start is not None:
-        kept.setdefault("decoder_start_token_id", start)
-    return GenerationConfig(**kept, max_new_tokens=most, do_sample=False, num_beams=1)
+        values.setdefault("decoder_start_token_id", start)
+    return GenerationConfig(**values, max_new_tokens=most, do_sample=False, num_beams=1)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Generated, Prompt, Token
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
@@ -21,7 +21,7 @@ _OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, 
               "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
 
 
-def continue_text(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:
+def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     """The prompt with up to `most` tokens that the model generates after it.
 
     An end token that the tokenizer put after the text is left out: the text goes on.
@@ -34,14 +34,18 @@ def continue_text(loaded: Loaded, prompt: Prompt, most: int) -> Prompt:
     count = len(prompt.tokens)
     _check_limit(count, most, position_count(loaded.model))
     generation = generate(loaded, _arguments(loaded, prompt), most)
-    text, added = detokenize(loaded.tokenizer, generation.before, generation.ids, prompt.text)
-    tokens = (*prompt.tokens, *_numbered(added, count))
-    generated = Generated(text[len(prompt.text) :], len(added), generation.ended, len(prompt.text))
+    text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids, prompt.text)
+    tokens = (*prompt.tokens, *_numbered(new_tokens, count))
+    generated = Generated(text[len(prompt.text) :], len(new_tokens), generation.ended, len(prompt.text))
     longer = replace(prompt, text=text, tokens=tokens, generated=generated)
-    return replace(longer, arrays=_longer(longer.arrays, generation.ids)) if isinstance(longer, ArrayPrompt) else longer
+    return (
+        replace(longer, arrays=_extended_arrays(longer.arrays, generation.ids))
+        if isinstance(longer, ArrayPrompt)
+        else longer
+    )
 
 
-def continue_decoder(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...], most: int) -> Prompt:
+def continue_decoder(loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, ...], most: int) -> Prompt:
     """The prompt of an encoder-decoder with up to `most` tokens that its decoder generates after the tokens `decoder`.
 
     Where that is the start token alone, the model chooses its own start: Whisper's has the language in it.
@@ -56,14 +60,14 @@ def continue_decoder(loaded: Loaded, prompt: Prompt, decoder: tuple[Token, ...],
     generation = generate(loaded, arguments, most, start[0])
     if generation.before != tuple(start):
         decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
-    text, added = detokenize(loaded.tokenizer, generation.before, generation.ids)
+    text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids)
     # Their places are in the generated text, not in the prompt's.
-    placeless = tuple(replace(token, start=None, end=None) for token in _numbered(added, len(decoder)))
+    placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
     others = {**prompt.others, "decoder": (*decoder, *placeless)}
-    return replace(prompt, others=others, generated=Generated(text, len(added), generation.ended))
+    return replace(prompt, others=others, generated=Generated(text, len(new_tokens), generation.ended))
 
 
-def _arguments(loaded: Loaded, prompt: Prompt) -> dict[str, Any]:
+def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
     """The arguments of the forward of the model with its head."""
     assert loaded.generating is not None, "loaded without its head"
     if isinstance(prompt, ArrayPrompt):
@@ -73,7 +77,7 @@ def _arguments(loaded: Loaded, prompt: Prompt) -> dict[str, Any]:
     return {"input_ids": ids} | ({"attention_mask": torch.ones_like(ids)} if takes_mask else {})
 
 
-def _without_end(loaded: Loaded, prompt: Prompt) -> Prompt:
+def _without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
     """The prompt without the end token that the tokenizer put after the text, if it did."""
     last = prompt.tokens[-1]
     end = None if loaded.tokenizer is None else loaded.tokenizer.eos_token_id
@@ -102,7 +106,7 @@ def _check_limit(read: int, most: int, limit: int | None) -> None:
         )
 
 
-def _longer(arrays: Mapping[str, Any], ids: tuple[int, ...]) -> dict[str, Any]:
+def _extended_arrays(arrays: Mapping[str, Any], ids: tuple[int, ...]) -> dict[str, Any]:
     """The arrays of a text followed by the token ids `ids`."""
     read = arrays["input_ids"]  # [1, n]
     longer = dict(arrays) | {"input_ids": torch.cat([read, torch.tensor([ids], dtype=read.dtype)], 1)}

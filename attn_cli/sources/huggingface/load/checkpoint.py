@@ -36,7 +36,7 @@ from attn_cli.sources.huggingface.load.weight_report import check_weights, loses
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A model ready to run, in evaluation mode on its device, with its tokenizer.
 
     model       the stack of layers whose attention is looked at
@@ -55,7 +55,7 @@ class Loaded:
     generating: PreTrainedModel | None = None
 
 
-def load(origin: Origin, *, generates: bool = False) -> Loaded:
+def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if it `generates`.
 
     Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there or a model
@@ -93,7 +93,9 @@ def load(origin: Origin, *, generates: bool = False) -> Loaded:
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return Loaded(model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model", generating)
+    return LoadedModel(
+        model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model", generating
+    )
 
 
 def _downloaded_config(origin: Origin) -> str:
@@ -111,11 +113,11 @@ def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, d
     Where the stack has no place for some weights, or the files lack some of its own, the class that the checkpoint was
     saved from is tried: some stacks come only within it.
     """
-    model, report = _loaded(model_class(config), origin, config)
+    model, report = _load_class(model_class(config), origin, config)
     saved = saved_class(config)
     if saved in (None, type(model)) or not (loses_stack(model, report) or missing_weights(report)):
         return model, report
-    whole, whole_report = _loaded(saved, origin, config)
+    whole, whole_report = _load_class(saved, origin, config)
     return (model, report) if missing_weights(whole_report) else (whole, whole_report)
 
 
@@ -128,10 +130,10 @@ def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrai
     if kind is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
         raise InputError(f"{origin.name} ({saved}) writes no text", "leave out --generate, or choose a model that does")
-    return _loaded(kind, origin, config)
+    return _load_class(kind, origin, config)
 
 
-def _loaded(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
     """A model of class `kind`, and the report."""
     quantisation: dict[str, Any] = {}
     if origin.gguf:

@@ -29,6 +29,6 @@ def device_of(name: str) -> torch.device:
         return torch.device(available[0])
     kind, _, number = name.partition(":")
     if kind not in available or not (number or "0").isdecimal() or int(number or 0) >= counts[kind]:
-        listed = [f"{kind}:{i}" if kind == "cuda" else kind for kind in available for i in range(counts[kind])]
-        raise InputError(f"no device {name!r} here", f"available: {', '.join(listed)}")
+        devices = [f"{kind}:{i}" if kind == "cuda" else kind for kind in available for i in range(counts[kind])]
+        raise InputError(f"no device {name!r} here", f"available: {', '.join(devices)}")
     return torch.device(name)

@@ -14,10 +14,10 @@ class PlainReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
 
     data: Any
 
-    def _get(self, *arguments: Any, **named: Any) -> Any:
+    def _get(self, *arguments: Any, **keywords: Any) -> Any:
         if isinstance(self.data, np.memmap):
             self.data = self.data.view(np.ndarray)
-        return super()._get(*arguments, **named)
+        return super()._get(*arguments, **keywords)
 
 
 @contextmanager

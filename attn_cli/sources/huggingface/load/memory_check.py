@@ -16,9 +16,9 @@ def check_memory(origin: Origin, folder: Path) -> None:
     Raises LimitError, which names both sizes.
     """
     files = [folder / origin.gguf] if origin.gguf else _weight_files(folder)
-    needed, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
-    if free is not None and needed > free:
-        sizes = f"{decimal_bytes(needed, 'GB')}, and {decimal_bytes(free, 'GB')}"
+    size, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
+    if free is not None and size > free:
+        sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
         raise LimitError(
             f"the weights of {origin.name} take {sizes} are free",
             "a smaller model, a quantised one, or --device-map auto",

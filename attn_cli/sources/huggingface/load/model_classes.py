@@ -29,11 +29,11 @@ def model_class(config: PreTrainedConfig) -> Any:
     The latter for a type that `AutoModel` doesn't know, and for the decoder alone of a type whose stack has an encoder
     too, such as a BartForCausalLM: `AutoModel` would add an encoder with random weights.
     """
-    saved = saved_class(config)
-    if saved is None:
+    original = saved_class(config)
+    if original is None:
         return AutoModel
-    lone_decoder = getattr(config, "is_decoder", False) and saved.__name__.endswith("ForCausalLM")
-    return saved if type(config) not in AutoModel._model_mapping or lone_decoder else AutoModel
+    lone_decoder = getattr(config, "is_decoder", False) and original.__name__.endswith("ForCausalLM")
+    return original if type(config) not in AutoModel._model_mapping or lone_decoder else AutoModel
 
 
 def saved_class(config: PreTrainedConfig) -> Any:
@@ -53,9 +53,13 @@ def generating_class(config: PreTrainedConfig) -> Any:
     attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
     if attends_ahead or entry.generates_otherwise:
         return None
-    saved = saved_class(config)
-    if saved is not None and not _is_stack(saved, config):
-        return saved if saved.can_generate() and "text" in getattr(saved, "output_modalities", ("text",)) else None
+    original = saved_class(config)
+    if original is not None and not _is_stack(original, config):
+        return (
+            original
+            if original.can_generate() and "text" in getattr(original, "output_modalities", ("text",))
+            else None
+        )
     remote = getattr(config, "auto_map", None) or {}
     heads: tuple[Any, ...] = _WITH_ENCODER if encoder_decoder else _WITHOUT_ENCODER
     return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in remote), None)

@@ -169,17 +169,17 @@ def vet(origin: Origin, path: Path) -> None:
         raise LoadError(f"{origin.name}: config.json can't be read: {error}", "is the download complete?") from error
     if not isinstance(raw, dict):
         raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
-    for where, part in _objects(raw, "config.json"):
+    for place, part in _objects(raw, "config.json"):
         if "auto_map" in part and not origin.options.trust_remote_code:
             raise LoadError(
-                f"{origin.name} brings code of its own ({where}: auto_map) and was not run",
+                f"{origin.name} brings code of its own ({place}: auto_map) and was not run",
                 "if you trust it, add --trust-remote-code",
             )
         for key in _ATTENTION_KEYS:
             kernel = part.get(key)
             if not (kernel is None or (isinstance(kernel, str) and kernel in _SAFE_ATTENTION)):
                 raise LoadError(
-                    f"{origin.name} asks for the attention kernel {kernel!r} ({where}: {key}) and was refused",
+                    f"{origin.name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused",
                     "remove the key from config.json; attn brings its own attention",
                 )
         if isinstance(quantisation := part.get("quantization_config"), dict):
@@ -215,13 +215,13 @@ def _check_gguf(origin: Origin) -> None:
         raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
 
 
-def _objects(value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
+def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
     """Every JSON object inside `value`, itself included, each after its place."""
     if isinstance(value, dict):
-        inner = [pair for key, x in value.items() for pair in _objects(x, f"{where}.{key}")]
-        return [(where, value), *inner]
+        inner = [pair for key, x in value.items() for pair in _objects(x, f"{place}.{key}")]
+        return [(place, value), *inner]
     if isinstance(value, list):
-        return [pair for i, x in enumerate(value) for pair in _objects(x, f"{where}[{i}]")]
+        return [pair for i, x in enumerate(value) for pair in _objects(x, f"{place}[{i}]")]
     return []
 
 

@@ -55,11 +55,11 @@ def method_of(config: dict[str, Any]) -> str:
     >>> method_of({"load_in_4bit": True}), method_of({"quant_method": "AWQ"})
     ('bitsandbytes', 'awq')
     """
-    named = config.get("quant_method")
-    named = getattr(named, "value", named)  # transformers makes a member of an enumeration of it
-    if named is None and (config.get("load_in_4bit") or config.get("load_in_8bit")):
+    method = config.get("quant_method")
+    method = getattr(method, "value", method)  # transformers makes a member of an enumeration of it
+    if method is None and (config.get("load_in_4bit") or config.get("load_in_8bit")):
         return "bitsandbytes"
-    return str(named or "").lower()
+    return str(method or "").lower()
 
 
 def _is_there(package: str) -> bool:

@@ -44,14 +44,14 @@ def check_weights(name: str, report: dict[str, Any], *, with_head: bool) -> None
                 f"{name} lacks the head that writes text ({head[0]})", "leave out --generate, or load the whole model"
             )
     if missing:
-        listed = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(
-            f"{name}: {len(missing)} of the model's weights are missing from its files ({listed})",
+            f"{name}: {len(missing)} of the model's weights are missing from its files ({names})",
             "they would be random numbers; is this the right checkpoint for its config.json?",
         )
-    for key, saved, expected in mismatched:
+    for key, file_shape, config_shape in mismatched:
         if not _HEADS.search(key):
             raise LoadError(
-                f"{name}: {key} is {list(saved)} in its files and {list(expected)} by config.json",
+                f"{name}: {key} is {list(file_shape)} in its files and {list(config_shape)} by config.json",
                 "is this the right checkpoint for its config.json?",
             )

@@ -22,12 +22,12 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
         conversation.append({"role": "user", "content": text})
     if not conversation:
         raise InputError("the text is empty", "give a message, or --messages FILE")
-    answered = conversation[-1]["role"] == "assistant"
+    ends_with_answer = conversation[-1]["role"] == "assistant"
     try:
-        rendered = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answered)
+        chat = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not ends_with_answer)
     except (TemplateError, ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
             "some know no system message, or want user and assistant in turn",
         ) from error
-    return str(rendered)
+    return str(chat)

@@ -5,11 +5,11 @@ from typing import Any
 
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
-def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
+def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
     """The start token and the tokens of `text`, without the end token, which a decoder generates but doesn't read.
 
     Raises LoadError where the model names no start token, and for a text where it has no tokenizer.
@@ -35,7 +35,7 @@ def decoder_tokens(loaded: Loaded, text: str | None) -> tuple[Token, ...]:
     )
 
 
-def _start(loaded: Loaded) -> int:
+def _start(loaded: LoadedModel) -> int:
     """The number of the start token, from the first place that names one."""
     config = loaded.model.config
     sources: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]

@@ -46,8 +46,8 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
             raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
     except (OSError, ValueError, TypeError, SafetensorError, zipfile.BadZipFile) as error:
         raise InputError(f"can't read {file}: {error}", "it holds arrays named as the model's inputs") from error
-    marked = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
-    inputs = marked or arrays
+    prefixed = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
+    inputs = prefixed or arrays
     if not inputs:
         raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
     return inputs

@@ -18,7 +18,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.anatomy.not_run import INPUT_NAMES
 from attn_cli.sources.huggingface.known_types import type_of
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
 from attn_cli.sources.huggingface.read.position_count import position_count
@@ -32,7 +32,7 @@ _ARGUMENTS = {
 }
 
 
-class Rendered(NamedTuple):
+class MarkedText(NamedTuple):
     """The text that a processor is given beside media.
 
     text      with a mark in each medium's place
@@ -54,24 +54,24 @@ class Processor:
     Raises InputError for a model that reads no images (or no audio), LoadError where its processor is missing.
     """
 
-    def __init__(self, loaded: Loaded, media: Media) -> None:
+    def __init__(self, loaded: LoadedModel, media: Media) -> None:
         self.media, self.name = media, str(loaded.about["model"])
-        self.called = f"{self.name} ({loaded.about['type']})"
+        self.description = f"{self.name} ({loaded.about['type']})"
         parameters = signature(loaded.model.forward).parameters
         for kind, names in _ARGUMENTS.items():
             if kind in media.files and not any(name in parameters for name in names):
-                others = [other for other in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[other])]
-                hint = f"it reads --{others[0]}" if others else "it reads text alone"
-                raise InputError(f"{self.called} takes no --{kind}", hint)
+                readable = [medium for medium in _ARGUMENTS if any(name in parameters for name in _ARGUMENTS[medium])]
+                hint = f"it reads --{readable[0]}" if readable else "it reads text alone"
+                raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
         self.padded_length = (
             position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
         )
-        self.processor = self._loaded(loaded.origin)
+        self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
 
-    def rendered(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> Rendered:
+    def marked_text(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> MarkedText:
         """The text with a mark for each medium: where the user put it, where the chat template does, or before it.
 
         chat  messages before the text, which is then a user's message; None where the text is no message
@@ -80,26 +80,26 @@ class Processor:
         """
         if not self.reads_text:
             if text or chat is not None:
-                raise InputError(f"{self.called} reads no text beside --{self._kinds[0]}", "leave out the text")
-            return Rendered("", complete=False)
+                raise InputError(f"{self.description} reads no text beside --{self._kinds[0]}", "leave out the text")
+            return MarkedText("", complete=False)
         marks = [mark for kind in self._kinds if (mark := self._mark(kind))]
         missing = [mark for mark in marks if mark not in text]
         for mark in marks:
             if text.count(mark) > 1:
                 raise InputError(f"the text has {text.count(mark)} places for one file ({mark})", "leave one of them")
         if not text and not marks:
-            raise InputError(f"{self.called} reads a text beside --{self._kinds[0]}", "give the text too")
+            raise InputError(f"{self.description} reads a text beside --{self._kinds[0]}", "give the text too")
         if chat is None and not missing:
-            return Rendered(text, complete=False)
+            return MarkedText(text, complete=False)
         if getattr(self.processor, "chat_template", None):
-            rendered = self._in_chat(text, chat or (), missing)
+            marked_text = self._in_chat(text, chat or (), missing)
             notes = () if chat is not None else ("the text is read as a message: the chat template adds the picture",)
-            return Rendered(rendered, complete=True, notes=notes)
+            return MarkedText(marked_text, complete=True, notes=notes)
         if chat is not None:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
-        return Rendered("".join(missing) + text, complete=False)
+        return MarkedText("".join(missing) + text, complete=False)
 
-    def arrays(self, rendered: Rendered) -> dict[str, Any]:
+    def arrays(self, marked_text: MarkedText) -> dict[str, Any]:
         """The processor's arrays for one example, batched: a leading axis of 1.
 
         Raises InputError where the processor refuses, LoadError where it doesn't know the medium.
@@ -107,18 +107,18 @@ class Processor:
         arguments: dict[str, Any] = {"return_tensors": "pt"}
         audio = None if self.media.audio is None else self.media.audio.at(self._rate)
         if not self.reads_text and audio is not None:
-            return self._processed(audio.samples, sampling_rate=audio.rate, **arguments)
+            return self._run_processor(audio.samples, sampling_rate=audio.rate, **arguments)
         if self.media.image is not None:
             arguments["images"] = self.media.image
         if not self.reads_text:
-            return self._processed(**arguments)
+            return self._run_processor(**arguments)
         if audio is not None:
             arguments |= {"audio": audio.samples, "sampling_rate": audio.rate}
-        if rendered.complete:
+        if marked_text.complete:
             arguments["add_special_tokens"] = False
         if self.padded_length is not None:
             arguments |= {"padding": "max_length", "max_length": self.padded_length}
-        return self._processed(text=[rendered.text], **arguments)
+        return self._run_processor(text=[marked_text.text], **arguments)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -152,31 +152,33 @@ class Processor:
         messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
         last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
         try:
-            rendered = self.processor.apply_chat_template([*messages, last], tokenize=False, add_generation_prompt=True)
+            marked_text = self.processor.apply_chat_template(
+                [*messages, last], tokenize=False, add_generation_prompt=True
+            )
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise InputError(
                 f"{self.name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
                 f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat",
             ) from error
-        return str(rendered)
+        return str(marked_text)
 
-    def _processed(self, *args: Any, **named: Any) -> dict[str, Any]:
+    def _run_processor(self, *args: Any, **keywords: Any) -> dict[str, Any]:
         """The arrays that the processor makes of these arguments."""
         try:
-            arrays = dict(self.processor(*args, **named))
+            arrays = dict(self.processor(*args, **keywords))
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
             line = str(error).strip().partition("\n")[0]
             raise InputError(
-                f"{self.called}: its processor can't take this: {line}", "--debug shows the whole story"
+                f"{self.description}: its processor can't take this: {line}", "--debug shows the whole story"
             ) from error
         for kind in self._kinds:
             if not any(name in arrays for name in _ARGUMENTS[kind]):  # a tokenizer alone takes what it doesn't know
                 raise LoadError(
-                    f"{self.called}: its processor takes no --{kind}", "are the processor's files complete?"
+                    f"{self.description}: its processor takes no --{kind}", "are the processor's files complete?"
                 )
         return arrays
 
-    def _loaded(self, origin: Origin) -> Any:
+    def _load_processor(self, origin: Origin) -> Any:
         """The processor beside the model: the whole one, or its part for the medium where the model reads no text."""
         folder = Path(origin.path)
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):

@@ -75,7 +75,7 @@ def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
 def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool) -> Prompt:
     for part in (text, pair):
         _check(part)
-    encoded = tokenizer(
+    encoding = tokenizer(
         text,
         pair,
         add_special_tokens=add_special_tokens,
@@ -83,22 +83,22 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
         return_special_tokens_mask=True,
         return_attention_mask=False,
     )
-    ids: list[int] = encoded["input_ids"]
+    ids: list[int] = encoding["input_ids"]
     if not ids:
         raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
     whole = text if pair is None else text + PAIR_MARK + pair
-    sequences = encoded.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
+    sequences = encoding.sequence_ids() if tokenizer.is_fast else [0] * len(ids)
     if pair is not None:
         _check_pair(sequences)
-    spans = encoded.get("offset_mapping") or [(0, 0)] * len(ids)
+    spans = encoding.get("offset_mapping") or [(0, 0)] * len(ids)
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     tokens = []
     for index, (number, (start, end), sequence) in enumerate(zip(ids, spans, sequences, strict=True)):
-        special = bool(encoded["special_tokens_mask"][index]) or number in control
+        special = bool(encoding["special_tokens_mask"][index]) or number in control
         if sequence == 1:
             start, end = start + len(text) + len(PAIR_MARK), end + len(text) + len(PAIR_MARK)
         tokens.append(token_at(tokenizer, index, number, special, whole, start, end))
-    word_ids = encoded.word_ids() if tokenizer.is_fast else [None] * len(ids)
+    word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     return Prompt(whole, with_words(whole, tokens, word_ids, added), tuple(_unknown(tokenizer, tokens)))
 

@@ -28,9 +28,9 @@ def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> tuple[T
 
     Tokens of a tower that sees the image in tiles or windows stand as it sees them, one after the other.
     """
-    merged = type_of(config).vision
-    if isinstance(merged, MergedSquares):
-        patches = _merged(config, arrays, windows=merged.windows)
+    squares = type_of(config).vision
+    if isinstance(squares, MergedSquares):
+        patches = _merged(config, arrays, windows=squares.windows)
         return tuple(patch.labelled(Token(index, "")) for index, patch in enumerate(patches))
     layout = type_of(vision_config(config)).vision
     if isinstance(layout, GivenGrid):

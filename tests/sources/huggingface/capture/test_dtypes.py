@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
@@ -15,7 +15,7 @@ TOLERANCE = {torch.bfloat16: 0.08, torch.float16: 0.01}
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_a_half_precision_model_runs_and_agrees_with_eager(minilm: Loaded, dtype: torch.dtype) -> None:
+def test_a_half_precision_model_runs_and_agrees_with_eager(minilm: LoadedModel, dtype: torch.dtype) -> None:
     model = copy.deepcopy(minilm.model).to(dtype)
     inputs = encoded(minilm, TEXT)
     run, eager = run_captured(model, inputs), run_plain(model, inputs, output_attentions=True)

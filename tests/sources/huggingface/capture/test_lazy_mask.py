@@ -21,7 +21,7 @@ from transformers.masking_utils import (
 from attn_cli.kernel.definition.masks import Intersection, MaskFunction, dense
 from attn_cli.sources.huggingface.capture import lazy_mask as module
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
@@ -134,7 +134,7 @@ def made_real(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return shapes
 
 
-def test_a_plain_run_makes_no_mask_real(real: Loaded, made_real: list[tuple[int, ...]]) -> None:
+def test_a_plain_run_makes_no_mask_real(real: LoadedModel, made_real: list[tuple[int, ...]]) -> None:
     run_captured(real.model, encoded(real, TEXT))
     run_captured(real.model, encoded(real, TEXT, OTHER))
     assert made_real == []

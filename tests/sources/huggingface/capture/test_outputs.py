@@ -5,7 +5,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.runs import OTHER, TEXT, encoded, run_captured, run_plain
 
 # Rounding in another order, through 30 layers, on hidden states of size 1 to 100.
@@ -13,14 +13,14 @@ TOLERANCE = 1e-4
 
 
 @pytest.mark.parametrize("selection", [Selection(), Selection(layers=(1,)), Selection(heads=(0,))])
-def test_last_hidden_state(real: Loaded, selection: Selection) -> None:
+def test_last_hidden_state(real: LoadedModel, selection: Selection) -> None:
     inputs = encoded(real, TEXT)
     with_capture = run_captured(real.model, inputs, selection).outputs.last_hidden_state
     torch.testing.assert_close(with_capture, run_plain(real.model, inputs).last_hidden_state, atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_last_hidden_state_of_a_padded_batch(real: Loaded, side: str) -> None:
+def test_last_hidden_state_of_a_padded_batch(real: LoadedModel, side: str) -> None:
     inputs = encoded(real, TEXT, OTHER, side=side)
     counted = inputs["attention_mask"].bool()  # what a model answers at its padding is nobody's business
     with_capture = run_captured(real.model, inputs).outputs.last_hidden_state[counted]
@@ -28,7 +28,7 @@ def test_last_hidden_state_of_a_padded_batch(real: Loaded, side: str) -> None:
     torch.testing.assert_close(with_capture, without, atol=TOLERANCE, rtol=0)
 
 
-def test_logits_of_the_language_model_and_its_answer(smollm: Loaded) -> None:
+def test_logits_of_the_language_model_and_its_answer(smollm: LoadedModel) -> None:
     with torch.device("meta"):
         speaker = LlamaForCausalLM(smollm.model.config)
     speaker.model, speaker.lm_head.weight = smollm.model, smollm.model.embed_tokens.weight  # they are tied
@@ -38,7 +38,7 @@ def test_logits_of_the_language_model_and_its_answer(smollm: Loaded) -> None:
     assert smollm.tokenizer.decode(with_capture[0, -1].argmax()) == " Paris"
 
 
-def test_pooled_sentence_of_bert(minilm: Loaded) -> None:
+def test_pooled_sentence_of_bert(minilm: LoadedModel) -> None:
     inputs = encoded(minilm, TEXT)
     with_capture, without = run_captured(minilm.model, inputs).outputs, run_plain(minilm.model, inputs)
     torch.testing.assert_close(with_capture.pooler_output, without.pooler_output, atol=TOLERANCE, rtol=0)

@@ -11,7 +11,7 @@ from attn_cli.call import Call
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
@@ -111,7 +111,7 @@ def test_a_backend_whose_masks_cannot_be_read_is_refused() -> None:
 
 
 @pytest.mark.parametrize("backend", ["model", "sdpa", "eager"])
-def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: Loaded, backend: str) -> None:
+def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: LoadedModel, backend: str) -> None:
     beside = ModelSource(load(find(str(minilm_folder), OriginOptions(backend=backend))))
     by_source = []
     for source in (ModelSource(minilm), beside):
@@ -127,7 +127,7 @@ def test_a_real_model_beside_its_own_attention(minilm_folder: Any, minilm: Loade
         np.testing.assert_allclose(by_attn, by_model, atol=TOLERANCE)
 
 
-def test_a_device_map(minilm_folder: Any, minilm: Loaded) -> None:
+def test_a_device_map(minilm_folder: Any, minilm: LoadedModel) -> None:
     spread = load(find(str(minilm_folder), OriginOptions(device_map="auto")))
     source = ModelSource(spread)
     layers: list[int] = []

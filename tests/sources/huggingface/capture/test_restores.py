@@ -18,7 +18,7 @@ from transformers import (
 
 from attn_cli.call import Call
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.models import sentence, tiny
 from tests.sources.huggingface.runs import run_captured, run_plain
 
@@ -41,7 +41,7 @@ def state(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-def test_after_a_capture(real: Loaded) -> None:
+def test_after_a_capture(real: LoadedModel) -> None:
     before = state(real.model)
     with capture(real.model, lambda call: None):
         assert AttentionInterface._global_mapping != before["functions"]

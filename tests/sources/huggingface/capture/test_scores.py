@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
 # Scores reach 60 here, and float32 carries 7 digits through sums of 64 products.
@@ -27,7 +27,7 @@ def outputs_of(*modules: nn.Module) -> Iterator[list[torch.Tensor]]:
             hook.remove()
 
 
-def test_bert_scores_are_scaled_products_of_its_projections(minilm: Loaded) -> None:
+def test_bert_scores_are_scaled_products_of_its_projections(minilm: LoadedModel) -> None:
     inputs = encoded(minilm, TEXT)
     run = run_captured(minilm.model, inputs)
     for layer, block in enumerate(minilm.model.encoder.layer):
@@ -39,7 +39,7 @@ def test_bert_scores_are_scaled_products_of_its_projections(minilm: Loaded) -> N
         np.testing.assert_allclose(run.scores(layer), expected, atol=TOLERANCE)
 
 
-def test_llama_scores_are_scaled_rotated_products_masked_to_the_past(smollm: Loaded) -> None:
+def test_llama_scores_are_scaled_rotated_products_masked_to_the_past(smollm: LoadedModel) -> None:
     inputs = encoded(smollm, TEXT)
     run = run_captured(smollm.model, inputs)
     projections = [part for block in smollm.model.layers for part in (block.self_attn.q_proj, block.self_attn.k_proj)]

@@ -10,7 +10,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -18,7 +18,7 @@ from tests.sources.huggingface.models import KINDS, sentence, tiny
 from tests.sources.huggingface.runs import TEXT, encoded, run_captured, run_plain
 
 
-def visited(loaded: Loaded, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+def visited(loaded: LoadedModel, selection: Selection) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """Layer, heads and their key heads of every visit."""
     places = []
 
@@ -31,17 +31,17 @@ def visited(loaded: Loaded, selection: Selection) -> list[tuple[int, tuple[int, 
     return places
 
 
-def test_layers_and_heads(smollm: Loaded) -> None:
+def test_layers_and_heads(smollm: LoadedModel) -> None:
     places = visited(smollm, Selection(layers=(28, 3), heads=(0, 4, 8)))
     assert places == [(3, (0, 4, 8), (0, 1, 2)), (28, (0, 4, 8), (0, 1, 2))]
 
 
-def test_negative_numbers_count_from_the_end(smollm: Loaded, minilm: Loaded) -> None:
+def test_negative_numbers_count_from_the_end(smollm: LoadedModel, minilm: LoadedModel) -> None:
     assert visited(smollm, Selection(layers=(-1,), heads=(-1,))) == [(29, (8,), (2,))]
     assert visited(minilm, Selection(layers=(-6,), heads=(-12, 1))) == [(0, (0, 1), (0, 1))]
 
 
-def test_what_is_shown_does_not_depend_on_the_choice(real: Loaded) -> None:
+def test_what_is_shown_does_not_depend_on_the_choice(real: LoadedModel) -> None:
     inputs = encoded(real, TEXT)
     everything = run_captured(real.model, inputs)
     some = run_captured(real.model, inputs, Selection(layers=(2, -1), heads=(5, 1)))
@@ -52,14 +52,14 @@ def test_what_is_shown_does_not_depend_on_the_choice(real: Loaded) -> None:
         np.testing.assert_allclose(some.weights(layer), everything.weights(layer)[[1, 5]], atol=1e-5)
 
 
-def test_a_layer_that_is_not_there(minilm: Loaded) -> None:
+def test_a_layer_that_is_not_there(minilm: LoadedModel) -> None:
     with pytest.raises(InputError) as caught:
         visited(minilm, Selection(layers=(6,)))
     assert "6" in caught.value.message
     assert "0-5" in caught.value.hint
 
 
-def test_a_head_that_is_not_there(minilm: Loaded) -> None:
+def test_a_head_that_is_not_there(minilm: LoadedModel) -> None:
     with pytest.raises(InputError) as caught:
         visited(minilm, Selection(heads=(12,)))
     assert "12" in caught.value.message

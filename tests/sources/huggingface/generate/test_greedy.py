@@ -20,7 +20,7 @@ from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.generate.prompts import continue_text
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
@@ -288,7 +288,7 @@ def test_what_generates_nothing_says_so(kind: str, tmp_path: Path) -> None:
         opened(tmp_path, generate=2)
 
 
-def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
+def test_bytes_of_a_character_share_its_place(smollm: LoadedModel) -> None:
     before = smollm.tokenizer("So")["input_ids"]  # type: ignore[misc]
     ids = smollm.tokenizer("So 🎉 東京 naïve\n\n x")["input_ids"][len(before) :]  # type: ignore[misc]
     text, tokens = detokenize(smollm.tokenizer, before, ids, "So")
@@ -303,7 +303,9 @@ def test_bytes_of_a_character_share_its_place(smollm: Loaded) -> None:
 @pytest.mark.parametrize("kind", ["bert-generation", "xlnet", "moshi"])
 def test_what_is_refused_would_generate_what_a_plain_pass_does_not(kind: str) -> None:
     model = tiny_model(kind, "tiny")
-    loaded = Loaded(model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), generating=model)
+    loaded = LoadedModel(
+        model, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), generating=model
+    )
     ids = torch.tensor([[5, 9, 7, 11, 8, 6, 12]])
     answer = generate(loaded, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, 6)
     with torch.no_grad():
@@ -353,7 +355,7 @@ def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> No
     model.generation_config.eos_token_id = None
     stack = stack_of(model, model.config)
     origin = Origin(kind, kind, OriginOptions())
-    source = ModelSource(Loaded(stack, None, {"model": kind, "type": kind}, origin, generating=model))
+    source = ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, generating=model))
     ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
     prompt = continue_text(source.loaded, ArrayPrompt("", tokens, arrays=inputs), 5)

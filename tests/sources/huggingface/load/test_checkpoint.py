@@ -12,7 +12,7 @@ from transformers import BitsAndBytesConfig
 
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.failures import why_failed
-from attn_cli.sources.huggingface.load.checkpoint import Loaded, load
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
 from tests.sources.huggingface.models import tiny
@@ -20,7 +20,7 @@ from tests.sources.huggingface.models import tiny
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
 
 
-def opened(folder: Path, **options: Any) -> Loaded:
+def opened(folder: Path, **options: Any) -> LoadedModel:
     return load(find(str(folder), OriginOptions(**options)))
 
 
@@ -38,7 +38,7 @@ def folder(minilm_folder: Path, tmp_path: Path) -> Path:
     return linked(minilm_folder, tmp_path / "model")
 
 
-def test_what_is_told_about_a_model(minilm: Loaded, smollm: Loaded, minilm_folder: Path) -> None:
+def test_what_is_told_about_a_model(minilm: LoadedModel, smollm: LoadedModel, minilm_folder: Path) -> None:
     assert minilm.about == {"model": str(minilm_folder), "type": "bert", "revision": None, "dtype": "float32",
                             "device": str(minilm.model.device)}  # fmt: skip
     assert smollm.about["type"] == "llama"
@@ -50,7 +50,7 @@ def test_a_missing_attention_weight_is_named(folder: Path) -> None:
     assert QUERY_WEIGHT in refused(folder).message
 
 
-def test_a_missing_pooler_is_fine(folder: Path, minilm: Loaded) -> None:
+def test_a_missing_pooler_is_fine(folder: Path, minilm: LoadedModel) -> None:
     edited_weights(folder, lambda tensors: [tensors.pop(name) for name in list(tensors) if name.startswith("pooler")])
     loaded = opened(folder)
     ours, theirs = loaded.model.state_dict()[QUERY_WEIGHT], minilm.model.state_dict()[QUERY_WEIGHT]

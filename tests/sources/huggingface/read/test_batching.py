@@ -6,7 +6,7 @@ import torch
 
 from attn_cli.call import Call
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
@@ -33,7 +33,9 @@ def summaries(source: ModelSource, texts: tuple[str, ...]) -> dict[tuple[int, in
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_a_batch_gives_what_each_text_gives_alone(real: Loaded, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_gives_what_each_text_gives_alone(
+    real: LoadedModel, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(real.tokenizer, "padding_side", side)
     source = ModelSource(real)
     together = summaries(source, TEXTS)
@@ -52,7 +54,7 @@ def test_a_batch_gives_what_each_text_gives_alone(real: Loaded, side: str, monke
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_a_padded_batch_equals_eager_on_the_same_batch(real: Loaded, side: str) -> None:
+def test_a_padded_batch_equals_eager_on_the_same_batch(real: LoadedModel, side: str) -> None:
     inputs = encoded(real, *TEXTS, side=side)
     theirs = run_plain(real.model, inputs, output_attentions=True).attentions
     ours = run_captured(real.model, inputs)
@@ -63,7 +65,7 @@ def test_a_padded_batch_equals_eager_on_the_same_batch(real: Loaded, side: str) 
             np.testing.assert_allclose(ours.weights(layer, number), part.numpy(), atol=TOLERANCE)
 
 
-def test_the_comparison_can_fail(minilm: Loaded) -> None:
+def test_the_comparison_can_fail(minilm: LoadedModel) -> None:
     inputs = encoded(minilm, *TEXTS)
     unpadded = inputs | {"attention_mask": torch.ones_like(inputs["attention_mask"])}
     ours, theirs = run_captured(minilm.model, inputs), run_captured(minilm.model, unpadded)

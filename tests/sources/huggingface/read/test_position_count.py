@@ -2,12 +2,12 @@
 
 import transformers
 
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.position_count import position_count
 from tests.sources.huggingface.models import tiny
 
 
-def test_positions_are_counted_where_they_end(minilm: Loaded, smollm: Loaded) -> None:
+def test_positions_are_counted_where_they_end(minilm: LoadedModel, smollm: LoadedModel) -> None:
     assert position_count(minilm.model) == 512
     assert position_count(smollm.model) == 8192
     assert position_count(tiny("t5")) is None  # its positions are relative and have no end

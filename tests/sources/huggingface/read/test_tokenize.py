@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
-def prompt(loaded: Loaded, text: str, pair: str | None = None) -> Prompt:
+def prompt(loaded: LoadedModel, text: str, pair: str | None = None) -> Prompt:
     return tokenize(loaded.tokenizer, [text], [pair])[0]
 
 
-def labels(loaded: Loaded, text: str, pair: str | None = None) -> list[str]:
+def labels(loaded: LoadedModel, text: str, pair: str | None = None) -> list[str]:
     return [token.text for token in prompt(loaded, text, pair).tokens]
 
 
-def test_pieces_of_words_and_special_tokens(minilm: Loaded) -> None:
+def test_pieces_of_words_and_special_tokens(minilm: LoadedModel) -> None:
     found = prompt(minilm, "He sat, unbelievably.")
     assert [token.text for token in found.tokens] == [
         "[CLS]", "He", "sat", ",", "un", "bel", "ie", "va", "bly", ".", "[SEP]"
@@ -27,27 +27,27 @@ def test_pieces_of_words_and_special_tokens(minilm: Loaded) -> None:
     assert (found.tokens[0].start, found.tokens[0].end) == (None, None)
 
 
-def test_the_space_before_a_word_is_not_shown(smollm: Loaded) -> None:
+def test_the_space_before_a_word_is_not_shown(smollm: LoadedModel) -> None:
     assert labels(smollm, "He sat, unbelievably.") == ["He", "sat", ",", "unbelie", "v", "ably", "."]
 
 
-def test_spaces_and_newlines_that_are_tokens_of_their_own(smollm: Loaded) -> None:
+def test_spaces_and_newlines_that_are_tokens_of_their_own(smollm: LoadedModel) -> None:
     assert labels(smollm, " two  spaces\n\nand\ta tab ") == [
         "two", " ", "spaces", "\n", "\n", "and", "\t", "a", "tab", " "
     ]  # fmt: skip
 
 
-def test_an_emoji_of_several_tokens(smollm: Loaded) -> None:
+def test_an_emoji_of_several_tokens(smollm: LoadedModel) -> None:
     found = prompt(smollm, "🙂 日 naïve")
     assert [token.text for token in found.tokens] == ["🙂", "🙂", "日", "日", "日", "na", "ïve"]
     assert [token.start for token in found.tokens] == [0, 0, 2, 2, 2, 4, 6]
 
 
-def test_letters_are_shown_as_written_though_the_model_reads_them_lower_case(minilm: Loaded) -> None:
+def test_letters_are_shown_as_written_though_the_model_reads_them_lower_case(minilm: LoadedModel) -> None:
     assert labels(minilm, "NAÏVE Bank") == ["[CLS]", "NAÏVE", "Bank", "[SEP]"]
 
 
-def test_what_the_model_does_not_know_is_shown_and_warned_about(minilm: Loaded) -> None:
+def test_what_the_model_does_not_know_is_shown_and_warned_about(minilm: LoadedModel) -> None:
     found = prompt(minilm, "🙂 is fine, 👩‍👩‍👧 is not")
     assert found.tokens[1].text == "🙂"
     assert not found.tokens[1].special
@@ -55,38 +55,38 @@ def test_what_the_model_does_not_know_is_shown_and_warned_about(minilm: Loaded) 
     assert prompt(minilm, "all is known").warnings == ()
 
 
-def test_special_tokens_that_stand_in_the_text(smollm: Loaded) -> None:
+def test_special_tokens_that_stand_in_the_text(smollm: LoadedModel) -> None:
     found = prompt(smollm, "<|im_start|>user\nhi<|im_end|>")
     assert [token.text for token in found.tokens] == ["<|im_start|>", "user", "\n", "hi", "<|im_end|>"]
     assert [token.special for token in found.tokens] == [True, False, False, False, True]
     assert (found.tokens[0].start, found.tokens[0].end) == (0, 12)
 
 
-def test_a_pair(minilm: Loaded) -> None:
+def test_a_pair(minilm: LoadedModel) -> None:
     found = prompt(minilm, "river bank", "the loan")
     assert found.text == "river bank [pair] the loan"
     assert [token.text for token in found.tokens] == ["[CLS]", "river", "bank", "[SEP]", "the", "loan", "[SEP]"]
     assert found.tokens[5].start == found.text.index("loan")
 
 
-def test_a_pair_for_a_model_that_reads_one_text(smollm: Loaded) -> None:
+def test_a_pair_for_a_model_that_reads_one_text(smollm: LoadedModel) -> None:
     with pytest.raises(InputError, match="pairs"):
         prompt(smollm, "river bank", "the loan")
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_an_empty_text(real: Loaded, text: str) -> None:
+def test_an_empty_text(real: LoadedModel, text: str) -> None:
     with pytest.raises(InputError, match="empty"):
         prompt(real, text)
 
 
-def test_bytes_that_are_no_text(real: Loaded) -> None:
+def test_bytes_that_are_no_text(real: LoadedModel) -> None:
     with pytest.raises(InputError, match="UTF-8"):
         prompt(real, "a\udcff")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
-def test_every_label_is_the_text_at_its_place(minilm: Loaded, smollm: Loaded, text: str) -> None:
+def test_every_label_is_the_text_at_its_place(minilm: LoadedModel, smollm: LoadedModel, text: str) -> None:
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:  # a vocabulary without that character
             with pytest.raises(InputError, match="no tokens"):

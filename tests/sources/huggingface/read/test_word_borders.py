@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from attn_cli.prompt import Token
-from attn_cli.sources.huggingface.load.checkpoint import Loaded
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.tokenize import tokenize
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.summaries.calls.in_words import words_of
@@ -30,7 +30,7 @@ PARTS = [
 ]  # fmt: skip
 
 
-def test_words_are_the_same_however_a_tokenizer_cuts_them(minilm: Loaded, smollm: Loaded) -> None:
+def test_words_are_the_same_however_a_tokenizer_cuts_them(minilm: LoadedModel, smollm: LoadedModel) -> None:
     assert words(minilm.tokenizer, TEXT) == ["[CLS]", *PARTS, "[SEP]"]
     assert words(smollm.tokenizer, TEXT) == [*PARTS[:16], ")!", *PARTS[18:]]  # one piece, which nothing cuts
     assert by_character(TEXT) == PARTS
@@ -39,7 +39,7 @@ def test_words_are_the_same_however_a_tokenizer_cuts_them(minilm: Loaded, smollm
 @pytest.mark.parametrize(
     "text", ["🙂", "👩‍👩‍👧", "👍🏽", "🇩🇪", "é", "❤️", "1️⃣", "नमस्ते", "한국어", "می‌خواهم", "co\u00adop", "x²"]
 )
-def test_what_is_one_to_the_eye_is_one_word(smollm: Loaded, text: str) -> None:
+def test_what_is_one_to_the_eye_is_one_word(smollm: LoadedModel, text: str) -> None:
     assert words(smollm.tokenizer, f"a {text} b") == ["a", text, "b"]
     assert by_character(f"a {text} b") == ["a", text, "b"]
 
@@ -48,7 +48,7 @@ def test_flags_side_by_side_are_two_words() -> None:
     assert by_character("🇩🇪🇫🇷🇮🇹") == ["🇩🇪", "🇫🇷", "🇮🇹"]
 
 
-def test_scripts_without_spaces_stay_in_pieces(minilm: Loaded, smollm: Loaded) -> None:
+def test_scripts_without_spaces_stay_in_pieces(minilm: LoadedModel, smollm: LoadedModel) -> None:
     assert words(smollm.tokenizer, "東京タワー") == ["東", "京", "タ", "ワ", "ー"]  # each of several bytes
     assert words(minilm.tokenizer, "iphone東京") == ["[CLS]", "iphone", "東", "京", "[SEP]"]
     assert by_character("ภาษาไทย") == list("ภาษาไทย")
@@ -61,7 +61,7 @@ def test_a_tokenizer_that_knows_words_in_such_scripts_is_believed() -> None:
     assert by_character("unsafe 12", [0, 0, 1, 1, 2, 3, 4, 5, 6]) == ["unsafe", "12"]  # not asked: there are spaces
 
 
-def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_with_none(smollm: Loaded) -> None:
+def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_with_none(smollm: LoadedModel) -> None:
     assert words(smollm.tokenizer, "in 2024") == ["in", "2024"]
     assert words(smollm.tokenizer, "two  spaces\n\nand\ta ") == [
         "two",
@@ -79,7 +79,7 @@ def test_a_space_of_its_own_goes_with_the_word_after_it_and_other_white_space_wi
     assert found.starts.tolist() == [0, 1, 6]
 
 
-def test_special_and_added_tokens_stay_single_though_they_touch(smollm: Loaded) -> None:
+def test_special_and_added_tokens_stay_single_though_they_touch(smollm: LoadedModel) -> None:
     assert words(smollm.tokenizer, "<|im_start|>user\nunbelievably<|im_end|>") == [
         "<|im_start|>", "user", "\n", "unbelievably", "<|im_end|>"
     ]  # fmt: skip
@@ -88,11 +88,11 @@ def test_special_and_added_tokens_stay_single_though_they_touch(smollm: Loaded) 
     assert len(words_of(with_words("seeIMGhere", tokens, [0, 0, 0], ())).labels) == 1
 
 
-def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: Loaded) -> None:
+def test_the_same_word_in_both_texts_of_a_pair_is_two(minilm: LoadedModel) -> None:
     assert words(minilm.tokenizer, "unsafe", "unsafe banks") == ["[CLS]", "unsafe", "[SEP]", "unsafe", "banks", "[SEP]"]
 
 
-def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: Loaded) -> None:
+def test_words_have_places_but_no_ids_and_others_keep_theirs(minilm: LoadedModel) -> None:
     found = words_of(tokenize(minilm.tokenizer, ["unbelievably so"], [None])[0].tokens).labels
     assert [(word.index, word.id, word.start, word.end) for word in found] == [
         (0, 101, None, None), (1, None, 0, 12), (2, None, 13, 15), (3, 102, None, None)
@@ -106,7 +106,7 @@ def test_tokens_that_nobody_made_words_of_stay() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text.strip()))
 def test_every_word_is_the_text_at_its_place_without_white_space_and_no_piece_is_lost(
-    minilm: Loaded, smollm: Loaded, text: str
+    minilm: LoadedModel, smollm: LoadedModel, text: str
 ) -> None:
     for loaded in (minilm, smollm):
         if not loaded.tokenizer(text)["input_ids"]:
