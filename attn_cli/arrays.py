@@ -1,7 +1,7 @@
 """One set of functions for arrays of NumPy (matrices and tables), of torch (models) and of the array API.
 
-Most code is written once, for the array API, with what `namespace` gives. Here is what the standard lacks, or what
-torch or NumPy do much faster in a way of their own; code elsewhere asks `is_torch` for that last reason alone.
+Most code is written once, with the array API functions that `namespace` returns. This module adds what that standard
+lacks and what torch or NumPy do much faster in their own way; other modules call `is_torch` for speed only.
 """
 
 from functools import cache
@@ -39,7 +39,7 @@ def _torch_namespace() -> ModuleType:
 
 
 def is_torch(x: Array) -> bool:
-    """Whether `x` is a torch tensor, told without importing torch."""
+    """Whether `x` is a torch tensor; torch is not imported to find out."""
     return type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "untyped_storage")
 
 

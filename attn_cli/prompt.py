@@ -16,10 +16,10 @@ class Token:
     """The label of one row or column: `text` is the part of the user's input that it stands for, exactly.
 
     start, end   character offsets into the text; None where the token stands for no text
-    row, column  of the patch of an image that it stands for; None where it stands for none, or that is unknown
+    row, column  of the image patch that it stands for; None where it stands for no patch or an unknown one
     piece        the part of an image that a vision tower reads by itself: a tile, within which rows and columns count
                  from 0, or a window; None where there is one image
-    word         the word that the token is part of; None where there is none, or that is unknown
+    word         the word that the token is part of; None where it is part of none, or its word is unknown
     generated    whether the model generated it
     """
 
@@ -40,7 +40,7 @@ class Token:
 class Generated:
     """The text that a model generated, its number of tokens, and whether the model ended it itself.
 
-    start  where it begins in the prompt's text; None where the prompt's text is another one, read by an encoder
+    start  its first character in the prompt's text; None where it is not part of that text, which an encoder reads
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Text as people may see it: made visible, cut to size, counted. Every string from outside passes `visible`.
+"""Text for people: made visible, cut to size, counted. Every string from outside passes `visible` before display.
 
 Control characters, escape sequences and direction marks in a token, a file's name or a library's error would otherwise
 move the cursor, change colours or hide what stands there.
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}
 # Categories that change the direction or join of other characters without showing: bidi controls, zero width, ...
 _INVISIBLE = {"Cf", "Cs", "Co", "Zl", "Zp"}
-# ... and what has such a job in a category of letters and accents: fillers, joiners and variation selectors.
+# Characters with the same effect in the categories of letters and accents: fillers, joiners, variation selectors.
 _FILLERS = frozenset(map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0,
                                *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))  # fmt: skip
 

@@ -67,7 +67,7 @@ def attn(
 
 
 def main() -> NoReturn:
-    """Run the command line; the one place where a failure becomes a line and an exit code."""
+    """Run the command line; only here failures become a line on stderr and an exit code."""
     arguments = sys.argv[1:]
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
@@ -81,7 +81,7 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     for number in _END_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores this signal: keep it so
             signal.signal(number, _end)
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
@@ -126,18 +126,19 @@ def _print_error(message: str, hint: str, code: int) -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End in good order, without a half-written file; the code is the shell's for this signal."""
+    """Handle a signal: exit without leaving a half-written file, with the shell's exit code for the signal."""
     raise SystemExit(ExitCode(128 + number))
 
 
 def _flushed(code: int) -> int:
-    """Hand what is buffered to standard output; the code to exit with, which is `code` unless that fails."""
+    """Flush standard output. Returns the exit code: `code`, or another one if flushing fails."""
     if sys.stdout is None:
         return code
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again at exit, and complains
+        # otherwise Python flushes again at exit and prints a traceback
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
             return _print_error(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
     return code

@@ -73,14 +73,14 @@ def compare(
 
 
 def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
-    """The word's vector on its way through the chosen blocks, and what pulled it there."""
+    """The word's vectors before and after each chosen block, and the attention calls that changed them."""
     from attn_cli.summaries.answers.compare import Journey
     from attn_cli.summaries.reducers.pull import PullOfKeys
 
     journey = Journey(prompt, tuple(rows))
 
     def visit(call: Call) -> None:
-        if call.queries == prompt.tokens:  # and not those of another stream
+        if call.queries == prompt.tokens:  # calls of other streams are skipped
             journey.summaries.append(reduce(call, PullOfKeys(rows)))
 
     source.follow(prompt, rows, selection, visit, journey.steps.append)

@@ -39,7 +39,7 @@ CallReducers = Callable[[Call], Sequence[Reducer]]
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """The user's own results, to be checked against the definition."""
+    """Options for checking the user's own results against the definition of attention."""
 
     expect: Annotated[
         str | None,
@@ -61,7 +61,7 @@ class CheckOptions:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """How matrices are drawn."""
+    """Options for drawing matrices on a screen."""
 
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
@@ -132,14 +132,14 @@ def compute(
 
 
 def _walk(matrices: Matrices, pick: str | None) -> CallReducers:
-    """Every step of the picked queries, of all without a pick."""
+    """The reducers for --steps: the walk through the queries that `pick` names, or all queries if it is None."""
     prompt = matrices.labelled
     rows = None if pick is None else picked_tokens(pick, prompt.tokens, prompt.text)[0]
     return lambda _: [WalkSteps(rows)]
 
 
 def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:
-    """The user's output and weights against the definition."""
+    """The report of --expect: the user's output and weights compared with the definition."""
     output = None if check.expect is None else read_expected(check.expect, "output", matrices)
     weights = None if check.expect_weights is None else read_expected(check.expect_weights, "weights", matrices)
     files = [file for file in (output, weights) if file is not None]
@@ -174,14 +174,14 @@ def _report(
 
 
 def _with_answer(report: Report, matrices: Matrices) -> Report:
-    """The report with all arrays as one answer, which have the axes of the user's matrices."""
+    """The report with one answer that holds all arrays, in the axes of the user's matrices."""
     operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
     answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands)
     return replace(report, answer=answer)
 
 
 def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
-    """Scores, weights, output and the count of rows that may attend to nothing, as large as the view takes them."""
+    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled."""
     room = view.largest
     if room is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
@@ -202,7 +202,7 @@ def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
 
 
 def _to_file(matrices: Matrices, selection: Selection, view: OutputView) -> CallReducers:
-    """The output alone: row by row into the file, or kept until all of it is there, where W_O or U_V follow."""
+    """The reducers for the output alone: written row by row, or kept whole where W_O or U_V is applied to it."""
     file = None
     h = len(selection.pick_heads(matrices.q.shape[-3]))
     if not matrices.joined and matrices.value_up is None:

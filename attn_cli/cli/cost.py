@@ -19,7 +19,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 @dataclass(frozen=True)
 class SizeOptions:
-    """The sizes of attention: a model's, and those that are given instead."""
+    """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
     model: Annotated[
         str | None,
@@ -43,7 +43,7 @@ class SizeOptions:
     )
 
     def sizes(self) -> Sizes:
-        """The model's sizes, or those that are given alone, with every given one in place of the model's.
+        """The sizes of the model, each replaced by its option if that is given; without a model, the options alone.
 
         Raises LoadError for a model without sizes, InputError where sizes are missing or don't fit.
         """

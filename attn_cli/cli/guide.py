@@ -69,7 +69,7 @@ def _contents(screen: Screen) -> str:
 
 
 def _page(name: str, screen: Screen) -> str:
-    """The page called `name`: drawn for a terminal or where colour is wanted, else as it is; InputError if none is."""
+    """The page called `name`: drawn for a terminal or with colour, else as Markdown. InputError for an unknown name."""
     files = {page.name: page.file for page in topics()}
     if name not in files:
         near = get_close_matches(name, files, 3)
@@ -79,6 +79,7 @@ def _page(name: str, screen: Screen) -> str:
     terminal = sys.stdout is not None and sys.stdout.isatty()
     if not terminal and screen.depth == "none":
         return text
-    from attn_cli.views.drawing.markdown import draw_markdown  # here: a list and a pipe do without
+    # imported here: the list of topics and a pipe do not need it
+    from attn_cli.views.drawing.markdown import draw_markdown
 
     return draw_markdown(text, screen)

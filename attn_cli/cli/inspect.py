@@ -21,7 +21,8 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.views.view import View
 
-DATA_ROOM = (64, 64)  # machine output of an overview holds a pooled matrix too; `attn matrix` gives the whole
+# also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
+DATA_ROOM = (64, 64)
 
 
 @takes_options
@@ -68,7 +69,7 @@ def inspect(
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:
-    """The walk through the chosen layers, by default the last one, of all rows or the picked ones."""
+    """The reducers for --steps: the walk through the chosen layers (default: the last), for all or the picked rows."""
     last = None
     if selection.layers is None:
         last = max((layer.layer for layer in source.planned_layers(selection)), default=0)

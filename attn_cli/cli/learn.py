@@ -28,7 +28,7 @@ STARTS = ("identity", "random")
 
 @dataclass(frozen=True)
 class DescentOptions:
-    """How W_Q and W_K are learned."""
+    """Options for learning W_Q and W_K by gradient descent."""
 
     steps: Annotated[int, typer.Option("--steps", help="Steps of gradient descent.", min=1, metavar="N")] = 100
     rate: Annotated[
@@ -41,7 +41,7 @@ class DescentOptions:
     seed: Annotated[int, typer.Option("--seed", help="What a random start is drawn from.", min=0, metavar="N")] = 0
 
     def check(self) -> None:
-        """InputError for a start or a rate that can't be."""
+        """InputError for an unknown start or a rate that is not a positive number."""
         o.one_of(self.start, STARTS, "--start")
         if self.rate is not None and not (np.isfinite(self.rate) and self.rate > 0):
             raise InputError(f"--rate {self.rate:g} is no step size", "give a number above 0")
@@ -63,7 +63,7 @@ def learn(
         list[str],
         typer.Option("--to", metavar="WORD", help="What it should attend to; may be repeated.", show_default=False),
     ],
-    descent_options: DescentOptions,
+    settings: DescentOptions,
     model: Annotated[
         str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
@@ -84,7 +84,7 @@ def learn(
     from attn_cli.kernel.lessons.learn import descend  # here: no other command needs these
     from attn_cli.summaries.answers.learn import Learning, rose
 
-    descent_options.check()
+    settings.check()
     with output.view() as view:
         source = open_table_source(model)
         prompts = [source.read([text])[0] for text in whole_texts(texts)]
@@ -95,8 +95,8 @@ def learn(
             examples.append(example)
             notes += [*prompt.warnings, *more]
         heads = source.table.heads
-        wq, wk = source.first_projections(None if descent_options.start == "identity" else descent_options.seed)
-        descent = descend(examples, wq, wk, heads, steps=descent_options.steps, rate=descent_options.rate)
+        wq, wk = source.first_projections(None if settings.start == "identity" else settings.seed)
+        descent = descend(examples, wq, wk, heads, steps=settings.steps, rate=settings.rate)
         if not np.isfinite(descent.losses).all():
             at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
             raise InputError(f"at rate {descent.rate:g} the loss is no number after {at} steps", "a smaller --rate")
@@ -111,8 +111,8 @@ def learn(
             tuple(examples),
             descent,
             heads,
-            descent_options.start,
-            descent_options.seed,
+            settings.start,
+            settings.seed,
         )
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE

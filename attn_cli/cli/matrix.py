@@ -57,7 +57,8 @@ def matrix(
             if view.largest is None:
                 both = keep_scores and not isinstance(call, InWords)
                 return [FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=mean)]
-            if rows is not None and patch_grid(call.keys) is not None:  # drawn as the image, whose rows are not pooled
+            # drawn in the shape of the image, with no rows pooled
+            if rows is not None and patch_grid(call.keys) is not None:
                 return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
             return [
                 PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool)

@@ -60,4 +60,4 @@ def plane(
 
 
 def _ignore(call: Call) -> None:
-    """The plane is made of vectors alone; weights are not looked at."""
+    """A visitor that ignores attention calls: the plane is computed from vectors alone."""

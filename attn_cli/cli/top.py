@@ -17,7 +17,7 @@ from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.views.view import View
 
-_MANY = 64  # queries; a screen tells of more of them together, if none was picked
+_MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall
 
 
 @takes_options

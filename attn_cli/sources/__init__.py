@@ -21,23 +21,23 @@ class Source(Protocol):
     """Something that turns texts into attention calls.
 
     about       what it is, for headers and machine output: model, type, revision, dtype, device
-    batch_size  how many texts are best given to `each` at once
+    batch_size  the number of texts that callers should pass to `each` at once
     """
 
     about: dict[str, Any]
     batch_size: int
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as the source's tokens."""
+        """Tokenize the texts; `pair` is a second sentence, read after each."""
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The chosen layers that are expected to attend, in the source's order."""
+        """The chosen layers that are expected to attend, in the order of the source's layers."""
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Show every layer of one prompt to `visit`; return the blocks and attention modules that showed nothing."""
+        """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Show every chosen layer of every prompt to `visit`."""
+        """Call `visit` with the attention calls of the chosen layers, for every prompt."""
 
     def follow(
         self,
@@ -47,11 +47,11 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """The same for one prompt; also tell `arrive` the vectors of some tokens before and after each chosen block."""
+        """As `each` for one prompt; also call `arrive` with the vectors of `rows` before and after every block."""
 
 
 class Reading(TypedDict, total=False):
-    """What a source reads beside its texts or instead of them; `open_source` says what each means."""
+    """What a source reads beside its texts or instead of them; the fields are parameters of `open_source`."""
 
     decoder_text: str | None
     generate: int | None
@@ -62,7 +62,7 @@ class Reading(TypedDict, total=False):
 
 
 class Loading(TypedDict, total=False):
-    """How a model is loaded and run; without meaning for a table."""
+    """How a model is loaded and run; ignored by tables."""
 
     revision: str | None
     device: str
@@ -109,7 +109,7 @@ def open_source(
 
     origin = find(model, OriginOptions(**loading, reads_text=inputs is None and image is None and audio is None))
     media = read_media(image, audio)
-    # The one deferred import of torch and transformers (2 s): tables, matrices and mistyped paths never pay for it.
+    # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.source import ModelSource
 

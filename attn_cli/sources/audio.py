@@ -1,4 +1,4 @@
-"""Audio from a .wav file, as the samples that a model's own processor takes."""
+"""Audio from a .wav file, as samples for a model's processor."""
 
 import wave
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Audio:
 
     samples  float32 `[n]`, between -1 and 1
     rate     in samples per second
-    file     where it comes from, for messages
+    file     its file, for messages
     """
 
     samples: np.ndarray
@@ -26,8 +26,8 @@ class Audio:
     def at(self, rate: int) -> "Audio":
         """The same audio, resampled to `rate` samples per second.
 
-        Raises InputError where the package soxr is missing and the rate is another: simpler resampling would fold high
-        tones into low ones.
+        Raises InputError if the rates differ and the package soxr is missing: simpler resampling would alias high
+        frequencies to low ones.
         """
         if rate == self.rate:
             return self
@@ -73,7 +73,7 @@ def _samples(data: bytes, width: int) -> np.ndarray:
     """
     if width == 1:
         return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / 128
-    if width == 3:  # NumPy has no such type: a zero byte below makes it one of four bytes
+    if width == 3:  # NumPy has no 24-bit integers: a zero byte at the low end makes them 32-bit
         four = np.zeros((len(data) // 3, 4), np.uint8)
         four[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
         data, width = four.tobytes(), 4
@@ -82,5 +82,5 @@ def _samples(data: bytes, width: int) -> np.ndarray:
 
 
 def _convert(file: str, rate: int = 16_000) -> str:
-    """The command that makes a readable file of it, for hints."""
+    """A hint with the ffmpeg command that converts `file` to a readable one."""
     return f"ffmpeg -i {file} -ar {rate} -ac 1 -c:a pcm_s16le sound.wav"

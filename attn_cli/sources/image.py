@@ -13,7 +13,7 @@ _HINT = "PNG, JPEG, WebP, GIF, BMP and TIFF are known"
 
 
 def read_image(file: str) -> "Image":
-    """The image in red, green and blue, turned upright as its camera noted; of several frames the first.
+    """The image in RGB, rotated as its EXIF orientation says; the first frame if it has several.
 
     Raises LoadError where the package that reads images is missing, InputError for a file that holds none, LimitError
     for an image of too many pixels.
@@ -32,5 +32,5 @@ def read_image(file: str) -> "Image":
         raise InputError(f"{file} is not a picture", _HINT) from None
     except Image.DecompressionBombError as error:
         raise LimitError(f"{file} is too large: {error}", "make it smaller first") from error
-    except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: a PNG whose parts don't fit together
+    except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: Pillow's error for a broken PNG
         raise InputError(f"can't read {file}: {reason(error)}", "check the name, and that the file is whole") from error

@@ -20,7 +20,7 @@ class Media:
 
     image  None where none was given
     audio  None where none was given
-    files  where they come from, by kind: "image", "audio"
+    files  their file names by kind: "image", "audio"
     """
 
     image: "Image | None"
@@ -29,7 +29,7 @@ class Media:
 
 
 def read_media(image: str | None, audio: str | None) -> Media | None:
-    """The media in these files; None if there is no file. Raises as `read_image` and `read_audio` do."""
+    """The media in these files; None if neither is given. Raises what `read_image` and `read_audio` raise."""
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
     if not files:
         return None

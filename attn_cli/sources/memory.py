@@ -8,17 +8,17 @@ _CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory(*, swap: bool = False) -> int | None:
-    """Bytes that a process may still take here: what the system has available, or what its control group leaves.
+    """Bytes that this process can still allocate: the system's available memory, or what its control group leaves.
 
-    With `swap` also what could be moved to disk. None where the system doesn't tell; other systems than
-    Linux tell their physical memory alone.
+    With `swap` also the free swap space. None where the system doesn't report it; on systems other than Linux, the
+    physical memory.
     """
     limits = []
     with suppress(OSError, ValueError, KeyError):
         sizes = _sizes(Path("/proc/meminfo"))
         limits.append(1024 * (sizes["MemAvailable:"] + (sizes.get("SwapFree:", 0) if swap else 0)))
     with suppress(OSError, ValueError):
-        # Files that were read count as the group's memory, and are given up as soon as it is short.
+        # The page cache counts as memory of the group, but is freed when memory gets short.
         stat = _sizes(_CONTROL_GROUP / "memory.stat")
         files = stat.get("inactive_file", 0) + stat.get("active_file", 0)
         used = int((_CONTROL_GROUP / "memory.current").read_text()) - files
@@ -30,6 +30,6 @@ def free_memory(*, swap: bool = False) -> int | None:
 
 
 def _sizes(file: Path) -> dict[str, int]:
-    """The first two words of every line, a name and a number."""
+    """The numbers of a file by name: every line begins with a name and a number."""
     lines = (line.split() for line in file.read_text("ascii").splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}

@@ -8,7 +8,7 @@ from typing import Any
 from attn_cli.errors import LoadError
 from attn_cli.kernel.lessons.cost import LayerSizes
 
-# what configurations call a size, in the order of preference
+# the names of each size in configurations, the preferred one first
 _NAMES = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
@@ -30,7 +30,7 @@ class Sizes:
 
 
 def read_sizes(model: str) -> Sizes:
-    """The sizes in `model`, a folder with a config.json, or that file; LoadError for what has none."""
+    """The sizes in `model`, a folder with a config.json or that file itself; LoadError where it states none."""
     path = Path(model).expanduser()
     if path.suffix.lower() == ".gguf":
         raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")
@@ -55,7 +55,7 @@ def read_sizes(model: str) -> Sizes:
 
 
 def _sizes(config: dict[str, Any], numbers: dict[str, int]) -> Sizes:
-    """The sizes from a configuration and what `_NAMES` found in it, 0 for what it doesn't say."""
+    """The sizes in a configuration; `numbers` are its values for `_NAMES`, 0 where it has none."""
     heads, layers = numbers["heads"], numbers["layers"]
     kv_heads = numbers["kv_heads"] or (1 if config.get("multi_query") is True else heads)
     d = numbers["d"] or numbers["width"] // heads

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class TableSource:
     """One attention layer over a table: q = k = v = x unless the table brings its own, scale 1 / sqrt(d), no mask.
 
-    model        what messages call it where the table is a file of the user's
+    model        its name in messages, where the table is a file of the user's
     projections  a file with W_Q and W_K (and W_V): then q = x W_Q, k = x W_K, v = x W_V
     """
 
-    batch_size = 1  # nothing is gained by waiting for more
+    batch_size = 1  # batches make tables no faster
 
     def __init__(self, table: WordTable, model: str | None = None, projections: str | None = None) -> None:
         self.table = table
@@ -42,7 +42,7 @@ class TableSource:
             "device": "cpu",
         }
         if projections is not None:
-            from attn_cli.sources.tables.projections import read_projections  # seldom asked for
+            from attn_cli.sources.tables.projections import read_projections  # imported only for --projections
 
             self.projections = read_projections(projections, table.width, table.heads)
             self.about["projections"] = projections
@@ -72,7 +72,7 @@ class TableSource:
         return Prompt(text, tuple(tokens), ((note,) if missing else ()) + self._recased(tokens))
 
     def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
-        """A note about words that a table of the user's own has in another case only."""
+        """A note about words that the user's table has in another case only; none for built-in tables."""
         if not self.own_file:
             return ()
         spellings = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
@@ -80,7 +80,7 @@ class TableSource:
         return (f"read in the case that {self.table.name} has: {', '.join(changes)}",) if changes else ()
 
     def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
-        """The words of an expression such as king - man + woman, and their signs; every word must be there."""
+        """The words of an expression such as king - man + woman, and their signs; InputError for an unknown word."""
         terms = split_terms(text)
         self.table.look_up([term.word for term in terms])
         rows = [self.table.index(term.word) for term in terms]
@@ -109,12 +109,12 @@ class TableSource:
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Show the only layer; a table has no other blocks."""
+        """Call `visit` with the call of the only layer; there are no other blocks."""
         self.each([prompt], Selection(), visit)
         return []
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """One call per prompt; the only layer is 0."""
+        """Call `visit` once per prompt, with the call of layer 0."""
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))
@@ -127,7 +127,7 @@ class TableSource:
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """Show the call, and tell `arrive` the words' own vectors and the chosen heads' output `[rows, heads * e]`."""
+        """Call `visit`, then `arrive` with the words' own vectors and the chosen heads' output `[rows, heads * e]`."""
         selection.check_layers([0])
         call = self.call(prompt, selection)
         visit(call)

@@ -1,4 +1,4 @@
-"""What a command hands to a view: the texts, what was computed of them, and where it came from."""
+"""The result of a command, as views get it: texts, summaries or an answer, and the source."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -12,10 +12,10 @@ from attn_cli.summaries.reduce import Summary
 
 
 class Answer(ABC):
-    """An answer that is not one per attention call: the nearest words, two contexts compared, what was learned.
+    """A result that is not one part per attention call, such as the nearest words or two contexts compared.
 
-    name           what it is called, for whoever draws it
-    several_texts  whether it is about any number of texts, so that JSON has `inputs` in place of `input`
+    name           selects the file in `views/answers` that draws it
+    several_texts  whether it can be about several texts, so that JSON has `inputs` in place of `input`
     """
 
     name: ClassVar[str]
@@ -40,7 +40,7 @@ class Report:
 
     source       model, type, revision, dtype, device
     summaries    one per visited attention call, in the order of the forward pass
-    answer       of a command that does not answer call by call; None where the summaries' parts are the answer
+    answer       the result of a command that is not one part per call; None where the summaries' parts are the result
     index        the number of the text with `--lines`, None for a single text
     batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
@@ -70,5 +70,5 @@ class Report:
 
     @property
     def is_overview(self) -> bool:
-        """Whether parts of several kinds stand beside each other, so that each is kept short."""
+        """Whether parts of several kinds are shown together, each of them short."""
         return self.batch is None and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)

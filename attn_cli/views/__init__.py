@@ -1,4 +1,4 @@
-"""Reports in, bytes out: the only package that knows a terminal or a file format."""
+"""From reports to bytes: the only package that deals with terminals and output formats."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ def open_view(
 ) -> Iterator[View]:
     """The view of `format` (or of the suffix of `output`), writing to `output` or to standard output.
 
-    At a clean end of the `with` block the file appears; at any other nothing does.
+    The file appears when the `with` block ends without an error; otherwise nothing is written.
     """
     output_format = format_for(format, output)
     with Sink(output, binary=output_format.binary, force=force) as sink:

@@ -1,4 +1,4 @@
-"""Machine output: json, jsonl, csv, tsv and npz, all with the same names and never a NaN that is not JSON."""
+"""Machine output: json, jsonl, csv, tsv and npz, all with the same names; JSON has null in place of NaN."""
 
 import csv
 import io
@@ -146,7 +146,7 @@ def _token(t: Token) -> dict[str, Any]:
 
 
 def _result(report: Report) -> dict[str, Any]:
-    """The layers that were looked at, then every part by its name, each a list over them."""
+    """The visited layers, then every part by its name, as a list over the layers."""
     result: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
     several = len(report.streams) > 1
     for summary in report.summaries:
@@ -157,7 +157,7 @@ def _result(report: Report) -> dict[str, Any]:
 
 
 def _layer(summary: Summary) -> dict[str, Any]:
-    """Which attention a summary is about and by which rule it works."""
+    """The place of a summary's attention call and its rule."""
     place = summary.place
     return {
         "layer": place.layer,
@@ -209,7 +209,7 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     first = summaries[0]
     places = [summary.place for summary in summaries]
     labels = {"layers": np.array([place.layer for place in places])}
-    if len(set(labels["layers"].tolist())) < len(places):  # more than one module or call of a number
+    if len(set(labels["layers"].tolist())) < len(places):  # some layer number has several modules or calls
         labels |= {"modules": np.array([place.name for place in places]),
                    "calls": np.array([place.call for place in places])}  # fmt: skip
     if len({place.heads for place in places}) == 1:
@@ -248,12 +248,12 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
 def _json_line(value: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(value, _as_list, _JSON)
-    except TypeError:  # half a surrogate pair, as in the name of a file that isn't UTF-8: JSON has an escape for it
+    except TypeError:  # lone surrogates, as in file names that aren't UTF-8, have escapes in JSON
         return orjson.dumps(_escaped(value), _as_list, _JSON)
 
 
 def _as_list(value: Any) -> Any:
-    """Arrays that orjson won't take: those whose numbers don't lie one after the other."""
+    """A contiguous copy of an array; orjson refuses arrays whose numbers aren't contiguous."""
     return np.ascontiguousarray(value)
 
 

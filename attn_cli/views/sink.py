@@ -13,7 +13,7 @@ from attn_cli.errors import InputError, OutputError, reason
 
 
 class ReaderGone(Exception):
-    """The reader of standard output closed it: nothing left to do, and nothing wrong."""
+    """The reader of standard output closed it; the command ends without an error."""
 
 
 class Sink:
@@ -44,7 +44,7 @@ class Sink:
             if self.path.exists() and not force:
                 raise OutputError(f"{path} exists", "add --force to replace it")
             handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path.parent)
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a home that isn't known
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; an unknown home folder
             raise OutputError(f"can't write {path}: {reason(error)}",
                               "is the folder there and writable?") from error  # fmt: skip
         self.temporary = Path(name)
@@ -77,7 +77,7 @@ class Sink:
         except OSError as failure:
             raise self._failure(failure) from failure
         finally:
-            with suppress(OSError):  # what could not be flushed above can't be flushed here either
+            with suppress(OSError):  # closing flushes again, and fails as above
                 self.file.close()
             if self.temporary is not None:
                 self.temporary.unlink(missing_ok=True)

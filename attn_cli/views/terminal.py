@@ -1,4 +1,4 @@
-"""A report as what a person reads: the renderables of every part, in the order of the command."""
+"""A report as text for a screen: the Rich renderables of all its parts, in their order."""
 
 import io
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _FEW_PATCHES = 6
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:
-    """A Rich console that prints for `screen` into memory: nothing here asks the real terminal again."""
+    """A Rich console that prints for `screen` into memory, without queries to the real terminal."""
     return Console(
         file=io.StringIO(),
         width=screen.width,
@@ -79,7 +79,7 @@ def _header(report: Report, screen: Screen) -> Text:
 
 
 def _answer(generated: Generated) -> str:
-    """What the model generated, and whether it ended there."""
+    """The generated text, and whether the model ended it with an end token."""
     if not generated.tokens:
         return "wrote nothing: ended at once"
     ended = " and ended" if generated.ended else ""
@@ -88,7 +88,7 @@ def _answer(generated: Generated) -> str:
 
 
 def _about(report: Report) -> Iterator[str]:
-    """Where the answer comes from and how much there is of everything."""
+    """The source, and the numbers of layers, heads and tokens."""
     source, summaries = report.source, report.summaries
     yield visible(str(source["model"]))
     if "projections" in source:
@@ -134,7 +134,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _rule_words(summary: Summary) -> str:
     rule = summary.rule
-    if rule["scale"] is None:  # only the model's own code knows
+    if rule["scale"] is None:  # a rule that is known to the model's own code only
         return str(rule["mask"])
     if rule["scale"] == 0:
         return f"{'uniform' if rule['softmax'] else 'given'} weights, {rule['mask']}"

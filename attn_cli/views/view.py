@@ -1,4 +1,4 @@
-"""What every output format is to a command: something that shows reports."""
+"""The interface of output formats for commands: a view shows reports."""
 
 from typing import TYPE_CHECKING, Protocol
 

@@ -10,7 +10,7 @@ _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistan
 
 
 def messages_before(system: str | None, file: str | None) -> ChatMessages:
-    """The messages before the user's text: the system message, then those of a file. InputError if it holds none."""
+    """The messages before the user's text: the system message, then the file's. InputError for a file without any."""
     first = () if system is None else ({"role": "system", "content": system},)
     return first if file is None else (*first, *_read(file))
 

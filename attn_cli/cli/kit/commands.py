@@ -1,4 +1,4 @@
-"""The commands: every module of `attn_cli.cli` is one, imported when it is called. `attn --help` imports none."""
+"""The commands: every module of `attn_cli.cli` is one, imported when it is called, not for `attn --help`."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -14,16 +14,16 @@ from typer.main import get_command
 
 from attn_cli.errors import InputError
 
-_FIRST = (  # the order of --help; commands that are not named here follow, by the alphabet
+_FIRST = (  # the order in --help; other commands follow in alphabetical order
     "inspect", "matrix", "top", "heads", "layers", "compare", "plane", "learn", "nearest", "compute", "cost", "scale",
     "guide", "schema",
 )  # fmt: skip
 
 
 def help_lines(folder: Path) -> dict[str, str]:
-    """The commands in a folder, and a line about each: the first of its module's docstring, read without importing it.
+    """The commands in a folder by name, each with its help line: the first line of its module's docstring.
 
-    Every module is the command of its name, unless the name begins with _; folders are none.
+    Modules are read, not imported. Those whose name begins with _ and subfolders are not commands.
     """
     files = {file.stem: file for file in folder.glob("[!_]*.py")}
     names = sorted(files, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
@@ -39,12 +39,12 @@ COMMANDS = help_lines(Path(__file__).parent.parent)
 
 
 class Commands(TyperGroup):
-    """A group of stand-ins, one help line each, that imports a command when it is called."""
+    """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
     listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command itself; while --help lists them, a stand-in with its help line."""
+        """The imported command, or the placeholder with its help line while --help lists all commands."""
         stand_in = super().get_command(ctx, cmd_name)
         if stand_in is None or self.listing:
             return stand_in
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
         return get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names; InputError with the line that was meant if it names none."""
+        """The command that the first word names; InputError that suggests a command line if it names none."""
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise InputError(f"no command {_beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
@@ -68,13 +68,13 @@ class Commands(TyperGroup):
 
 
 def declare(app: typer.Typer) -> None:
-    """Add a stand-in for every command to `app`, whose group must be `Commands`."""
+    """Add a placeholder for every command to `app`, whose group class must be `Commands`."""
     for name, line in COMMANDS.items():
         app.command(name, help=line)(lambda: None)
 
 
 def suggestion(words: Sequence[str]) -> str:
-    """A likely command line for words of which the first is no command: that one mistyped, or a text for `inspect`.
+    """The command line that was probably meant by `words`: a mistyped command, or a text for `inspect`.
 
     >>> print(suggestion(["hedas", "river bank", "-q"]))
     attn heads "river bank" -q
@@ -91,11 +91,11 @@ def suggestion(words: Sequence[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """One word of a command line, as a person would write it."""
+    """One word of a command line in shell quotes if it needs them; a long one cut."""
     plain = quote(word) == word or set(word) & set('"$`\\!')
     return quote(_beginning(word)) if plain else f'"{_beginning(word)}"'
 
 
 def _beginning(text: str) -> str:
-    """The beginning of what may be a whole text."""
+    """The first 60 characters at most, with an ellipsis if the text is longer."""
     return text if len(text) <= 60 else f"{text[:59]}…"

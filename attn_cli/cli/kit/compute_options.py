@@ -116,10 +116,10 @@ class ProblemOptions:
     allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
 
     def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
-        """What `open_matrices` reads.
+        """The options as `open_matrices` takes them.
 
-        causal   a causal mask even where none was named
-        precise  in float64, whatever the precision of the files
+        causal   add a causal mask even if --mask names none
+        precise  compute in float64, whatever the precision of the files
         """
         values = asdict(self)
         names = [name for name in ("text", "context_text") if values[name] is not None]

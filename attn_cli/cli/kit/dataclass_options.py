@@ -10,10 +10,10 @@ from attn_cli.errors import ExitCode
 
 
 def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
-    """`command` with every parameter whose type is a dataclass replaced by that dataclass's fields, each an option.
+    """Decorator: replaces every parameter whose type is a dataclass by the fields of the dataclass, each an option.
 
-    The fields stand in the parameter's place, which is the order in which --help lists them. A dataclass may name a
-    field in `COMMANDS_OWN_AFTER`: the fields after it then stand behind all that the command itself declares.
+    The fields take the parameter's place, so --help lists them there. A dataclass may name one of its fields in
+    `COMMANDS_OWN_AFTER`: the fields after that one are listed after the command's own options.
     """
     signature = inspect.signature(command)
     groups: dict[str, type] = {

@@ -1,6 +1,6 @@
-"""The memory guard: what whole matrices would take is estimated, and refused before a model runs.
+"""The memory guard: estimates the size of whole matrices and refuses, before a model runs, what doesn't fit.
 
-Bands of a few rows, which most answers are made of, take next to none.
+Only whole matrices need it: most answers are computed from bands of a few rows, which take next to no memory.
 """
 
 from attn_cli.errors import LimitError
@@ -11,9 +11,9 @@ _USABLE = 0.9  # of the free memory; the rest is for the model's own forward pas
 
 
 def check_memory(size: int, subject: str, hint: str) -> str:
-    """How many bytes `what` takes of the free memory, in words.
+    """A sentence that says how much of the free memory `subject` takes; `size` is in bytes.
 
-    Raises LimitError with `hint` if the `needed` bytes don't fit.
+    Raises LimitError with `hint` if `size` doesn't fit.
     """
     free = free_memory()
     words = f"{subject} take {decimal_bytes(size)}"

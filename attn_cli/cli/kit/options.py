@@ -33,7 +33,7 @@ Inputs = Annotated[
     typer.Option("--inputs", metavar="FILE",
                  help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
-Image = Annotated[  # a list, so that a second one is not taken for the first without a word
+Image = Annotated[  # a list, so that a repeated option is an error and doesn't silently replace the first
     list[str] | None,
     typer.Option("--image", help="A picture that the model reads, beside a text or alone.", metavar="FILE"),
 ]
@@ -118,7 +118,9 @@ def selection(layers: str, heads: str) -> Selection:
 
 
 def numbers(text: str, noun: str) -> tuple[int, ...] | None:
-    """`3`, `-1`, `0,2`, `4-7` or `all` (None) as numbers, in the order and without repeats.
+    """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
+
+    `noun` names the option in errors. Raises InputError for other text.
 
     >>> numbers("0,4-6,-1", "layer")
     (0, 4, 5, 6, -1)
@@ -136,7 +138,7 @@ def numbers(text: str, noun: str) -> tuple[int, ...] | None:
 
 
 def once(values: list[str] | None, option: str) -> str | None:
-    """The value of an option that is given once or not at all; InputError for more than once."""
+    """The only value of an option, None without any; InputError if the option was given more than once."""
     if values and len(values) > 1:
         raise InputError(f"{option} is given {len(values)} times, and one file is read at a time", "leave one of them")
     return values[0] if values else None

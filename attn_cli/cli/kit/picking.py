@@ -1,4 +1,4 @@
-"""The language of --token and --word: which tokens a word, a number, `bank#2` or `+` picks."""
+"""The syntax of --token and --word: the tokens that a word, a number, `bank#2` or `+` picks."""
 
 import re
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from attn_cli.text import cut
 
 
 def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[int], tuple[str, ...]]:
-    """The indices of the tokens that `pick` means, and notes: a word in several places means all of them.
+    """The indices of the tokens that `pick` names, and notes; a word that occurs several times names all its places.
 
     A number (from the end if negative), a word, `word#2` for its second place, `+` for all that the model generated,
-    or `+word` for a word of that. `text` is what the tokens' start and end count in; a word that is no token of its own
-    is found there. Raises InputError, with the tokens listed, for a pick that means nothing.
+    or `+word` for a generated word. The tokens' start and end are offsets into `text`, which is searched for words that
+    are not single tokens. Raises InputError, which lists the tokens, for a pick that names none.
     """
     generated = [token.index for token in tokens if token.generated]
-    if pick == "+" and generated:  # as a screen marks them
+    if pick == "+" and generated:  # screens mark generated tokens with +
         return generated, ()
     if re.fullmatch(r"-?\d+", pick):
         index = int(pick)
@@ -42,7 +42,7 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
 
 
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
-    """The tokens of one place that `pick` means, the first where a word has several, and notes. Raises InputError."""
+    """The tokens of the first place that `pick` names, and notes. Raises InputError where it names none."""
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)
     if not notes:
         return indices, ()
@@ -51,7 +51,7 @@ def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
 
 
 def all_places(word: str, prompt: Prompt) -> list[int]:
-    """The tokens of all places where a word stands; none if it isn't there."""
+    """The tokens of every occurrence of a word; an empty list without any."""
     return _together(_places(word, prompt.tokens, prompt.text))
 
 
@@ -60,8 +60,8 @@ def _together(places: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
-    """The tokens of every place where `word` stands: whole tokens first, else the pieces that make it up."""
-    if not word:  # which would be found everywhere
+    """The tokens of every occurrence of `word`: single tokens if there are any, else the pieces that make it up."""
+    if not word:  # the empty text occurs everywhere
         return []
     exact = [[token.index] for token in tokens if token.text == word]
     same = exact or [[token.index] for token in tokens if token.text.lower() == word.lower()]
@@ -76,14 +76,14 @@ def _places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
 
 
 def _generated_places(word: str, tokens: Sequence[Token], text: str) -> list[list[int]]:
-    """The places of `+word` among the tokens that the model generated, which screens mark so."""
+    """The tokens of every occurrence of `+word`, a word among the tokens that the model generated."""
     if not word.startswith("+") or not any(token.generated for token in tokens):
         return []
     return [place for place in _places(word[1:], tokens, text) if all(tokens[index].generated for index in place)]
 
 
 def _whole_words(word: str, tokens: Sequence[Token]) -> list[list[int]]:
-    """The pieces of every such word among tokens without a place in the text, such as those that a decoder reads."""
+    """The pieces of every occurrence of `word` among tokens without offsets, such as those that a decoder reads."""
     groups = ((whole, list(pieces)) for whole, pieces in groupby(tokens, lambda token: token.word))
     return [[t.index for t in pieces] for whole, pieces in groups if whole and whole.text.lower() == word.lower()]
 

@@ -1,4 +1,4 @@
-"""How far a run is: a line on stderr while it lasts, on a terminal; with --verbose time and memory, anywhere."""
+"""Progress of a run: a line on stderr while it lasts, if that is a terminal; with --verbose its time and memory."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ _BETWEEN_LINES = 0.1  # seconds
 
 
 class Progress:
-    """Counts attention layers while a model runs and shows the count; the line is gone when the block ends.
+    """Context manager that counts attention layers while a model runs and shows the count; removes its line at the end.
 
     layers         attention calls expected for each text
     texts          texts that run together in this batch
@@ -34,7 +34,7 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Take the line away; with --verbose say what time and memory the run took."""
+        """Remove the line; with --verbose print the run's time and memory."""
         if self.has_line:  # no escape code: any terminal can do this
             print(f"\r{' ' * self._width()}\r", end="", file=sys.stderr, flush=True)
         if self.verbose and kind is None:

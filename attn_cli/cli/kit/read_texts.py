@@ -13,7 +13,7 @@ _CONVERT = "convert it: iconv -t utf-8"
 def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str | InputError]:
     """The texts to answer, in order: one, or with `lines` one per line.
 
-    A line that isn't UTF-8 comes as the error it is, so that the lines after it are answered all the same. Raises
+    For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
     InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.
     """
     if text is not None and file is not None:
@@ -34,14 +34,15 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
-    """Texts that were given as arguments, of which one may be -, standard input.
+    """The texts given as arguments; one of them may be -, which stands for standard input.
 
-    Raises InputError for more than one of those, and for text that isn't UTF-8.
+    Raises InputError for more than one -, and for text that isn't UTF-8.
     """
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
     contents = [next(texts_of(text, None, lines=False)) for text in texts]
-    return [content for content in contents if isinstance(content, str)]  # all: one that is no UTF-8 was raised
+    # never an error: without `lines` those are raised
+    return [content for content in contents if isinstance(content, str)]
 
 
 def _content(file: str) -> bytes:
@@ -52,7 +53,7 @@ def _content(file: str) -> bytes:
 
 
 def _stdin(*, explicit: bool) -> Iterator[bytes]:
-    """The lines of standard input, as they come; a terminal is read only where - was given (`explicit`)."""
+    """The lines of standard input, one by one; a terminal is read only if the user gave - (`explicit`)."""
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():

@@ -24,28 +24,28 @@ Rows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
 
 ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
-"""The reducers that look at some rows of a call; none where the call is not part of the answer."""
+"""The reducers for some rows of a call; an empty sequence for a call that is not part of the answer."""
 
 MemoryEstimate = Callable[[Prompt, Rows], str]
-"""What will be held of a text's rows, in words; raises LimitError if that is too much."""
+"""A sentence on the memory that a text's rows will take; raises LimitError if that is too much."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a command on texts asks for, and of what.
+    """What a command computes, of which texts, and how it is reported.
 
     command       its name, for the report
-    texts         the texts in order; one that can't be read comes as its error
-    reducers      which reducers look at which call
+    texts         the texts in order; an InputError in place of one that can't be read
+    reducers      returns the reducers for a call
     selection     the layers and heads
-    token         what picks the query rows, None for all
+    token         names the query rows (see `picking`), None for all
     lines         every text is a line: reports are numbered, and one bad text doesn't stop the others
     pair          the second sentence of each text
     generate      how many tokens the source generates after each text at most
-    scale         how weights become colours
-    memory        may refuse a text before the model runs
-    hide_special  special tokens are no rows and no keys
-    words         the pieces of words are merged
+    scale         the colour scale of weights: linear, sqrt, log or row
+    memory        estimates memory before the model runs and may raise LimitError; None without a check
+    hide_special  whether special tokens are left out of rows and keys
+    words         whether the pieces of words are merged
     """
 
     command: str
@@ -73,8 +73,8 @@ class Question:
     number   counts the texts from 0
     prompt   the text as the source read it
     display  the text as reports show it: with words in place of tokens where they are merged, else `prompt` itself
-    rows     the picked rows among the tokens of `display`; None for all, empty where another stream has what was picked
-    notes    what to say about how it was read
+    rows     the picked rows among the tokens of `display`; None for all, empty where only another stream has the pick
+    notes    notes for the user on how the text was read
     """
 
     number: int
@@ -115,7 +115,7 @@ def answer_texts(request: Request) -> ExitCode:
 
 
 def _question(request: Request, number: int, text: str | InputError) -> Question:
-    """One text, read and checked: everything that can be refused before the model runs."""
+    """Read and check one text: all errors that can be detected before the model runs are raised here."""
     if isinstance(text, InputError):
         raise text
     with status_line(f"writing up to {request.generate} tokens ...", quiet=request.quiet or request.generate is None):
@@ -138,7 +138,7 @@ def _read(request: Request, number: int, text: str) -> Question:
 
 
 def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...]]:
-    """The picked rows of a text, None for all, and notes. None of them where another stream alone has what was picked.
+    """The picked rows of a text (None for all), and notes; no rows where only another stream has the picked tokens.
 
     Raises InputError where no stream has it, unless the input's tokens have no names at all.
     """
@@ -158,7 +158,7 @@ def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...
 
 
 def _check_special(question: Question) -> None:
-    """Refuse what --no-special would leave nothing of."""
+    """InputError for a text, or a pick, that holds only special tokens, which --no-special leaves out."""
     remaining = text_places(question.display.tokens)
     if not remaining and question.display.tokens:
         raise InputError("the text has special tokens alone", "leave out --no-special")
@@ -167,7 +167,7 @@ def _check_special(question: Question) -> None:
 
 
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
-    """Why --words changes nothing."""
+    """A note that --words changes nothing, where tokens have no places in the text; none for white space alone."""
     if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
         return ()
     return ("--words changes nothing: nobody knows where in a text these tokens stand",)
@@ -194,7 +194,7 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
 
 
 def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
-    """What --no-special does to rows; nothing where there was nothing to hide."""
+    """A note on the share of weight that --no-special hides; none for a text without special tokens."""
     count = sum(token.special for token in prompt.tokens)
     if not count:
         return ()
@@ -205,7 +205,7 @@ def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
 def _summaries(
     request: Request, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenWeight] | None
 ) -> list[tuple[Summary, ...]]:
-    """The summaries of every chosen layer, for each text; `hidden` collects what --no-special leaves out."""
+    """The summaries of every chosen layer, for each text; `hidden` adds up the weight that --no-special hides."""
     summaries: list[list[Summary]] = [[] for _ in questions]
     rows_of = [memoised(partial(_rows_of_stream, request, question)) for question in questions]
 
@@ -225,10 +225,10 @@ def _summaries(
 
 
 def _rows_of_stream(request: Request, question: Question, queries: Sequence[Token]) -> Rows:
-    """The picked rows among a call's queries: None for all, empty where these queries don't have what was picked.
+    """The picked rows among a call's queries: None for all, empty where no query matches the pick.
 
-    A word is looked for in each stream by itself: a word of the text is no row of the vision tower. With
-    `hide_special` rows count the tokens that are not special.
+    Every stream is searched separately: a word of the text is not among the queries of a vision tower. With
+    `hide_special`, row numbers count only the tokens that are not special.
     """
     if request.token is None:
         return None

@@ -1,4 +1,4 @@
-"""Groups of options that several commands take, as dataclasses, with what a command does with them."""
+"""Groups of options that several commands take, as dataclasses whose methods act on the options."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from attn_cli.views.view import View
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What is read: a text, a file, an image, audio, or a message of a chat."""
+    """Options for the input: a text, a file, an image, audio, or a message of a chat."""
 
     text: o.Text = None
     file: o.File = None
@@ -37,17 +37,17 @@ class TextOptions:
 
     @property
     def without_text(self) -> bool:
-        """Whether no text is given and none is needed: an image, audio, inputs or messages are read alone."""
+        """Whether no text is given and none is needed, because an image, audio, --inputs or messages are read alone."""
         instead = (self.inputs, self.image or None, self.audio or None, self.messages)
         return any(x is not None for x in instead) and (self.text, self.file, self.lines) == (None, None, False)
 
     @property
     def in_chat(self) -> bool:
-        """Whether the text is a message, as --system and --messages say too."""
+        """Whether the text is a message of a chat; --system and --messages imply it."""
         return self.chat or self.system is not None or self.messages is not None
 
     def chat_before(self) -> ChatMessages | None:
-        """The messages before the text; None for a text that is no message."""
+        """The chat messages before the text; None if the text is not a message of a chat."""
         if not self.in_chat:
             return None
         if self.pair is not None or self.inputs is not None:
@@ -57,7 +57,7 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Where the answer goes and what it looks like, for commands that take no model."""
+    """Options for the output's file, format and colour, of every command, also those without a model."""
 
     format: o.Format = None
     json: o.Json = False
@@ -68,7 +68,7 @@ class OutputOptions:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """The view that --format, --json and --output ask for."""
+        """The view chosen by --format, --json and --output."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         o.one_of(self.color, ("auto", "always", "never"), "--color")
@@ -79,7 +79,7 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class LookOptions:
-    """Which model, and which of its layers and heads."""
+    """Options for the model, its layers and its heads."""
 
     model: o.Model = DEFAULT_MODEL
     projections: o.Projections = None
@@ -89,7 +89,7 @@ class LookOptions:
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How a model is loaded and run."""
+    """Options for loading and running a model."""
 
     revision: o.Revision = None
     device: o.Device = "auto"
@@ -100,7 +100,7 @@ class LoadOptions:
     offline: o.Offline = False
 
     def open(self, model: str, *, quiet: bool, projections: str | None = None, **reading: Unpack[Reading]) -> Source:
-        """The source of a --model value, with a line on a terminal while it loads; `reading` as for `open_source`."""
+        """Open the source of a --model value, with a status line while it loads; `reading` as for `open_source`."""
         with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
             return open_source(
                 model,
@@ -128,21 +128,21 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         return o.selection(self.layer, self.head)
 
     def source(self, **reading: Unpack[Reading]) -> Source:
-        """The source that --model and its options ask for; `reading` as for `open_source`."""
+        """Open the source that --model and its options name; `reading` as for `open_source`."""
         return self.open(self.model, quiet=self.quiet, projections=self.projections, **reading)
 
 
 @dataclass(frozen=True)
 class TextCommandOptions(ModelCommandOptions, TextOptions):
-    """The options of every command on a text: also the text, how weights become colours, and how much is reported."""
+    """The options of every command on a text: those on a model, the text, the colour scale, --quiet and --verbose."""
 
     scale: o.Scale = "linear"
     verbose: o.Verbose = False
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
-        """Whether pieces are to be merged into words: with --words, and not in a table, whose tokens are words.
+        """Whether to merge pieces into words: with --words, unless the source is a table, whose tokens are words.
 
-        Raises InputError for --words beside --scores or --steps, which words don't have.
+        Raises InputError for --words with --scores or --steps, which are not defined for merged words.
         """
         if not words or is_table(self.model):
             return False
@@ -162,13 +162,13 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         hide_special: bool = False,
         words: bool = False,
     ) -> ExitCode:
-        """Answer `command` for each text: everything that can be refused is checked before a model is loaded.
+        """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
-        reducers      which reducers look at which call, once view and source are known
-        token         what picks query rows, None for all
-        memory        what may refuse a text before the model runs, once view and source are known
-        hide_special  special tokens are no rows and no keys
-        words         the pieces of words are merged
+        reducers      makes `Request.reducers` from the view and the source
+        token         names the query rows, None for all
+        memory        makes `Request.memory` from the view and the source; None without a check
+        hide_special  whether special tokens are left out of rows and keys
+        words         whether the pieces of words are merged
         """
         selection = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -211,7 +211,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             )
 
     def _media(self) -> tuple[str | None, str | None]:
-        """The files of --image and --audio; InputError where they, or a text, stand beside what leaves no room."""
+        """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
         text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
         image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
         check_alone(self.inputs, text=text, media=(image, audio) != (None, None))

@@ -1,4 +1,4 @@
-"""What goes to stderr: errors, warnings and notes, and a line that says what is being waited for."""
+"""Output on stderr: errors, warnings, notes, and a status line during slow work."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from attn_cli.views.drawing.cells import fit
 
 
 def print_line(line: str) -> None:
-    """Print one line to stderr, made safe for a terminal. A stderr that can't be written is no reason to fail."""
+    """Print one line to stderr, made safe for a terminal. If stderr can't be written, the line is dropped."""
     with suppress(OSError):
         print(visible(line), file=sys.stderr)
 
@@ -24,7 +24,7 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
 
 @contextmanager
 def status_line(message: str, *, quiet: bool) -> Iterator[None]:
-    """Show `message` on stderr while the block runs, and take it away again; only on a terminal, unless `quiet`."""
+    """Context manager: shows `message` on stderr while its block runs; only on a terminal and unless `quiet`."""
     on_terminal = not quiet and sys.stderr.isatty()
     width = shutil.get_terminal_size().columns - 1
     if on_terminal:

@@ -1,4 +1,4 @@
-"""Typer's own usage errors in this program's words: what was given, and what was expected."""
+"""Typer's usage errors, reworded as this program's own: what was given and what was expected."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _KINDS = {
 
 
 def message_and_hint(error: Any) -> tuple[str, str]:
-    """What a usage error says, and what to try."""
+    """The message of a usage error, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     more = ""
@@ -22,9 +22,9 @@ def message_and_hint(error: Any) -> tuple[str, str]:
 
 
 def _value_error(error: Any) -> str:
-    """What is wrong with a value that its option can't take; "" for any other error.
+    """The message for a value that its option doesn't accept; "" for any other error.
 
-    Typer checks values with pydantic, whose messages speak of its own types and not of the value.
+    Typer's own messages come from pydantic and name pydantic's types, not the value.
     """
     errors = getattr(error.__cause__, "errors", None)
     parameter = getattr(error, "param", None)

@@ -19,7 +19,7 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
 
     `spec` is a path, `path.npz:member` (also for .safetensors and .json objects), or `-` for the bytes on `stdin`.
     `name` is the role ("q", "mask" ...): it picks the array where a file holds several, and messages use it.
-    float16, 32 and 64 stay as they are, bfloat16 and float8 become float32, the rest float64; bool stays for a mask.
+    float16, 32 and 64 keep their dtype, bfloat16 and float8 become float32, the rest float64; a mask may stay bool.
     A large .npy or .safetensors is mapped: nothing is copied. -inf may stand in a mask, other NaN and Inf only with
     `allow_nonfinite`. Errors: InputError for all that is wrong with the input, LimitError for what exceeds the memory.
 
@@ -33,7 +33,8 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
     array = as_floats(array, name, label)
     if not allow_nonfinite:
         require_finite(array, name, label, root)
-    array.flags.writeable = False  # mapped or not: what fails on a large file fails on a small one too
+    # read-only whether mapped or not, so that writing fails for small files as for large ones
+    array.flags.writeable = False
     return array
 
 

@@ -60,7 +60,7 @@ def require_memory(size: int, label: str) -> None:
 def as_floats(array: Matrix, name: str, label: str) -> Matrix:
     """Return the array in a native float dtype: float16, 32 and 64 stay, the rest becomes float64.
 
-    Whole numbers are exact below 2**53. Bool stays for a mask, where it says "may attend".
+    Whole numbers are exact below 2**53. A mask may stay bool, where True means "may attend".
     """
     is_float = array.dtype.kind == "f" and array.dtype.itemsize <= 8
     if array.dtype.kind == "b" and name == "mask":
@@ -90,7 +90,7 @@ def require_finite(array: Matrix, name: str, label: str, root: str | None = None
         inf = np.isposinf(piece) if name == "mask" else np.isinf(piece)
         nans, infs = nans + int(nan.sum()), infs + int(inf.sum())
         bad = np.flatnonzero(nan | inf) + start
-        if array.flags.fnc:  # columns one by one: "the first" is meant in reading order, for every file
+        if array.flags.fnc:  # stored by columns: the first place is still reported in row order
             bad = np.ravel_multi_index(np.unravel_index(bad, array.shape, order="F"), array.shape)
         if bad.size:
             first = min(int(bad.min()), flat.size if first is None else first)

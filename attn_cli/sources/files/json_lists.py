@@ -38,7 +38,7 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def parse_json(text: str, label: str) -> Any:
-    """Return the JSON value, every number a float; refuses a key that comes twice."""
+    """Return the JSON value with every number as a float; InputError for invalid JSON and for repeated keys."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def parse_json(text: str, label: str) -> Any:
         return members
 
     try:
-        # whole numbers as floats from the start: int() refuses more than 4300 digits, and float64 is the end of it
+        # integers are parsed as floats, which they become anyway: int() refuses more than 4300 digits
         return json.loads(text, parse_int=float, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}"
@@ -59,7 +59,7 @@ def parse_json(text: str, label: str) -> Any:
 
 
 def _shape(value: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the sizes along the first item of the first item ..., and the cell there (None: an empty list)."""
+    """Return the shape, measured along first items only, and the first cell (None if a list is empty)."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) < MOST_AXES:
         shape.append(len(value))
@@ -88,7 +88,7 @@ def _flatten(
         first = _path(root, (0,) * len(at))
         lengths = f"{_path(root, at)} has {counted(len(value), 'value')}, {first} has {shape[0]}"
         raise InputError(f"{label}: {lengths}", "every list must be as long as its neighbours")
-    if len(shape) == 1 and set(map(type, value)) <= {kind}:  # one row at once, the only step that must be fast
+    if len(shape) == 1 and set(map(type, value)) <= {kind}:  # a whole row at once, for speed
         numbers.extend(value)
         return
     for index, item in enumerate(value):

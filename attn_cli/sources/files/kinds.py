@@ -1,4 +1,4 @@
-"""What kind of file some bytes are, by their first bytes."""
+"""The kind of a file, by its suffix and its first bytes."""
 
 import codecs
 from enum import Enum
@@ -51,7 +51,7 @@ _PACKED = ("a gzip file", "a bzip2 file", "an xz file", "a zstd file")
 
 
 def kind_of(raw: Raw) -> Kind:
-    """Return the kind to read `raw` as: its suffix decides, its first bytes where the suffix says nothing.
+    """Return the kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown.
 
     Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
     """
@@ -72,7 +72,7 @@ def kind_of(raw: Raw) -> Kind:
 
 
 def pickle_error(label: str) -> InputError:
-    """Return the error for Python objects; nowhere does it say how to load them all the same."""
+    """Return the error for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
     return InputError(
         f"{label} contains Python objects (pickle); re-save with a numeric dtype",
         'for example np.save("q.npy", q.astype(np.float32))',
@@ -103,7 +103,7 @@ def _is_text(start: bytes) -> bool:
 
 
 def _refuse_foreign(start: bytes, label: str) -> None:
-    # not earlier: a .safetensors file may begin with the same two bytes as a pickle
+    # after the known kinds: a .safetensors file may begin with the same two bytes as a pickle
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
     for magic, noun in _FOREIGN:

@@ -15,7 +15,7 @@ _ALIASES = {
 
 
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
-    """Return `member` if it is given, else the one that fits the role, else the only one.
+    """Return the name of the array to read: `member` if given, else the name that fits `role`, else the only name.
 
     Errors: InputError that lists the names.
 
@@ -52,5 +52,5 @@ def _named(names: Sequence[str], member: str, label: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return the name without what people vary: W_Q, Wq and wq are one."""
+    """Return the name in a form for comparison, in which W_Q, Wq and wq are equal."""
     return name.casefold().replace("_", "")

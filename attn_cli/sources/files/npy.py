@@ -35,7 +35,8 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
     """
     shape, fortran, dtype, offset = _header(data, label)
     require_dtype(dtype, label)
-    if not all(0 <= size < 2**63 for size in shape):  # the numbers may have thousands of digits: not shown
+    # the header's numbers may have thousands of digits, so the message leaves them out
+    if not all(0 <= size < 2**63 for size in shape):
         raise InputError(f"{label}: the header gives an impossible shape", _SAVE_AGAIN)
     require_shape(shape, name, label)
     promised_size, actual_size = math.prod(shape) * dtype.itemsize, data.size - offset
@@ -47,7 +48,7 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
     """Return the array that `raw.member`, or else `name`, picks from a .npz file, and its label.
 
-    Only that one is unpacked, in memory, and only if its size fits there; the names in the file lead nowhere.
+    Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """
     try:
         with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
@@ -59,9 +60,9 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
             label = raw.label if len(arrays) == 1 else f"{raw.label}:{member}"
             entry = archive.getinfo(member + ".npy")
             require_memory(entry.file_size, label)
-            # zipfile never gives more than file_size bytes, so a size that lies can't get past the line above
+            # zipfile never returns more than file_size bytes, so a wrong size can't evade the check above
             data = np.frombuffer(archive.read(entry), np.uint8)
-    except RuntimeError:  # a password, or a way of packing that zipfile doesn't know
+    except RuntimeError:  # encrypted, or compressed in a way that zipfile doesn't support
         raise InputError(f"{raw.label} is packed in a way that can't be read here", _SAVE_AGAIN) from None
     except _ZIP_ERRORS:
         raise _truncated(raw.label, "the zip file is damaged") from None
@@ -80,14 +81,14 @@ def _header(data: Bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype[An
     if offset > data.size:
         raise _truncated(label, f"the header takes {counted(offset, 'byte')}, {data.size} are there")
     file = io.BytesIO(data[_MAGIC_BYTES:offset].tobytes())
-    # version 3 differs from 2 only in the letters that names of fields may have, and fields are refused
+    # version 3 differs from 2 only in the encoding of field names, and arrays with fields are refused
     read_header = np.lib.format.read_array_header_1_0 if width == 2 else np.lib.format.read_array_header_2_0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2
             shape, fortran, dtype = read_header(file)
     except _HEADER_ERRORS:
-        # NumPy's own words aren't passed on: some of them advise to trust the file
+        # NumPy's own message is left out: some of them advise to trust the file
         raise InputError(f"{label} has a damaged .npy header", _SAVE_AGAIN) from None
     return tuple(map(int, shape)), fortran, dtype, offset
 

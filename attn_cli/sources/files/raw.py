@@ -24,9 +24,9 @@ _CONTAINERS = (".npz", ".safetensors", ".json")
 
 @dataclass(frozen=True)
 class Raw:
-    """The bytes of one input, not yet understood.
+    """The bytes of one input before parsing.
 
-    `label` is what messages call it; `member` is the array asked for, if one was; `path` is None for pipes and stdin.
+    `label` names it in messages; `member` is the array that the user chose or None; `path` is None for pipes and stdin.
     """
 
     label: str
@@ -55,7 +55,7 @@ def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
 
 
 def _split(spec: str) -> tuple[str, str | None]:
-    """Return the path and the member (or None); a file whose own name holds a colon wins."""
+    """Return the path and the member (or None); if a file has the whole spec as its name, there is no member."""
     if spec.startswith("-:"):
         return "-", spec[2:]
     if ":" not in spec or os.path.lexists(spec):
@@ -92,7 +92,7 @@ def _file_bytes(path: Path) -> Bytes:
 
 
 def _nearest(path: Path) -> str:
-    """Return a hint with the nearest name in the same folder, or with the folder that isn't there."""
+    """Return a hint: the most similar name in the same folder, or that the folder doesn't exist."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
     try:

@@ -47,8 +47,8 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
 def _header(raw: Raw) -> tuple[dict[str, Any], int]:
     """Return what the header says of each array, and where the numbers begin.
 
-    The library checks the whole header (sizes, overlaps, gaps), so what is read here afterwards can be relied on. Its
-    own NumPy reader isn't used: it copies, and it has no bfloat16.
+    The safetensors library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy
+    reader isn't used, because it copies and has no bfloat16.
     """
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:

@@ -22,8 +22,8 @@ class _Line(NamedTuple):
 def read_text(data: Bytes, label: str) -> Matrix:
     """Return the numbers as `[lines, cells]`, float64, two axes always.
 
-    Cells are parted by `;`, tab, comma or blanks, whichever comes first in this order in the first line of numbers.
-    With `;` and no point in any number, a comma is the decimal mark. A first line of names is skipped, and so are
+    The separator is the first of `;`, tab, comma and blanks that the first line of numbers contains. With `;` and no
+    point in any number, a comma is the decimal mark. A first line of names is skipped, and so are
     blank lines and lines that begin with `#`. Errors: InputError with line and column, both from 1.
     """
     lines = _lines(decode_text(data, label))
@@ -41,7 +41,7 @@ def read_text(data: Bytes, label: str) -> Matrix:
     for line in body:
         row = _row(line, separator, comma, label)
         if len(row) != width:
-            # names count too: a file with one name less than numbers has an index column
+            # the line of names counts too: one name less than numbers means an index column
             lengths = f"line {line.number} has {counted(len(row), 'cell')}, line {lines[0].number} has {width}"
             raise InputError(f"{label} {lengths}", _ROWS)
         numbers.extend(row)
@@ -61,13 +61,13 @@ def decode_text(data: Bytes, label: str) -> str:
 
 def _lines(text: str) -> list[_Line]:
     """Return the lines that hold something: not blank, and no comment."""
-    # not splitlines(): it also breaks at marks that no editor counts as a line
+    # not splitlines(), which also splits at characters that no editor counts as line ends
     every = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
     return [_Line(number, line) for number, line in every if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _separator(line: str) -> str | None:
-    """Return what parts the cells, None for blanks."""
+    """Return the separator of the cells, None for blanks."""
     return next((mark for mark in ";\t," if mark in line.strip()), None)
 
 
@@ -76,7 +76,7 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 
 def _unquoted(cell: str) -> str:
-    # both quotes or none: with a comma inside the quotes the line was parted wrongly, and that must not pass
+    # only a pair of quotes is removed: a single one means that the line was split inside quotes, which is an error
     return cell[1:-1].strip() if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
@@ -86,7 +86,7 @@ def _row(line: _Line, separator: str | None, comma: bool, label: str) -> list[fl
         try:
             return [float(cell) for cell in text.split(separator)]
         except ValueError:
-            pass  # quotes perhaps, or a cell to name
+            pass  # a cell in quotes, or one that is no number
     numbers = []
     for column, cell in enumerate(_cells(text, separator), start=1):
         number = _number(cell)
@@ -97,7 +97,7 @@ def _row(line: _Line, separator: str | None, comma: bool, label: str) -> list[fl
 
 
 def _is_name(cell: str) -> bool:
-    """Return whether the cell can be a column's name; a row of numbers gone wrong must not pass for names."""
+    """Return whether the cell can be a column's name, and not a mistyped number."""
     begins = cell[:1].isalpha() or cell[:1] == "_"
     return begins and _number(cell) is None and cell.casefold() not in ("na", "n/a", "null", "none", "true", "false")
 

@@ -1,5 +1,5 @@
-"""Hugging Face models: loaded safely, run on texts, images and audio, their attention seen in the forward pass.
+"""Hugging Face models: loading them, running them on texts, images and audio, and capturing their attention.
 
-By the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the attention of
-a forward pass. `anatomy` knows the parts of a model, `source` puts the phases together, `failures` explains errors.
+The packages are the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the
+attention of a forward pass. `anatomy` finds the parts of a model, `source` joins the phases, `failures` words errors.
 """

@@ -1,4 +1,4 @@
-"""The errors that say why a forward pass failed, or showed no attention: never an empty answer."""
+"""Errors for a forward pass that failed or in which no attention was captured, in place of an empty answer."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.read.processor import file_option
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
-    """The error for a pass in which a selected layer showed nothing; None if all showed something.
+    """The error for a pass in which a selected layer's attention was not captured; None if all were.
 
     LoadError (exit code 3) where the model is the reason, InputError where the selected layer is.
     """
@@ -39,7 +39,7 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
 
 
 def no_attention(model: PreTrainedModel, name: str) -> LoadError:
-    """The error for a model in which nothing attends."""
+    """The error for a model without softmax attention."""
     kind = model.config.model_type
     return LoadError(
         f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
@@ -49,10 +49,10 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 def why_failed(
     model: PreTrainedModel, error: Exception, name: str, missing: Sequence[str], *, unfit: bool
 ) -> AttnError | None:
-    """The error for a forward pass that ended in `error` of the model's own; None where only a bug explains it.
+    """The error for a forward pass that ended in `error` of the model's own; None if it looks like a bug.
 
-    missing  the arguments that parts of the model wait for and that it was not given
-    unfit    whether the arguments that it was given may be to blame
+    missing  arguments that parts of the model need and that were not given
+    unfit    whether the given arguments may be the cause
     """
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     title = f"{name} ({model.config.model_type})"

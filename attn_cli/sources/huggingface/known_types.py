@@ -85,14 +85,14 @@ class PackedTiles:
 
 @dataclass(frozen=True)
 class ModelType:
-    """What has to be known of one model type; the defaults hold for a type without an entry.
+    """Facts about one model type; the defaults hold for a type without an entry.
 
     reads_alone             Padding changes the weights between the tokens of a text, so that texts are not padded into
                             one batch: by convolutions over neighbours, pooled or hashed pieces of the text, positions
                             and patches counted from its end, keys put behind its last one. Measured for every type by
                             tests/architectures.
     attends_both_ways       Tokens attend to later ones unless the configuration says is_decoder, so that it can't
-                            generate. For types without a class for masked words, which tells it of the others.
+                            generate. Needed only for types without a masked-language class, by which it is recognised.
     generates_otherwise     What it generates does not follow from a pass over what it has read and generated: XLNet
                             predicts a place without its token, Moshi hears itself. Measured for every type.
     padded_to_full_length   It was trained on texts padded to its whole number of positions, and reads the padding too.
@@ -214,7 +214,7 @@ TYPES: dict[str, ModelType] = {
 
 
 def type_of(config: "PreTrainedConfig") -> ModelType:
-    """What is known of the type of a configuration: that of a whole model, or of a part of one.
+    """The entry for the type of a configuration, of a whole model or of a part; the defaults without an entry.
 
     A type of remote code that is called after RoBERTa numbers positions as RoBERTa does.
     """

@@ -46,7 +46,7 @@ class ModelSource:
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
     media         an image or audio beside every text, or instead of texts, for the model's own processor
-    chat          the messages before the text, which is then a user's message; None for a text that is none
+    chat          the messages before the text, which is then a user's message; None for a plain text
     generate      how many tokens are generated after a text, at most, and read with it; None for none
 
     Raises InputError for a decoder text where the model has no decoder.
@@ -66,12 +66,12 @@ class ModelSource:
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
-        # One text at a time where each has its own arrays, where padding would change what the model makes of it, and
-        # where decoders read generated tokens, more or fewer for each text.
+        # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
+        # generated tokens, whose number differs from text to text.
         own = self.processor is not None or (generate is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 8
         module_places = ModulePlaces(loaded.model)
-        # Those that will attend, if they run.
+        # The modules that attend if they run.
         self.modules = {module: module_places.of(module) for module in attention_modules(loaded.model)}
         self.places = [place for places in self.modules.values() for place in places]
         if decoder_text is not None and not self.has_decoder:
@@ -86,7 +86,7 @@ class ModelSource:
         return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; with an inputs file one prompt of what that holds, whatever the texts are.
+        """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored.
 
         pair  a second text, read after each
 
@@ -124,12 +124,12 @@ class ModelSource:
         ]
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
-        """Texts as the tokenizer of a model that reads text makes them."""
+        """The texts as tokens, by the tokenizer of a model that reads text alone."""
         main = getattr(self.loaded.model, "main_input_name", "input_ids")
         tokenizer = self.loaded.tokenizer
         if tokenizer is None or main != "input_ids":
             if not self.modules:
-                raise no_attention(self.loaded.model, self.about["model"])  # whatever it is given
+                raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
             raise InputError(
                 f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
                 f"give it with --inputs FILE{file_option(main)}",
@@ -140,7 +140,7 @@ class ModelSource:
         return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
-        """A text and the media through the model's processor, labelled by what the text says and by patch or time."""
+        """A text and the media through the model's processor, labelled by text, patch or time."""
         marked_text = processor.marked_text(text, self.chat)
         arrays = processor.arrays(marked_text)
         ids = arrays.get("input_ids")
@@ -159,7 +159,7 @@ class ModelSource:
         )
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The selected blocks that attend if they run, by the model's own count, with the heads they say they have."""
+        """The selected blocks with attention modules, with the head counts that these modules state."""
         usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
         layers = []
         for module, places in self.modules.items():
@@ -169,9 +169,9 @@ class ModelSource:
         return layers
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
-        """Run one prompt with every layer shown to `visit`; the blocks that showed nothing.
+        """Run one prompt with `visit` for every layer; returns the blocks without a captured attention call.
 
-        Those that have something else in place of softmax attention, then the attention modules that did not run.
+        First those with something else in place of softmax attention, then attention modules that did not run.
         """
         with recording(self.loaded.model, self.modules) as record:
             self.each([prompt], Selection(), visit)
@@ -181,8 +181,8 @@ class ModelSource:
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
         """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
 
-        Raises LoadError for a model in which a selected layer showed nothing, InputError for a layer it doesn't have
-        and for inputs that it can't run on, MemoryError where they take more than there is.
+        Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist
+        and for inputs that don't fit the model, MemoryError where memory is too small.
         """
         model = self.loaded.model
         self._check_layers(selection)
@@ -216,7 +216,7 @@ class ModelSource:
             raise failure
 
     def _check_layers(self, selection: Selection) -> None:
-        """Refuse a layer that no stack of the model is deep enough for."""
+        """InputError for a layer number that is too large for every stack of the model."""
         blocks = max((place.blocks for place in self.places), default=0)
         wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
         if wrong:
@@ -224,10 +224,10 @@ class ModelSource:
             raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
 
     def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
-        """Whether the model is left to decide if it keeps keys and values for a next pass, which there is not.
+        """Whether to leave `use_cache` to the model instead of switching it off; the cache itself is never used.
 
-        A model that doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs runs as it
-        would anywhere, for with a cache an FSMT masks otherwise than without.
+        A model whose forward doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs
+        keeps its default, because an FSMT masks differently with and without a cache.
         """
         parameters = signature(self.loaded.model.forward).parameters
         whole = self.arrays is not None and self.has_decoder
@@ -246,7 +246,7 @@ class ModelSource:
             self.each([prompt], selection, visit)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """The arguments of the forward: what a single prompt brings, or the texts as one batch; and a decoder's."""
+        """The arguments of the forward: a single prompt's arrays, or the texts as one batch; then a decoder's."""
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
@@ -259,7 +259,7 @@ class ModelSource:
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.
 
-        Padded on the right, whatever side the tokenizer would take: so every token is at its own position.
+        Padded on the right whatever the tokenizer's side, so that positions of tokens don't depend on the batch.
         """
         tokenizer = self.loaded.tokenizer
         longest = max(len(prompt.tokens) for prompt in prompts)

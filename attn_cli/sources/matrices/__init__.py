@@ -1,7 +1,7 @@
 """The user's own matrices or words as a source of attention calls.
 
-One problem's way: the user's own q, k and v, or embeddings that are projected (`projecting`); cut into heads (`heads`);
-with its rule (`rules`) the `Matrices`, of which calls are made here.
+The steps: the user's own q, k and v, or projected embeddings (`projecting`); cut into heads (`heads`); with a rule
+(`rules`) they are the `Matrices`, which yield attention calls.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,11 +37,11 @@ class Matrices:
     lead       the batch axes of the user's matrices
     head_axis  whether the user's q had a heads axis, so that results get one too
     embedded   what q, k and v were made from; None for the user's own
-    projected  whether there are projections, given or drawn, so that q, k and v are not x itself
-    rotation   how q and k were turned; None if they weren't, and for latents, of which a part is
+    projected  whether projections, given or drawn, made q, k and v, so that they are not x itself
+    rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
     latent     the latents that k and v come from, `absorbed` whether q, k, v are those of the absorbed form
-    labels     words for the keys, where the user named them
-    notes      how matrices were read, drawn and masked
+    labels     the user's words for the keys; empty without any
+    notes      for the user: how matrices were read, drawn and masked
     about      model, type, revision, dtype, device, for headers and machine output
     """
 
@@ -74,12 +74,12 @@ class Matrices:
 
     @property
     def joined(self) -> bool:
-        """Whether heads are put side by side before anything is shown as output."""
+        """Whether the output has its heads side by side."""
         return self.from_embeddings or self.projection is not None
 
     @property
     def value_up(self) -> np.ndarray | None:
-        """U_V `[h, r, e]`, which completes the output of the absorbed form; None for every other."""
+        """U_V `[h, r, e]`, by which the output of absorbed latents is multiplied; None in all other cases."""
         return self.latent.up_v if self.latent is not None and self.absorbed else None
 
     @property

@@ -1,4 +1,4 @@
-"""Embeddings that q, k and v are made from: matrices of the user's, or the words of a text looked up in a table."""
+"""The embeddings from which q, k and v are computed: the user's matrices, or a text's words looked up in a table."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from attn_cli.sources.matrices.reading import MatrixReader
 
 
 class Words(NamedTuple):
-    """A text as x `[n, width]`, and q, k, v `[n, width]` as the table brings them: x again where it brings none."""
+    """A text's vectors x `[n, width]`, and the table's q, k, v `[n, width]` for it, which are x if it has none."""
 
     prompt: Prompt
     name: str
@@ -27,11 +27,11 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """What q, k and v are made from.
+    """The embeddings from which q, k and v are computed.
 
-    x        `[*lead, n, width]`: of queries, and of keys and values unless there is a context
-    context  `[*lead, m, width]`: of keys and values; None where that is x
-    heads    how many heads q is cut into: as asked, else the table's, else 1
+    x        `[*lead, n, width]`: for queries, and for keys and values unless there is a context
+    context  `[*lead, m, width]`: for keys and values; None where that is x
+    heads    how many heads q is cut into: the option --heads, else the table's number, else 1
     words, context_words   the texts behind x and context; None for matrices
     """
 
@@ -43,12 +43,12 @@ class Embedded:
 
     @property
     def source(self) -> np.ndarray:
-        """What keys and values are made from `[*lead, m, width]`."""
+        """The embeddings for keys and values `[*lead, m, width]`."""
         return self.x if self.context is None else self.context
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was noted while the texts were read: words that the table lacks."""
+        """Notes for the user: the words that the table lacks."""
         texts = (self.context_words, self.words)
         return tuple(note for words in texts if words is not None for note in words.prompt.warnings)
 
@@ -62,7 +62,7 @@ def embed(options: MatrixOptions, reader: MatrixReader) -> Embedded:
     words = None if options.text is None else words_of(options.text, options.model, dtype)
     context_words = None if options.context_text is None else words_of(options.context_text, options.model, dtype)
     if words is None:
-        assert options.x is not None  # or there is nothing to embed
+        assert options.x is not None  # callers check that there are embeddings
         x = reader.matrix(options.x, "x")
     else:
         x = words.x

@@ -1,4 +1,4 @@
-"""The user's own output or weights, laid out as the definition's; another layout of the same size is recognised."""
+"""The user's own output or weights in the axes of the definition's; other common layouts are recognised."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from attn_cli.sources.matrices import Matrices
 
 
 class ExpectedArray(NamedTuple):
-    """Numbers with a single batch axis, `[batch, h, n, e]` or `[batch, n, width]`; the bytes of one; a note or ""."""
+    """The user's numbers `[batch, h, n, e]` or `[batch, n, width]`, the bytes of one in its file, and a note or ""."""
 
     values: np.ndarray
     itemsize: int
@@ -19,7 +19,7 @@ class ExpectedArray(NamedTuple):
 
 
 def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
-    """Read `spec`, which is to be checked as the "output" or the "weights" of `matrices`.
+    """Read the file `spec`, which is to be compared with the "output" or the "weights" (`name`) of `matrices`.
 
     Axes of length 1 don't matter; rows before heads, `[..., n, h, e]`, and joined heads, `[..., n, h * e]`, are put
     right and noted. Raises InputError that names both shapes.
@@ -47,7 +47,7 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
 
 
 def _width(matrices: Matrices) -> int:
-    """How wide a row of the output is: of a head, or of all that are joined and projected."""
+    """The width of a row of the output: of one head, or of all heads joined, after W_O if there is one."""
     latent = matrices.latent
     e = matrices.v.shape[-1] if latent is None else latent.up_v.shape[-1]
     if matrices.projection is not None:

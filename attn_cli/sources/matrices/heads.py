@@ -1,4 +1,4 @@
-"""q, k and v in heads, checked against each other, and turned by rotary positions."""
+"""q, k and v cut into heads, with matching shapes, and rotated by rotary positions."""
 
 from dataclasses import dataclass, replace
 
@@ -17,8 +17,8 @@ from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads
 class InHeads:
     """q `[*lead, h, n, d]`, k `[*lead, g, m, d]`, v `[*lead, g, m, e]`, as attention works on them.
 
-    head_size  d, of which scores are divided by the square root; of the plain form for absorbed latents
-    rotation   how q and k were turned; None if they weren't, and for latents, of which a part is
+    head_size  d, by whose square root scores are divided; for absorbed latents the d of the plain form
+    rotation   the rotary positions of q and k; None without them, and for latents, whose shared key part is rotated
     latent     the latents that k and v come from, None for keys and values of their own
     """
 
@@ -50,7 +50,7 @@ def _of_matrices(options: MatrixOptions, projected: Projected, kv: KeysAndValues
 
 
 def _of_latents(options: MatrixOptions, projected: Projected, latent: Latent) -> InHeads:
-    """Latent attention, plain or absorbed; rotation turns the shared key part and what meets it in the queries."""
+    """Latent attention, plain or absorbed; rotary positions rotate the shared key part and its part of the queries."""
     q = cut_into_heads(projected.q, projected.q, projected.q, projected.heads, None)[0]
     d = latent.up_k.shape[-1]
     if options.rotary:

@@ -1,4 +1,4 @@
-"""What `--mask` takes: one entry per name, from which --help, the error messages and the masks are made.
+"""The masks of `--mask`: one entry per name, from which --help, error messages and masks are made.
 
 To add a mask: its class in `kernel.definition.masks`, an entry in `MASKS`, a test.
 """
@@ -36,7 +36,7 @@ class MaskParts:
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: "MaskParts") -> "MaskParts":
-        """Both together; of two `lengths` the other's count."""
+        """All masks of both; if both have `lengths`, those of `other`."""
         return MaskParts(
             self.masks + other.masks,
             self.lengths if other.lengths is None else other.lengths,
@@ -57,9 +57,9 @@ class MaskParts:
 class MaskRequest:
     """One `--mask` as it was typed, and what it has to fit.
 
-    text      all of it: "window:3"
-    argument  what stands after the first colon: "3"; "" without a colon
-    example   a right one, for error messages
+    text      the whole value: "window:3"
+    argument  the part after the first colon: "3"; "" without a colon
+    example   a valid value, for error messages
     shape     of the scores that it masks
     offset    how far query 0 stands behind key 0
     """
@@ -83,10 +83,10 @@ class MaskRequest:
 class MaskEntry:
     """A name that `--mask` takes.
 
-    syntax   the name, and after a colon what it needs: "window:W"
-    make     its masks
-    example  one with numbers, "window:3"; "" for a name that needs none
-    help     how --help writes it; None for `syntax`, "" to leave it out
+    syntax   the name, and after a colon its argument: "window:W"
+    make     makes the masks of a request
+    example  a valid value with an argument, "window:3"; "" for a name without argument
+    help     its form in --help; None for `syntax`, "" to leave it out
     """
 
     syntax: str
@@ -96,11 +96,11 @@ class MaskEntry:
 
     @property
     def name(self) -> str:
-        """What stands before the colon."""
+        """The part before the colon."""
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:
-        """Whether `text` means this mask. A name without numbers stands alone; with numbers, a file goes before."""
+        """Whether `text` is this name, with an argument if it takes one; a file called `text` takes precedence then."""
         if not self.example:
             return text == self.name
         return text.partition(":")[0] == self.name and not Path(text).exists()

@@ -1,4 +1,4 @@
-"""What attention is to be computed from, and by which rule, as options say it; and what is refused among them."""
+"""The options of attention on matrices: its inputs and its rule, and the combinations that are refused."""
 
 import math
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _ADD_SEED = "add --random-projections SEED"
 
 @dataclass(frozen=True)
 class MatrixOptions:
-    """Everything that `open_matrices` reads. A file is what `read_array` takes; None is "not given".
+    """The options of `open_matrices`. A file is a spec as `read_array` takes it; None means "not given".
 
     q, k, v                files: queries, keys (q if missing), values (k if missing)
-    x, context             files: embeddings to be projected; what keys and values are made of, if not of x
+    x, context             files: embeddings to be projected; context is for keys and values, which are else made of x
     text, context_text     words instead of x and context, looked up in the table `model`
     labels                 words for the keys, with commas; for the queries too if there are as many
     wq, wk, wv, wo         files: projections; the identity if missing
@@ -33,12 +33,12 @@ class MatrixOptions:
     positions, rope_base   "sinusoidal" (added to x), "rotary", "rotary-interleaved" (turn q and k), None
     masks                  names and files, all at once; see `mask_syntax.MASKS`
     scale                  a number, "off", None for 1 / sqrt(d)
-    softcap, bias, alibi   what happens to scores: a cap, a file to add, slopes by which distance costs (or "paper")
+    softcap, bias, alibi   changes to scores: a cap, a file to add, ALiBi's slopes (or "paper")
     sink                   a file, or one number per head, with commas
-    fixed                  "uniform" or a file: weights that look at no scores
+    fixed                  "uniform" or a file: weights that don't depend on scores
     softmax                False: the scores are the weights
     precise                compute in float64 whatever the precision of the files
-    causal                 whether a causal mask is meant even where none was named
+    causal                 whether to add a causal mask even if `masks` names none
     """
 
     labels: str | None = None
@@ -85,7 +85,7 @@ class MatrixOptions:
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
-        """Refuse what can't be meant together: InputError with the first line of `REFUSALS` that holds."""
+        """InputError for options that exclude each other: the first entry of `REFUSALS` that applies."""
         for refusal in REFUSALS:
             if refusal.applies(self):
                 raise InputError(refusal.message.format_map(vars(self)), refusal.hint)
@@ -97,7 +97,7 @@ class MatrixOptions:
 
     @property
     def rotary(self) -> bool:
-        """Whether q and k are turned by rotary positions."""
+        """Whether q and k are rotated by rotary positions."""
         return (self.positions or "").startswith("rotary")
 
     def sets(self, *names: str) -> bool:
@@ -106,7 +106,7 @@ class MatrixOptions:
 
 
 class Refusal(NamedTuple):
-    """Options that can't be meant together: when they are refused, and with what message and hint.
+    """Options that exclude each other: the condition, and the message and hint of the error.
 
     `{name}` in the message stands for the option of that name.
     """

@@ -14,12 +14,12 @@ def with_sinusoids(x: np.ndarray) -> np.ndarray:
 
 
 def rotation_of(options: MatrixOptions, n: int, m: int) -> Rotation:
-    """How n queries and m keys are turned; the queries stand where a causal mask puts them."""
+    """The rotary positions of n queries and m keys; the queries' positions are those of a causal mask."""
     return Rotation(options.rope_base, options.positions == "rotary-interleaved", offset_of(options, n, m))
 
 
 def turned(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
-    """`x [..., n, d]` turned by rotary positions offset, offset + 1, ...; InputError for an odd d."""
+    """`x [..., n, d]` rotated by the rotary positions offset, offset + 1, ...; InputError for an odd d."""
     if x.shape[-1] % 2:
         raise InputError(f"rotary positions turn pairs of columns, and a head is {x.shape[-1]} wide", "an even size")
     return np.asarray(rotation.turn(x, offset).astype(x.dtype))

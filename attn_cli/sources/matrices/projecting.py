@@ -26,15 +26,15 @@ class KeysAndValues(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """q `[..., n, h * d]` and what it meets, with heads side by side, or as the user's files have them.
+    """q `[..., n, h * d]` with its keys and values; heads side by side, or in an axis of the user's own files.
 
     kv         keys and values, or the latents that they come from
     heads      how many heads q is cut into; None to take a third axis from the end as heads
     head_axis  whether results have a heads axis
     wo         W_O `[h * e, width]` or None
     embedded   what q, k and v were made from; None for the user's own
-    is_product whether projections, given or drawn, made them: without one they are x itself
-    notes      how matrices were read and drawn
+    is_product whether projections, given or drawn, made q, k and v; otherwise they are x itself
+    notes      for the user: how matrices were read and drawn
     """
 
     q: np.ndarray
@@ -48,7 +48,7 @@ class Projected:
 
 
 class ProjectionMatrices(NamedTuple):
-    """The four matrices, None for the identity, and the names of those that were drawn."""
+    """The four projections, None for the identity, and the names of the random ones."""
 
     wq: np.ndarray | None
     wk: np.ndarray | None
@@ -59,7 +59,7 @@ class ProjectionMatrices(NamedTuple):
 
 def own_matrices(options: MatrixOptions, reader: MatrixReader) -> Projected:
     """The user's own q, k (q if missing) and v (k if missing)."""
-    assert options.q is not None  # or there is nothing to compute
+    assert options.q is not None  # callers check that q is given
     q = reader.matrix(options.q, "q")
     k = q if options.k is None else reader.matrix(options.k, "k")
     v = k if options.v is None else reader.matrix(options.v, "v")
@@ -68,7 +68,7 @@ def own_matrices(options: MatrixOptions, reader: MatrixReader) -> Projected:
 
 
 def project(options: MatrixOptions, reader: MatrixReader, embedded: Embedded) -> Projected:
-    """q, k and v of embeddings: products with W_Q, W_K and W_V, or the table's own where nothing changes its x."""
+    """q, k and v of embeddings: products with W_Q, W_K and W_V, or the table's own q, k, v if its x is unchanged."""
     x, source, heads = embedded.x, embedded.source, embedded.heads
     ws = projections_of(options, reader, x.shape[-1], source.shape[-1], heads)
     q = product(x, ws.wq, "wq")
@@ -110,7 +110,8 @@ def projections_of(
         shapes = _shapes(options, width, context_width, heads)
         drawn = [name for name in shapes if matrices[name] is None]
         if "wo" in drawn and (options.wv is not None or options.wuv is not None):
-            drawn.remove("wo")  # its rows are as many as those values are wide, which no option says
+            # its number of rows is the width of values, which is unknown where W_V or W_UV is a file
+            drawn.remove("wo")
         matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn}
         names = tuple(f"W_{name[1].upper()}" for name in drawn) + _drawn_latents(options, width, heads)
     wq, wk, wv, wo = matrices.values()

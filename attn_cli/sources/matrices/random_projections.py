@@ -1,4 +1,4 @@
-"""Projections drawn from a seed, and the sizes that nobody gave."""
+"""Projections drawn from a seed, and default sizes for them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from attn_cli.sources.matrices.options import MatrixOptions
 
 
 def head_size(options: MatrixOptions, width: int, heads: int) -> int:
-    """The size of a head for drawn projections: as asked, or width / heads."""
+    """The size of a head for drawn projections: the option --head-dim, else width / heads."""
     if options.head_dim is None and width % heads:
         raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
     return options.head_dim or width // heads

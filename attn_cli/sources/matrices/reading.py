@@ -1,4 +1,4 @@
-"""Reading the matrices that options name, in the precision that was asked for."""
+"""Reading the files that options name, in their own precision or in float64."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,18 @@ from attn_cli.sources.matrices.options import MatrixOptions
 
 @dataclass(frozen=True)
 class MatrixReader:
-    """Reads files: NaN and Inf as they are with `allow_nonfinite`, in float64 with `precise`."""
+    """Reads matrices; with `allow_nonfinite` they may hold NaN and Inf, with `precise` they become float64."""
 
     allow_nonfinite: bool
     precise: bool
 
     def matrix(self, file: str, name: str) -> np.ndarray:
-        """The array of a file, called `name` in messages. Raises InputError for what is none."""
+        """The array of a file, called `name` in messages. Raises InputError for a file without a usable array."""
         array = read_array(file, name=name, allow_nonfinite=self.allow_nonfinite)
         return array.astype(np.float64) if self.precise else array
 
     def optional(self, file: str | None, name: str) -> np.ndarray | None:
-        """The same, None where no file is named."""
+        """As `matrix`; None if `file` is None."""
         return None if file is None else self.matrix(file, name)
 
 

@@ -1,4 +1,4 @@
-"""The rule between q kᵀ and the weights, from what the user named: masks, bias, softcap, sink, scale."""
+"""The rule from q kᵀ to the weights, built from options: masks, bias, softcap, sink, scale."""
 
 import math
 import re
@@ -21,7 +21,7 @@ class RuleParts:
     """A rule before it is cut to one batch entry and some heads.
 
     m        the number of keys
-    masks    what `--mask` named
+    masks    the masks of `--mask`
     biases   numbers `[..., n, m]` to be added to scores, each with batch and head axes of its own or without
     slopes   ALiBi's, one per head `[h]`, with `offset` as in a causal mask
     sink     one score per head `[h]`
@@ -48,7 +48,7 @@ class RuleParts:
 
 
 def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
-    """Everything between q kᵀ and the weights, read, and checked against the shape of the scores."""
+    """Read the rule of the options; InputError where a mask or bias doesn't fit the shape of the scores."""
     masks = masks_of(options, shape)
     if options.fixed is not None:
         return _fixed(options.fixed, masks, shape, options.allow_nonfinite)
@@ -75,7 +75,7 @@ def rule_of(options: MatrixOptions, shape: ScoreShape) -> RuleParts:
 
 
 def _fixed(text: str, masks: MaskParts, shape: ScoreShape, allow_nonfinite: bool) -> RuleParts:
-    """Weights that look at no scores: equal shares are the softmax of equal scores, given ones are a bias on zeros."""
+    """The rule of --fixed: "uniform" is the softmax of equal scores, weights from a file are added to scores of 0."""
     if text == "uniform":
         return RuleParts(0.0, shape.m, masks, masks.biases)
     cells = read_array(text, name="fixed", allow_nonfinite=allow_nonfinite)

@@ -1,4 +1,4 @@
-"""Whether shapes fit: products, heads, batch axes, masks. If not, one line names both and the likely slip."""
+"""Checks that shapes fit: products, heads, batch axes, masks. Errors name both shapes and the likely mistake."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from attn_cli.kernel.definition.heads import split_heads
 
 @dataclass(frozen=True)
 class ScoreShape:
-    """What masks and biases must fit: scores `[*lead, h, n, m]` of heads of size d, and the precision of the scores."""
+    """The shape of scores `[*lead, h, n, m]`, which masks and biases must fit, their dtype, and the head size d."""
 
     lead: tuple[int, ...]
     h: int
@@ -43,7 +43,7 @@ def cut_into_heads(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """q, k, v with a heads axis: the last axis cut by `heads`, or the third axis from the end, or one head.
 
-    Raises InputError where the cut leaves a rest, or gives another number of key heads than `kv_heads`.
+    Raises InputError where heads don't divide the axis, or where there are not `kv_heads` key heads.
     """
     if heads is None:
         with_axis = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
@@ -74,7 +74,7 @@ def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The shared batch axes; refuse shapes that don't fit, naming both as they were (`shapes`) and the likely slip."""
+    """The batch axes of q, k and v. InputError where shapes don't fit; it names those of the files (`shapes`)."""
 
     def both(*names: str) -> str:
         return "(" + ", ".join(f"{name} {shapes[name]}" for name in names) + ")"
@@ -106,7 +106,7 @@ def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tu
 
 
 def check_output_projection(projection: np.ndarray, heads: int, e: int) -> None:
-    """Refuse a W_O that the joined heads don't fit."""
+    """InputError for a W_O whose rows are not as many as the numbers of the joined heads."""
     if projection.ndim != 2:
         raise InputError(f"wo has shape {projection.shape}; a projection has two axes", "wo is [heads * e, width]")
     if projection.shape[0] != heads * e:

@@ -1,4 +1,4 @@
-"""Tables whose words stand in one place and whose vectors in another: .npz, .safetensors, .json."""
+"""Tables that store words and vectors separately: .npz, .safetensors, .json."""
 
 import io
 import json
@@ -22,9 +22,9 @@ _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 
 def npz_table(raw: Raw) -> Table:
-    """The arrays `words` (text, or UTF-8 bytes joined by line ends) and `vectors`; these stay in the file.
+    """The table in the arrays `words` (text, or UTF-8 bytes joined by line ends) and `vectors`.
 
-    A compressed archive is unpacked in memory; one that np.savez wrote is mapped.
+    A compressed archive is unpacked in memory; in one that np.savez wrote, the vectors are mapped.
     """
     try:
         with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
@@ -43,9 +43,10 @@ def npz_table(raw: Raw) -> Table:
 
 
 def safetensors_table(raw: Raw) -> Table:
-    """The tensor `vectors`; words in the metadata (`words`, a JSON list), as a tensor of UTF-8 bytes, or beside it.
+    """The table with the tensor `vectors`; words come from the metadata, a tensor, or a text file.
 
-    Beside `vectors.safetensors` is `vectors.txt`, a word on every line. The vectors stay in the file.
+    In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; the text file of `vectors.safetensors` is
+    `vectors.txt`, with a word on every line. The vectors are mapped.
     """
     length = int.from_bytes(raw.data[:8].tobytes(), "little")
     try:
@@ -53,7 +54,7 @@ def safetensors_table(raw: Raw) -> Table:
         metadata = header.pop("__metadata__", {})
         members = set(header)
     except (ValueError, AttributeError, TypeError):
-        members, metadata = {"words", "vectors"}, {}  # read_safetensors says what is wrong with it
+        members, metadata = {"words", "vectors"}, {}  # read_safetensors raises the error for a broken header
     beside = raw.path.with_suffix(".txt") if raw.path else None
     if "words" in metadata:
         words = _word_list(parse_json(metadata["words"], f"{raw.label}: its words"), raw.label)
@@ -76,7 +77,7 @@ def safetensors_table(raw: Raw) -> Table:
 
 
 def read_safetensors_bytes(raw: Raw) -> np.ndarray:
-    """The tensor `words` of bytes, which has one axis and so is no matrix."""
+    """The bytes of the tensor `words`, which has one axis, so that `read_safetensors` refuses it."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -88,7 +89,7 @@ def read_safetensors_bytes(raw: Raw) -> np.ndarray:
 
 
 def json_table(raw: Raw) -> Table:
-    """An object of words, each with its list of numbers; or of `words` and `vectors`."""
+    """The table in a JSON object: words with their lists of numbers, or the two lists `words` and `vectors`."""
     value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
         raise InputError(f"{raw.label} is no object of words", 'expected {"word": [0.1, 0.2], ...}')

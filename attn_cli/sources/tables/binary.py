@@ -14,7 +14,7 @@ _CHUNK = 2**20
 
 
 class BinaryFormat:
-    """A word, a blank, d float32 numbers (little end first), perhaps a line end; so many times as the first line says.
+    """Records of a word, a blank, d little-endian float32 numbers and perhaps a line end; line 1 states their number.
 
     Errors: InputError that names the word by its number, from 1.
     """
@@ -29,7 +29,7 @@ class BinaryFormat:
             raise InputError(f"{label}: the first line promises {self.d} numbers a word", "is it a word2vec file?")
 
     def records(self, row: int, start: int) -> Iterator[Record]:
-        """One record after the other, as many as the first line promises."""
+        """The records from number `row` on, as many as the first line states."""
         place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
         while row < self.count:
             blank = buffer.find(b" ", at)

@@ -21,8 +21,8 @@ class Term(NamedTuple):
 def split_terms(text: str) -> list[Term]:
     """The words of an expression with their signs.
 
-    A sign stands apart, or right before its word; inside a word it belongs to it, because tables have words such as
-    "co-operate". Raises InputError for words without a sign between them and for signs without a word.
+    A sign stands alone or right before its word; inside a word it is part of the word, as in "co-operate".
+    Raises InputError for words without a sign between them and for signs without a word.
 
     >>> [(term.sign, term.word) for term in split_terms("king - man +woman")]
     [(1, 'king'), (-1, 'man'), (1, 'woman')]

@@ -23,9 +23,9 @@ _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
 
 def open_table_file(name: str) -> WordTable:
-    """The table in a file, by what the file holds: text, word2vec's binary, gzip of them, npz, safetensors or JSON.
+    """The table in a file, whose format is recognised: text, word2vec's binary, gzip of them, npz, safetensors or JSON.
 
-    Only what is asked for is read, as far as the format allows. Raises LoadError for a file that isn't there,
+    Only words that are looked up are read, as far as the format allows. Raises LoadError for a file that isn't there,
     InputError for one that is no table.
     """
     path = Path(name).expanduser()
@@ -45,7 +45,7 @@ def open_table_file(name: str) -> WordTable:
         return npz_table(open_raw(str(path), None))
     elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**9:
         return safetensors_table(open_raw(str(path), None))
-    elif path.suffix.lower() == ".json":  # not by its first bytes: { is a word of GloVe too
+    elif path.suffix.lower() == ".json":  # by suffix, not by its first byte: { is a word of GloVe too
         return json_table(open_raw(str(path), None))
     if not start.strip():
         raise InputError(f"{label} is empty", _KINDS)
@@ -59,7 +59,7 @@ def open_table_file(name: str) -> WordTable:
 
 
 class _Unpacked(gzip.GzipFile):
-    """A gzip file whose damage is told as what it is, at whatever line it shows."""
+    """A gzip file that raises InputError where it is damaged or cut off."""
 
     def __init__(self, file: IO[bytes], label: str) -> None:
         file.seek(0)
@@ -85,7 +85,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def _nearest(path: Path) -> str:
-    """The nearest name in the same folder, or what a table may be."""
+    """A hint: the most similar name in the same folder, else the formats that a table may have."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
     close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)

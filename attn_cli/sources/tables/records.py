@@ -1,6 +1,6 @@
-"""Files that hold one word and its vector after the other, read from front to back: only as far as they must be.
+"""Tables in files of records, a word and its vector each, which are read from the front and only as far as needed.
 
-A format says how to walk its records (`text.py`, `binary.py`); here is what all share: finding the asked words.
+`text.py` and `binary.py` cut files into records; this module finds words in them.
 """
 
 from array import array
@@ -13,11 +13,11 @@ from attn_cli.sources.tables.table import BLOCK, Vectors
 
 
 class Record(NamedTuple):
-    """One word with its vector, not yet understood.
+    """One word with its vector, before parsing.
 
-    first  the word, or its first part up to a blank; bytes as they stand in the file
+    first  the word, or its first part up to a blank, as bytes of the file
     row    the number of the record, from 0
-    start  the place of its first byte; stop, one past its last
+    start  the offset of its first byte in the file; stop, one past its last
     raw    the bytes of the record
     """
 
@@ -29,22 +29,22 @@ class Record(NamedTuple):
 
 
 class RecordFormat(Protocol):
-    """How one file is cut into records; d numbers in each vector."""
+    """Cuts one file into records and parses them; every vector has d numbers."""
 
     d: int
 
     def records(self, row: int, start: int) -> Iterator[Record]:
-        """The records from number `row` on, which begins at byte `start`; 0, 0 for the first of all."""
+        """The records from number `row` on; `start` is that record's first byte. 0, 0 for all records."""
 
     def parse(self, record: Record) -> tuple[str, Sequence[float]]:
         """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
 
 
 class RecordTable:
-    """A table in such a file: words are looked up where they stand, nothing else is kept of it.
+    """A table in a file of records that reads on until it has found the words looked up, and keeps only their vectors.
 
-    What was passed is remembered as 16 bytes a word (a hash and a place), so that no word is searched twice. A search
-    ends where all its words were found as they are written; for a word in another case the whole file is read once.
+    Of every other record it keeps 16 bytes (hash and offset), so that no part of the file is searched twice. A search
+    ends when all words are found as written; a word that has another case in the file takes one pass to the end.
     """
 
     heads = 1
@@ -52,7 +52,7 @@ class RecordTable:
 
     def __init__(self, name: str, format: RecordFormat) -> None:
         self.name, self.format = name, format
-        self._next = (0, 0)  # row and place where the walk goes on
+        self._next = (0, 0)  # number and offset of the first record not yet read
         self._hashes, self._places = array("q"), array("q")
         self._rows: dict[str, int] = {}
         self._vectors: dict[int, tuple[str, Sequence[float]]] = {}
@@ -61,7 +61,7 @@ class RecordTable:
 
     @property
     def extent(self) -> str:
-        """How many words were passed, which are all where one is missing."""
+        """How many words were read: all words of the file once a word was not found."""
         return f"{len(self._hashes):,} words"
 
     @property
@@ -70,12 +70,12 @@ class RecordTable:
         return self.format.d
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find these words: among the records passed, then by walking on."""
+        """Find these words: among the records already read, then by reading on."""
         new_words = {word for word in words if word not in self._rows and word not in self._missing}
         open_keys: dict[int, set[str]] = {}
         for word in new_words:
             open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
-        other_case_rows: dict[str, int] = {}  # words that stand there in another case
+        other_case_rows: dict[str, int] = {}  # rows of words that the file has in another case
         for record in self._candidates(open_keys):
             self._take(record, open_keys, other_case_rows)
         if open_keys and not self._at_end:
@@ -87,17 +87,17 @@ class RecordTable:
                 self._missing.add(word)
 
     def index(self, word: str) -> int | None:
-        """The row of a word that was looked up, as written or else in any case; None if it isn't there."""
+        """The row of a word, as written or else in any case; None if the table lacks it."""
         if word not in self._rows and word not in self._missing:
             self.look_up([word])
         return self._rows.get(word)
 
     def word(self, row: int) -> str:
-        """The word of a row that was found."""
+        """The word of a row that `index` returned."""
         return self._vectors[row][0]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors of rows that were found; they are q, k and v too."""
+        """The vectors of rows that `index` returned, for every `part`: q, k and v are the vectors too."""
         return np.array([self._vectors[row][1] for row in rows], dtype=np.float32).reshape(len(rows), self.format.d)
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
@@ -130,13 +130,13 @@ class RecordTable:
         self._at_end = True
 
     def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[Record]:
-        """The records passed before whose words may be among those asked, read again."""
-        hashes = np.array(self._hashes)  # a copy: an array that is being looked at can't grow
+        """The records already read whose hash is in `open_keys`, read again."""
+        hashes = np.array(self._hashes)  # a copy: an array with a view of it can't grow
         for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
             yield next(self.format.records(int(row), self._places[int(row)]))
 
     def _take(self, record: Record, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
-        """Keep the record if it is one of the asked words; of equal words the first stays."""
+        """Keep the record if its word is sought; of equal words the first is kept."""
         key = _key(record.first)
         open_words = open_keys.get(key, set())
         if not open_words:
@@ -155,5 +155,5 @@ class RecordTable:
 
 
 def _key(word: bytes) -> int:
-    """One number for a word in any case."""
+    """A hash of the word that is the same in any case."""
     return hash(word.lower() if word.isascii() else word.decode("utf-8", "backslashreplace").lower().encode())

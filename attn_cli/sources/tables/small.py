@@ -6,7 +6,7 @@ They hold the inputs only. What follows from them (with softmax over each row, n
     my-name-is-ankit-projected  q kᵀ, row Ankit: 3 2 2 5; weights .1640 .0808 .0808 .6744 at scale 1/sqrt(2)
     the-cat-sat-down            x as q, k and v, scale 1/sqrt(3), row The: weights .3680 .2066 .2189 .2066
 
-`the-cat-sat` is told with a further row of scores, 2 4 6 for "cat", whose weights .0900 .2447 .6652 (scale 1/2) mix
+`the-cat-sat` usually has a further row of scores, 2 4 6 for "cat", whose weights .0900 .2447 .6652 (scale 1/2) mix
 its v into .5970 .3159 .3575 .6017. That row is a number example of its own: q kᵀ of the table's q and k gives
 .66 .91 .93 there.
 """

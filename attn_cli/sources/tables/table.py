@@ -11,13 +11,13 @@ import numpy.typing as npt
 from attn_cli.errors import InputError
 
 Vectors = npt.NDArray[np.float32 | np.float64]
-BLOCK = 4096  # words at a time, where all are asked
+BLOCK = 4096  # words per block when the whole table is read
 
 
 class WordTable(Protocol):
-    """What may be asked of a table, in memory or in a file.
+    """The interface of a table of word vectors, in memory or in a file.
 
-    name    what messages call it
+    name    its name in messages
     heads   into how many heads its vectors are cut
     extent  what it holds, in words: "22,016 words", or the words themselves
     width   how many numbers a vector has
@@ -40,16 +40,16 @@ class WordTable(Protocol):
     def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
 
     def look_up(self, words: Iterable[str]) -> None:
-        """Find these words, so that `index` knows them; all at once, because a file is read from front to back."""
+        """Find these words for `index`; all in one call, because a file is read from the front."""
 
     def index(self, word: str) -> int | None:
         """The row of a word: as it is written or, failing that, in any case; None for a word that isn't there."""
 
     def word(self, row: int) -> str:
-        """The word of a row that `index` gave, as the table writes it."""
+        """The word of a row that `index` returned, in the table's spelling."""
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors `[len(rows), d]`, or what the table brings as their "q", "k" or "v"."""
+        """The vectors `[len(rows), d]` of rows, or their q, k or v if `part` is "q", "k" or "v"."""
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole table, some thousand words at a time: the first one's row, the words, their vectors."""
@@ -57,10 +57,10 @@ class WordTable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Words and their vectors, in one order; some tables bring their own queries, keys and values.
+    """A table in memory; some tables have queries, keys and values of their own.
 
-    vectors [words, d]; q and k [words, d_q]; v [words, e]; each of q, k, v is None where the table doesn't bring it,
-    and the vectors then stand in for it. `heads` divides d. `about` is one line that names origin and licence.
+    vectors [words, d]; q and k [words, d_q]; v [words, e]; each of q, k, v may be None, and is then the vectors
+    themselves. `heads` divides d. `about` is one line that names origin and licence.
 
     >>> table = Table("pair", ("My", "name"), np.eye(2), heads=1, about="")
     >>> table.index("name"), table.index("MY"), table.index("is")
@@ -104,7 +104,7 @@ class Table:
         return self.words[row]
 
     def rows(self, rows: Sequence[int], part: str = "vectors") -> Vectors:
-        """The vectors of some rows, or their own q, k or v; the vectors stand in for what the table doesn't bring."""
+        """The vectors of rows, or their q, k or v, which are the vectors where the table has none."""
         own = getattr(self, part)
         vectors: Vectors = (self.vectors if own is None else own)[np.array(rows, dtype=np.intp)]
         return self._checked(vectors, rows)

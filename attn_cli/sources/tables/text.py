@@ -25,7 +25,7 @@ class TextFormat:
         file.seek(0)
         first, second = self._line(1), self._line(2)
         cells = first.removeprefix(b"\xef\xbb\xbf").split()
-        # With one number a word, "5 1" may be either; as a header it must be followed by lines of that length.
+        # "5 1" may be a header or a word with one number; as a header it must be followed by lines with 1 number.
         self.header = len(cells) == 2 and all(map(_WHOLE_NUMBER.fullmatch, cells)) and (
             not second.strip() or len(second.split()) == int(cells[1]) + 1 or len(second.split()) > 2
         )  # fmt: skip
@@ -34,7 +34,7 @@ class TextFormat:
         self.begin = len(first) if self.header else len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
         if self.d < 1 or (self.header and not second.strip()):
             raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
-        self.parse(next(self.records(0, 0)))  # a text that is no table is refused before a word is looked for
+        self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[Record]:
         """Every line; blank ones may stand at the end."""
@@ -67,7 +67,7 @@ class TextFormat:
         raise self._spoilt(record)
 
     def _spoilt(self, record: Record) -> InputError:
-        """What is wrong with a line, and where."""
+        """The error for a line that can't be parsed, with its number."""
         place = f"{self.label} line {self._number(record.row)}"
         cells = record.raw.split()
         if len(cells) - 1 != self.d and all(map(_is_number, cells[1:])):

@@ -12,8 +12,8 @@ def split_words(text: str, table: WordTable | None = None) -> list[tuple[str, in
     """The words of a text, in order, as (word, start, end) with `text[start:end] == word`.
 
     A word is a run of letters and digits of any script, with the accents set on them; every other visible character
-    stands alone. An apostrophe is such a character too, so "don't" is three words: don, ', t. That is how the
-    vocabulary behind the `minilm` table was cut: it knows those three, and no word with an apostrophe inside.
+    is a word by itself. An apostrophe is such a character too, so "don't" is three words: don, ', t. The vocabulary of
+    the `minilm` table was cut in the same way: it has those three, and no word with an apostrophe inside.
 
     With a table, punctuation that it doesn't hold is left out; a word or symbol that it doesn't hold stays in, so
     that the caller can name it.

@@ -1,1 +1,1 @@
-"""Answers that are not read off bands: checks, walks through the steps, comparisons, maps of a model."""
+"""Answers that are not computed band by band: checks, walks through the steps, comparisons, maps of a model."""

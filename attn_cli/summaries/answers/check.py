@@ -16,9 +16,9 @@ from attn_cli.kernel.lessons.rotary_mistakes import rotary_mistakes
 from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Part, Summary
 
-_MOST_CELLS = 2**22  # mistakes are tried on so many cells of the matrix; in a larger one, on its first rows
-_ROUNDING = 1e-13  # two mistakes may give the same numbers but for this: the first, more usual one is named
-TOLERANCES = {8: 1e-10, 4: 2e-5, 2: 5e-3}  # by bytes of a number: a few hundred roundings
+_MOST_CELLS = 2**22  # mistakes are tried on this many cells; in a larger matrix, on its first rows
+_ROUNDING = 1e-13  # two mistakes closer than this are equal; the first in the list, the more usual one, is named
+TOLERANCES = {8: 1e-10, 4: 2e-5, 2: 5e-3}  # tolerance by bytes of a number: a few hundred rounding errors
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class CheckOutput:
         self.call = call
 
     def add(self, band: Band) -> None:
-        """Nothing: bands are not read."""
+        """Does nothing: bands are not used."""
 
     def result(self) -> Check:
         """The verdict."""
@@ -158,7 +158,7 @@ class CheckOutput:
         return weights, output
 
     def _in_user_layout(self, output: np.ndarray) -> np.ndarray:
-        """`[h, n, e]` as the user's output is: raised from latents, joined, projected."""
+        """`[h, n, e]` in the user's form: multiplied by U_V for latents, heads joined, projected by W_O."""
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
             output = output @ ingredients.value_up
@@ -168,7 +168,7 @@ class CheckOutput:
         return np.asarray(together if ingredients.projection is None else together @ ingredients.projection)
 
     def _distance(self, output: np.ndarray, weights: np.ndarray | None) -> float:
-        """How far the user's numbers are from these, as the tolerance is meant."""
+        """The largest error of the user's numbers against these, relative to max(1, |number|) as the tolerance is."""
         user = self.user
         return max(
             0.0 if user.output is None else _distance(user.output[..., : output.shape[-2], :], output),
@@ -176,7 +176,7 @@ class CheckOutput:
         )
 
     def _cause(self, right: np.ndarray) -> tuple[str, float | None]:
-        """The mistake whose numbers are the user's, and how near they are; `right` is the output as it should be."""
+        """The mistake that gives the user's numbers, and the remaining distance; `right` is the correct output."""
         call = self.call
         rows = min(call.n, max(1, _MOST_CELLS // (call.h * call.m)))
         q, rule = call.q[:, :rows], rule_of_rows(call.rule, 0, rows, call.m)
@@ -194,7 +194,7 @@ class CheckOutput:
         return (best[1], best[0]) if best[0] <= self.tolerance else ("", None)
 
     def _misread(self, right: np.ndarray) -> tuple[float, str]:
-        """How near the numbers come if their axes are read in another order, where that gives the same shape."""
+        """The smallest distance with the axes of the numbers in another order of the same shape, and that order."""
         output = self.user.output
         best: tuple[float, str] = (np.inf, "")
         if output is None:
@@ -215,7 +215,7 @@ class _UserArrays(NamedTuple):
 
 
 def _rounding(distance: float) -> str:
-    """Whether errors are only those of a lower precision than the tolerance stands for."""
+    """A cause for errors that are no larger than the rounding errors of a lower precision; "" for larger ones."""
     for size, name in ((4, "float32"), (2, "float16 or bfloat16")):
         if distance <= TOLERANCES[size]:
             return f"differences of this size are the rounding of {name}: --tol {TOLERANCES[size]:g} takes them"
@@ -223,7 +223,7 @@ def _rounding(distance: float) -> str:
 
 
 def head_check(what: str, head: int | None, values: np.ndarray, expected: np.ndarray, tolerance: float) -> HeadCheck:
-    """One matrix `[rows, columns]` against what it should be."""
+    """Compare one matrix `[rows, columns]` with the definition's, `expected`; `what` is "output" or "weights"."""
     size = np.maximum(1.0, np.abs(expected))
     with np.errstate(invalid="ignore"):
         error = np.abs(values - expected)
@@ -248,7 +248,7 @@ def head_check(what: str, head: int | None, values: np.ndarray, expected: np.nda
 
 
 def _distance(values: np.ndarray, expected: np.ndarray) -> float:
-    """The largest error relative to max(1, |expected|), as the tolerance is meant; NaN anywhere is infinitely far."""
+    """The largest error relative to max(1, |expected|), as the tolerance is; infinite with a NaN."""
     if values.shape != expected.shape or not np.isfinite(expected).all():
         return float("inf")
     return float((np.abs(values - expected) / np.maximum(1.0, np.abs(expected))).max(initial=0.0))

@@ -16,7 +16,7 @@ from attn_cli.summaries.report import Answer
 
 @dataclass(frozen=True, eq=False)
 class Journey:
-    """One word on its way through all blocks in one context.
+    """One word's vectors through all blocks, in one context.
 
     rows       the tokens that make up the word
     steps      its vectors before and after each block, a row per token
@@ -30,13 +30,13 @@ class Journey:
 
     @property
     def word(self) -> str:
-        """What the text says there."""
+        """The word as it is written in the text."""
         tokens = [self.prompt.tokens[row] for row in self.rows]
         first, last = tokens[0].start, tokens[-1].end
         return tokens[0].text if first is None or last is None else self.prompt.text[first:last]
 
     def pulls(self, step: BlockVectors) -> tuple[np.ndarray, np.ndarray | None]:
-        """Weights and pulls `[m]` of the call in this block, the mean over the word's tokens."""
+        """Weights and pulls `[m]` of the attention call in this block, averaged over the word's tokens."""
         for summary in self.summaries:
             place, part = summary.place, summary.part(Pulls)
             if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call) and part is not None:
@@ -48,10 +48,10 @@ class Journey:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What one block did to the word in one context.
+    """The word's vectors and its keys in one block and one context.
 
     before, after  its vector `[d]`, the mean over the word's tokens
-    weights, pulls `[m]` on every token of the text; pulls is None where a source shows no values
+    weights, pulls `[m]` on every token of the text; pulls is None where values are unknown
     """
 
     before: np.ndarray
@@ -61,7 +61,7 @@ class Context:
 
     @property
     def cosine_turned(self) -> float:
-        """The cosine between before and after: 1 for a vector that kept its direction."""
+        """The cosine of before and after: 1 for a vector that kept its direction."""
         return cosine(self.before, self.after)
 
 

@@ -1,4 +1,4 @@
-"""Attention on the user's own matrices, with the axes that these have."""
+"""Attention on the user's own matrices, in arrays with the same batch and head axes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Computation(Answer):
             yield from (entry | row for row in summary.parts[0].records(summary))
 
     def document(self) -> dict[str, Any]:
-        """The rule, then the arrays, and how many of their cells JSON can't say."""
+        """The rule, then the arrays, and how many of their cells are null in JSON."""
         first, arrays = self.summaries[0], self.arrays()
         masked_cells = int(np.isneginf(arrays["scores"]).sum())
         masked = (summary.part(Masked) for summary in self.summaries)

@@ -34,8 +34,8 @@ class Cost(Answer):
     """The cost of `layers` layers over n tokens.
 
     operations      by part: projections, scores, softmax (an exponential, an addition and a division a cell), mixing
-    matrix_bytes    what the weights of one layer take if they are held, in float32
-    band_bytes      what attn holds of them at a time: `band` = (heads, rows)
+    matrix_bytes    the size of one layer's weights, if held whole, in float32
+    band_bytes      the size of the part of them that attn holds at a time: `band` = (heads, rows)
     """
 
     name: ClassVar[str] = "cost"

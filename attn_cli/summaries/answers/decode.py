@@ -1,4 +1,4 @@
-"""Decoding a call token by token from a cache: what each step adds, reads and costs, and that nothing is lost."""
+"""Decoding a call token by token from a cache: what each step adds, reads and costs, and its error."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ _MOST_CELLS = 2**26
 
 @dataclass(frozen=True)
 class CachedStep:
-    """One token: its query row, tokens read from the cache, numbers kept after it, multiplications with and without.
+    """One token: its query row, tokens read from the cache, numbers in the cache after it, multiplications.
 
-    "Without" is a pass over all tokens so far, as a program that keeps nothing must make.
+    Multiplications are counted with the cache and, for a pass over all tokens so far, without it.
     """
 
     query: int
@@ -33,10 +33,11 @@ class CachedStep:
 
 @dataclass(frozen=True, eq=False)
 class Decoding(Part):
-    """All steps, weights `[h, n, m]` (0 for tokens to come) and output `[h, n, e]` as the steps gave them.
+    """All steps, with their weights `[h, n, m]` (0 for later tokens) and output `[h, n, e]`.
 
     difference  the largest distance of the output to that of the whole causal matrix
-    layer       the sizes by which costs were counted; variants  the same with other keys, by name
+    layer       the sizes from which costs are computed
+    variants    the same sizes with other kinds of keys, by name
     itemsize    bytes of a number
     """
 
@@ -112,7 +113,7 @@ class WalkDecoding:
         self.call = call
 
     def add(self, band: Band) -> None:
-        """Nothing: bands are not read."""
+        """Does nothing: bands are not used."""
 
     def result(self) -> Decoding:
         """Every step, and the comparison with the causal matrix."""
@@ -131,7 +132,7 @@ class WalkDecoding:
         return Decoding(tuple(steps), weights, output, difference, layer, _variants(layer), int(call.k.dtype.itemsize))
 
     def _cache(self) -> tuple[tuple[np.ndarray, ...], Any]:
-        """What is kept, and how q, k and v are made of it."""
+        """The tensors in the cache, and the function that computes q, k and v from a query and the cache."""
         call, ingredients = self.call, self.call.ingredients
         latent = ingredients.latent
         if latent is None:

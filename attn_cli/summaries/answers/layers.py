@@ -17,15 +17,15 @@ SOFTMAX = "softmax attention"
 
 @dataclass(frozen=True)
 class Layer:
-    """One attention module, or one block without softmax attention (then all that attention has is None or 0).
+    """One attention module, or one block without softmax attention, whose attention fields are None or 0.
 
-    Of an attention module that did not run, its place, its heads (0 if it doesn't say) and the note are known.
+    For an attention module that did not run only place, heads (0 if unknown) and note are set.
 
     mixes     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
-    mask      in words; of attention that shows only weights, what they tell: "causal" or "none seen"
-    note      why softmax attention showed nothing: "did not run: needs pixel_values"; None if it ran
+    mask      in words; where only weights were captured, "causal" or "none seen" by the weights
+    note      why softmax attention was not captured: "did not run: needs pixel_values"; None if it ran
     """
 
     stream: str
@@ -103,7 +103,7 @@ class LayerMap:
 
 
 def _mask_of_weights(call: Call) -> str:
-    """The mask as far as weights alone show it: "causal" or "none seen"."""
+    """The mask inferred from weights alone: "causal" or "none seen"."""
     matrix = reduce(call, FullMatrix()).part(Matrix)
     assert matrix is not None and matrix.weights is not None
     square = call.n == call.m > 1

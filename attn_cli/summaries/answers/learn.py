@@ -1,4 +1,4 @@
-"""attn learn: what gradient descent on W_Q and W_K did to the loss and to the weights of the query."""
+"""attn learn: the loss and the query's weights during gradient descent on W_Q and W_K."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Learning(Answer):
 
     word, targets      the query's word, and the words that it should attend to
     prompts, examples  the texts, and the query and targets in each
-    heads              over which weights are averaged
-    start, seed        where W_Q and W_K began: "identity", or "random" from this seed
+    heads              the number of heads over which weights are averaged
+    start, seed        the first W_Q and W_K: "identity", or "random" from this seed
     """
 
     name: ClassVar[str] = "learn"
@@ -106,5 +106,5 @@ class Learning(Answer):
 
 
 def rose(losses: Sequence[float]) -> bool:
-    """Whether the loss is no smaller at the end than at the start."""
+    """Whether the last loss is not smaller than the first."""
     return losses[-1] >= losses[0]

@@ -57,7 +57,7 @@ def nearest(
     Every vector of the sum is first made 1 long, so that no word counts for more because its vector is longer
     (Mikolov et al. 2013, "Linguistic Regularities in Continuous Space Word Representations"). Rows in `without`, the
     words of the question themselves, are left out: king - man + woman is nearest to king in most tables. A vector of
-    zeros has no angle, and cosine 0. Raises InputError where nothing is left of the sum.
+    zeros has no angle, and cosine 0. Raises InputError where the sum is a vector of zeros.
 
     >>> table = [(0, ["a", "b", "c"], np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 3.0]]))]
     >>> answer = nearest([1], np.array([[2.0, 0.0]]), [0], table, 2)

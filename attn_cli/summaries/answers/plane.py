@@ -38,7 +38,7 @@ class Plane(Answer):
 
     @property
     def outgrown(self) -> bool:
-        """Whether one of the two clouds is a speck beside the other, as where a model's vectors grow block by block."""
+        """Whether one of the two sets of points is tiny beside the other, as in models whose vectors grow by block."""
         before, after = (float(np.ptp(points, axis=0).max()) for points in (self.before, self.after))
         return min(before, after) < max(before, after) / 8
 
@@ -82,8 +82,8 @@ class Plane(Answer):
 def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Plane:
     """The tokens of all prompts (those that stand for text) on the first two principal components.
 
-    steps  for each prompt what its blocks made of all its tokens; the first block's input and the last one's output
-           are shown
+    steps  for each prompt the vectors of all its tokens before and after each block; of these the first block's input
+           and the last one's output are used
     unit   make each vector 1 long first, so that only directions count
     """
     for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]

@@ -15,12 +15,12 @@ from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.reduce import Part, Summary
 
-_MOST_CELLS = 2**24  # some ten arrays of so many float64 numbers are 1.3 GB
+_MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One array of the walk: its name, how it came about, and what its axes are, such as heads, queries, keys."""
+    """One array of the walk: its name, its formula, the names of its axes (such as heads, queries), its values."""
 
     name: str
     formula: str
@@ -30,9 +30,9 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Steps(Part):
-    """All stages in order, for the queries `rows`; key heads and query heads both count as "heads" of their array.
+    """All stages in order, for the queries `rows`; an axis of key heads is called "heads" too.
 
-    `has_sink` says that a learned sink takes its share of every row.
+    `has_sink`: whether a learned sink takes a share of every row.
     """
 
     name: ClassVar[str] = "steps"
@@ -134,7 +134,7 @@ class WalkSteps:
         self.call = call
 
     def add(self, band: Band) -> None:
-        """Nothing: bands are not read."""
+        """Does nothing: bands are not used."""
 
     def result(self) -> Steps:
         """Every stage, in NumPy."""
@@ -178,7 +178,7 @@ class WalkSteps:
         yield from self._after(values)
 
     def _after(self, output: np.ndarray) -> Iterator[tuple[str, str, tuple[str, ...], np.ndarray]]:
-        """What comes after the heads: U_V for mixed latents, joining, W_O."""
+        """The stages after attention: U_V for mixed latents, joined heads, W_O."""
         ingredients = self.call.ingredients
         if ingredients.value_up is not None:
             output = output @ to_numpy(ingredients.value_up)

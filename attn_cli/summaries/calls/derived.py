@@ -23,7 +23,7 @@ class DerivedCall:
 
     @property
     def rule(self) -> Rule:
-        """The rule of the original call: its mask speaks of the original tokens."""
+        """The rule of the original call; its mask is in positions of the original tokens."""
         return self.call.rule
 
     @property

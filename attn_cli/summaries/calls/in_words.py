@@ -106,7 +106,8 @@ class InWords(DerivedCall):
         """Bands of words, ascending; a word whose tokens lie in several bands is in the last one."""
         starts = self._rows.starts
         tokens = None if rows is None else [at for row in rows for at in range(starts[row], starts[row + 1])]
-        unfinished: dict[int | None, Band] = {}  # by first head: the sums of a word that continues in the next band
+        # the sums of a word that continues in the next band, by the band's first head
+        unfinished: dict[int | None, Band] = {}
         for band in self.call.bands(rows=tokens, in_parts=in_parts):
             sums = self._sums(band)
             if band.heads.start in unfinished:
@@ -120,7 +121,8 @@ class InWords(DerivedCall):
     def _sums(self, band: Band) -> Band:
         """The band with weights summed over words of queries and keys, and outputs over words of queries."""
         inside = self._rows.inside(band.start, band.stop)
-        weights = segment_sums(at_least_float32(band.weights), inside, 1)  # rows first: quicker, and leaves fewer
+        # rows first, which is faster because fewer rows remain
+        weights = segment_sums(at_least_float32(band.weights), inside, 1)
         weights = segment_sums(weights, self._columns.inside(band.first, band.last), 2)
         output = segment_sums(at_least_float32(band.output), inside, 1)
         rows, keys = self._rows.range(band.start, band.stop), self._columns.range(band.first, band.last)

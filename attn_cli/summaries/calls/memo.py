@@ -1,4 +1,4 @@
-"""A cache for functions of tokens: a model's layers all ask about the same ones."""
+"""A cache for functions of tokens: all layers of a model have the same tokens."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps

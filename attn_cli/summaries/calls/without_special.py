@@ -27,7 +27,7 @@ class HiddenWeight:
 
 
 class _TextTokens(NamedTuple):
-    """The tokens that are not special, and their places among all."""
+    """The tokens that are not special, and their indices among all tokens."""
 
     places: list[int]
     tokens: tuple[Token, ...]
@@ -36,8 +36,8 @@ class _TextTokens(NamedTuple):
 class WithoutSpecial(DerivedCall):
     """The same call between the tokens that are not special, numbered from 0; weights are unchanged.
 
-    So rows add to less than 1, by what `hidden` counts. It suits summaries of single weights, such as the largest or
-    sums over queries, and not those of whole rows, such as entropy.
+    A row's weights then add up to 1 less the weight on special keys, which `hidden` counts. Fit for summaries of single
+    weights, such as the largest or sums over queries, not for those of whole rows, such as entropy.
     """
 
     def __init__(self, call: Call, hidden: HiddenWeight | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Answers and parts as lines and maps: each is drawn by the file of its name.
+"""Draws answers and parts as lines and maps, each by the function `draw` in the file of its name.
 
-draw(part, summary, report, screen)   a part of one attention call; of all calls where the part says `together`
-draw(answer, report, screen)          an answer that is not one per attention call
+draw(part, summary, report, screen)   a part of one attention call; with `part.together`, of all calls at once
+draw(answer, report, screen)          an answer that is not one part per attention call
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""One word in two contexts: a table of the blocks, and for a single block what pulled, as bars."""
+"""One word in two contexts: a table of the blocks, or for a single block the pulls of tokens as bars."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Cosines first, then what moved the word in each context."""
+    """Cosines first, then the pulls on the word in each context."""
     yield ""
     if len(comparison.blocks) == 1:
         yield from _one_block(comparison, comparison.blocks[0], screen)

@@ -1,4 +1,4 @@
-"""What attention costs, as two small tables and what is held."""
+"""What attention costs: two small tables, and the memory for weights."""
 
 from collections.abc import Iterator
 

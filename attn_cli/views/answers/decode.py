@@ -18,7 +18,7 @@ from attn_cli.views.drawing.screen import Screen
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _MOST_STEPS = 20
-_ROUNDING = 1e-12  # of float64, where sums run in another order
+_ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
 
 def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:

@@ -18,7 +18,7 @@ from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
-_MANY_HEADS = 24  # of more than these, an overview shows so many of the sharpest
+_MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST = 8
 
 
@@ -55,7 +55,7 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
 
 
 def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token") -> Iterator[Table | Text]:
-    """One line per head, and what its columns mean; columns that say nothing here or don't fit are left out.
+    """One line per head, and what its columns mean; columns without information or room are left out.
 
     unit  what a query and a key are: a token, or a word
     """

@@ -16,7 +16,8 @@ from attn_cli.views.drawing.screen import Screen
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
              "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
-_GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")  # the first of these go where a line has no room
+# columns to drop where a line is too narrow, the first ones first
+_GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")
 
 
 def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Table | str]:
@@ -47,7 +48,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
 
 
 def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
-    """Rows that say the same but for their block, in the order of their first block."""
+    """Groups of rows that differ only in their block, in the order of their first block."""
     groups: dict[tuple[object, ...], list[Layer]] = {}
     for row in rows:
         common = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
@@ -62,7 +63,7 @@ def _within(row: Layer) -> str:
 
 
 def _notes(rows: tuple[Layer, ...]) -> Iterator[str]:
-    """Why blocks did not run, where more is known than that; one line for all with the same reason."""
+    """Why blocks did not run, where the reason is known; one line for all blocks with the same reason."""
     streams_of: dict[str, list[str]] = {}
     for row in rows:
         if row.note and (reason := row.note.removeprefix("did not run").lstrip(": ")):

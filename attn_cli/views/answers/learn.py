@@ -18,7 +18,7 @@ from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
-_MOST = 24  # of more tokens than these, only the heaviest are shown
+_MOST = 24  # with more tokens than this, only the heaviest are shown
 
 
 def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | Table | str]:

@@ -18,7 +18,7 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
 _BESIDE = 100  # from so many columns on, the panels stand side by side
 _LONGEST_LABEL = 16
-_NAMED = 8  # of the words for which there was no room
+_NAMED = 8  # at most this many of the words without room are named
 
 
 def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -87,7 +87,7 @@ def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
 
 
 class _Grid:
-    """From places to cells: as many rows as keep the scale of both axes equal (a cell is twice as high as wide)."""
+    """Maps points to cells, with rows such that both axes have one scale (a cell is twice as high as wide)."""
 
     def __init__(self, points: np.ndarray, columns: int) -> None:
         low, high = points.min(axis=0), points.max(axis=0)
@@ -107,7 +107,7 @@ class _Grid:
 
 @dataclass
 class _Spot:
-    """All points of one cell: their marks, and their words, those that differ only in their number once."""
+    """All points of one cell: their marks and words; words that differ only in their number count once."""
 
     marks: dict[str, None]
     words: dict[str, str]
@@ -128,7 +128,7 @@ class _Panel:
         self.occupied = np.zeros((grid.rows, grid.columns), dtype=bool)
 
     def trace(self, points: np.ndarray) -> None:
-        """Dots where points were; anything may be written over them."""
+        """Draw dots at the points' earlier places; marks and words may overwrite them."""
         for point in points:
             row, column = self.grid.cell(point)
             self.cells[row][column] = ("∙", _DIM)
@@ -136,7 +136,7 @@ class _Panel:
     def draw(
         self, points: np.ndarray, marks: Sequence[str], words: Sequence[str], styles: Sequence[Style]
     ) -> list[str]:
-        """All points, each with its words where there is room; the words for which there was none."""
+        """Draw all points, each with its words where there is room; returns the words without room."""
         spots: dict[tuple[int, int], _Spot] = {}
         for point, mark, word, style in zip(points, marks, words, styles, strict=True):
             spot = spots.setdefault(self.grid.cell(point), _Spot({}, {}, style))
@@ -150,7 +150,7 @@ class _Panel:
         return [word for place, spot in spots.items() for word in self._label(place, spot)]
 
     def _label(self, place: tuple[int, int], spot: _Spot) -> list[str]:
-        """Write the words of a spot right of it, left of it, above or below; those that had to be left out."""
+        """Write the words of a spot right of it, left of it, above or below; returns the words without room."""
         row, column = place
         words = list(spot.words.values())
         for count in range(len(words), 0, -1):
@@ -181,7 +181,7 @@ class _Panel:
             width = cell_len(letter)
             if at >= self.grid.columns:
                 return
-            if width == 0:  # an accent belongs to the letter before it
+            if width == 0:  # a character of width 0, such as an accent, joins the one before it
                 base, look = self.cells[row][at - 1]
                 self.cells[row][at - 1] = (base + letter, look)
                 continue

@@ -20,8 +20,8 @@ from attn_cli.views.drawing.screen import Screen, label_columns, largest_map
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _STAGE = 9  # the width of a stage's column, and of a number in it
-_MOST_KEYS = 16  # a walk through more is no longer followed with a pencil: the heaviest are shown
-_FEW_KEYS = 8  # of so many, a sum can be read
+_MOST_KEYS = 16  # of more keys, only the heaviest are shown
+_FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
 
@@ -61,7 +61,7 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
 
 
 def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
-    """Every row of the output as a weighted sum, for one head: of several, the sums are in machine output."""
+    """Every row of the output as a weighted sum, for a call of one head; with more heads, only in machine output."""
     if len(summary.place.heads) > 1:
         return
     for row, query in enumerate(steps.rows):
@@ -159,7 +159,7 @@ def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> It
 
 
 def _formula(stage: Stage, steps: Steps, at: int) -> str:
-    """What was done to get there, with this row's own numbers."""
+    """The formula of a stage, with this row's own numbers."""
     if stage.name == "shifted":
         before = steps.stages[steps.stages.index(stage) - 1].values[at, 0]
         unmasked = np.isfinite(before)
@@ -209,7 +209,7 @@ def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
 
 
 def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = None) -> Text:
-    """A label and as many numbers as fit; what is left out is said."""
+    """A label and as many numbers as fit, then how many are left out."""
     label_width, cell = _label_width(screen), _cell(screen)
     count = (screen.width - label_width - 2) // cell
     if len(values) > count:
@@ -239,7 +239,7 @@ def _title(parts: Sequence[str], screen: Screen) -> Text:
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:
-    """The maps of a stage, each with the words that say of which head it is."""
+    """The matrices of a stage, each with the name of its head."""
     if stage.axes[0] != "heads":
         return [("", stage.values)]
     if len(stage.values) == 1:

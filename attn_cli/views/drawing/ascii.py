@@ -1,4 +1,4 @@
-"""Screens that know ASCII alone: labels are escaped before layout, the few marks of our own replaced after it."""
+"""Output for ASCII-only screens: text is escaped before layout, attn's own marks are replaced after it."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from attn_cli.text import ascii_visible
 _MARKS = str.maketrans(
     {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T", "─": "-", "│": "|"}
     | dict.fromkeys("┌┐└┘", "+")
-)  # one for one, so that nothing moves
+)  # one character for one, so that the layout stays
 
 
 def in_ascii(report: Report) -> Report:
@@ -34,7 +34,7 @@ def _tokens(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 def _prompt(prompt: Prompt) -> Prompt:
     files = {kind: ascii_visible(file) for kind, file in prompt.files.items()}
     text, generated = ascii_visible(prompt.text), prompt.generated
-    if generated is not None:  # its text is looked for nowhere but in itself
+    if generated is not None:  # `start` is an offset into the unescaped text
         text = ascii_visible(prompt.text[: generated.start])
         generated = replace(generated, text=ascii_visible(generated.text), start=None)
     return replace(prompt, text=text, tokens=_tokens(prompt.tokens), files=files, generated=generated)

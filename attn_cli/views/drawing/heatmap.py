@@ -28,8 +28,8 @@ from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
-_FEW_KEYS = 4  # among so few, one that holds half is no sink
-_FEW_PATCHES = 8  # across an image whose cells may be as wide as numbers are
+_FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
+_FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,13 @@ class HeatMap:
 
     kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0)
     title    what the map shows, without size and range, which are added
-    rows     labels, right of the map because wide characters can't push columns about there
+    rows     labels, right of the map, where wide characters don't shift columns
     columns  labels over the cells where they fit, else numbers
     row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
-    column_word   what a column is, row_word what a row is
-    scale_option  the option that changes `scale`, for the hint under a map that a sink outshines
-    image    the cells are an image's: but for a few they have no numbers, so that it keeps its shape
+    column_word   the noun for columns, row_word that for rows
+    scale_option  the option that changes `scale`, for the hint under a map with an attention sink
+    image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
     """
 
     values: np.ndarray
@@ -185,9 +185,9 @@ class HeatMap:
 
     @property
     def _mark(self) -> str:
-        """What stands in a cell without a number worth reading: masked, or a weight of exactly 0."""
+        """The mark of a masked cell, and of a weight of exactly 0."""
         if self.screen.ascii_only:
-            return "." if self._cell[1] else "x"  # a dot is a shade there
+            return "." if self._cell[1] else "x"  # in ASCII, a dot is already a shade
         return "·"
 
     def _halved(self) -> list[list[Segment]]:
@@ -212,7 +212,7 @@ class HeatMap:
         return Segment(" " + fit(label, self._label_width).rstrip())
 
     def _legend(self) -> list[list[Segment]]:
-        """From low to high in colour or in shades, with numbers at the ends; what is special about the cells."""
+        """The colours or shades from low to high, with numbers at the ends, and the meaning of special cells."""
         ramp, depth = self._ramp, self.screen.depth
         notes = []
         if self._has_ramp:
@@ -251,7 +251,7 @@ class HeatMap:
         return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
 
     def _hint(self) -> list[list[Segment]]:
-        """What to try where one key takes most of the colours for itself: an attention sink."""
+        """A hint to try another scale where one key, an attention sink, has more than half of the weight."""
         m = self.values.shape[1]
         if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp or self.image:
             return []

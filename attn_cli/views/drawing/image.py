@@ -18,13 +18,13 @@ from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.screen import Screen, largest_map
 
 _DIM = Style(dim=True)
-_OTHERS = 3  # keys beside the image that are named
+_OTHERS = 3  # how many keys outside the image are named
 
 
 def query_maps(
     summary: Summary, matrix: Matrix, grid: np.ndarray, prefix: str, screen: Screen, scale: str
 ) -> Iterator[RenderableType]:
-    """For every head and picked query a map of the image, and where the rest of the weight is.
+    """For every head and picked query a map of the image, and a line on the rest of the weight.
 
     grid    the places of the patches among the keys `[rows, columns]`
     prefix  what the titles begin with: the layer

@@ -19,7 +19,7 @@ _BOLD = Style(bold=True)
 
 
 def which_heads(averaged: int, head: int | str) -> str:
-    """What a title says of the head that is shown, or of the mean over so many that is.
+    """The words for one head in a title, or for the mean over `averaged` heads if that is not 0.
 
     >>> which_heads(0, 3), which_heads(12, "mean")
     ('head 3', 'mean of 12 heads')
@@ -28,17 +28,17 @@ def which_heads(averaged: int, head: int | str) -> str:
 
 
 def token_label(token: Token) -> str:
-    """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model wrote."""
+    """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model generated."""
     return f"{token.index} {visible(text_with_mark(token))}"
 
 
 def text_with_mark(token: Token) -> str:
-    """What stands there, with a plus before what the model wrote itself."""
+    """The token's text, with a plus before it if the model generated it."""
     return f"+{token.text}" if token.generated else token.text
 
 
 def named_keys(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tuple[Token, float]]:
-    """The keys `[k]` with their weights, without the places that name none."""
+    """The keys with their weights, from arrays `[k]`; unused places are left out."""
     return [
         (summary.keys[key], weight) for key, weight in zip(keys.tolist(), weights.tolist(), strict=True) if key >= 0
     ]
@@ -65,12 +65,12 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
 
 
 def stream_suffix(summary: Summary) -> str:
-    """What ends a title: the stream, where a model has several."""
+    """The end of a title: the stream, where a model has several."""
     return "" if summary.place.stream == "self" else f" · {summary.place.stream}"
 
 
 def place_prefix(summary: Summary, report: Report) -> str:
-    """What begins the title of a map: the layer, or the entry of a batch of matrices."""
+    """The beginning of a map's title: the layer, or the entry of a batch of matrices."""
     place = summary.place
     if report.batch is None:
         return f"layer {place.layer} {'' if place.stream == 'self' else place.stream + ' '}"

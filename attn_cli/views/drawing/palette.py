@@ -122,7 +122,7 @@ def _style(index: int, diverging: bool, depth: str) -> Style:
 @cache
 def _table(name: str) -> list[tuple[int, int, int]]:
     """256 colours of a published map: viridis (van der Walt, Smith 2015) or vik (Crameri 2018)."""
-    from cmap import Colormap  # 40 ms, and plain text never needs it
+    from cmap import Colormap  # imported here: takes 40 ms, and plain text never needs it
 
     colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)
     return [(int(r), int(g), int(b)) for r, g, b in colors]

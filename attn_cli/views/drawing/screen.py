@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
-TALLEST = 40  # more rows than this go two to a line, or are pooled
+TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 
 @dataclass(frozen=True)
 class Screen:
-    """The place a rendering is for: columns, colour depth (one of `DEPTHS`), and whether only ASCII can be shown."""
+    """What the output can show: its width in columns, colour depth (one of `DEPTHS`), and whether only ASCII."""
 
     width: int = 80
     depth: str = "none"
@@ -68,6 +68,6 @@ def _depth(terminal: bool) -> str:
     if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return "truecolor"
     term = os.environ.get("TERM", "")
-    if "256" in term or not (terminal or term):  # colour forced into a pipe that says nothing: nearly all have 256
+    if "256" in term or not (terminal or term):  # colour forced without a known terminal: nearly all have 256
         return "256"
     return "truecolor" if term.endswith("-direct") else "16"

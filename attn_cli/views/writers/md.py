@@ -20,7 +20,7 @@ from attn_cli.views.sink import Sink
 
 _COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers")
 _TITLES = {"heads": "heads", "top": "top keys", "overall": "top keys over all queries"}
-_LARGEST = 64  # rows and keys of a matrix; a wider table is not read any more
+_LARGEST = 64  # the most rows and keys of a matrix in a readable table
 _MOST_RECEIVED = 6
 _MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a letter may make a link
 

@@ -10,7 +10,7 @@ from attn_cli.views.sink import Sink
 
 
 class OutputRows:
-    """Rows `[..., n, e]` of an .npy file, written in any order; whoever fills it has to write every row.
+    """Rows `[..., n, e]` of an .npy file, written in any order; the caller has to write every row.
 
     Source: numpy.lib.format, version 1.0.
     """
@@ -41,15 +41,15 @@ class OutputView:
         self.filled = False
 
     def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
-        """Takes the rows of an output of `shape`, floats of `itemsize` bytes, in any order, in place of the report.
+        """A writer for the rows of an output of `shape`, with floats of `itemsize` bytes; `show` then writes nothing.
 
-        None where bytes can only go one after the other, as on standard output.
+        None where bytes can only be written in order, as on standard output.
         """
         self.filled = self.sink.temporary is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None
 
     def show(self, report: Report) -> None:
-        """Write the report's output, unless its rows are there."""
+        """Write the report's output, unless `rows` has written it."""
         if not self.filled:
             self.sink.write(data.to_npy(report))
 

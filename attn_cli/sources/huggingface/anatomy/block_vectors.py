@@ -24,14 +24,14 @@ def recording_blocks(
     tokens: int,
     arrive: Callable[[BlockVectors], None],
 ) -> Iterator[None]:
-    """While open, `arrive` gets the vectors of every selected block, once per forward pass of one text.
+    """Context manager: calls `arrive` with the vectors of every selected block, in every forward pass of one text.
 
-    places  those of all attention modules; only blocks of the stack that reads the text count: not those of a decoder
-            beside an encoder, and not cross attention
-    rows    the tokens whose vectors are kept
+    places  the places of all attention modules; only blocks of the stack that reads the text are recorded, not those
+            of a decoder beside an encoder, and not cross attention
+    rows    the tokens whose vectors are recorded
     tokens  how many tokens the text has
 
-    Raises InputError, in the pass, for a block that hands on no vector per token.
+    Raises InputError, during the pass, for a block whose output isn't one vector per token.
     """
     hooks = []
     try:
@@ -46,7 +46,7 @@ def recording_blocks(
 
 
 class _BlockRecorder:
-    """The two hooks of one module, which is one block, or several where the model uses it again."""
+    """The two hooks of one block's module; a module that the model uses in several blocks is recorded in each."""
 
     def __init__(
         self, places: Sequence[ModulePlace], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
@@ -56,11 +56,11 @@ class _BlockRecorder:
         self.before: Any = None
 
     def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Keep the rows of what goes in."""
+        """Forward pre-hook: keep the rows of the block's input."""
         self.before = self._rows(args[0] if args else kwargs.get("hidden_states"))
 
     def leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """Hand over these rows of what went in and of what comes out."""
+        """Forward hook: call `arrive` with the rows of the input and of the output."""
         after = self._rows(output[0] if isinstance(output, tuple | list) else output)
         call, at = divmod(self.calls, len(self.places))
         self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
@@ -81,7 +81,7 @@ class _BlockRecorder:
 def _blocks(
     model: nn.Module, places: Sequence[ModulePlace], selection: Selection
 ) -> dict[nn.Module, list[ModulePlace]]:
-    """The selected blocks of the stack that reads the text, each once, with the places that it takes."""
+    """The modules of the selected blocks in the stack that reads the text, each with all its places."""
     blocks: dict[nn.Module, dict[str, ModulePlace]] = {}
     for place in places:
         if place.stream in TEXT_STREAMS and place.block_path and selection.has_layer(place.layer, place.blocks):

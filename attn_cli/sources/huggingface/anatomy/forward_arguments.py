@@ -1,4 +1,4 @@
-"""The arguments of a model's forward: those that it takes, those of one call, and the errors of such that don't fit."""
+"""The arguments of a model's forward: which it takes, those of one call, and the errors for wrong ones."""
 
 from collections.abc import Mapping
 from inspect import signature
@@ -18,12 +18,12 @@ def takes_any(model: nn.Module) -> bool:
 
 
 def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of one call of the forward by name, those behind `**kwargs` among them."""
+    """The arguments of one call of the forward by name, including those that its `**kwargs` collect."""
     arguments: dict[str, Any] = dict(signature(model.forward).bind_partial(*args, **kwargs).arguments)
     arguments |= arguments.pop("kwargs", {})
     return arguments
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether a model ran out of memory: torch says so by the error's type on a GPU, on a CPU only in its message."""
+    """Whether the error means too little memory: torch has a type for that on a GPU, on a CPU only a message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)

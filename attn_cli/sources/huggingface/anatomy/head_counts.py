@@ -16,7 +16,7 @@ def heads_of(module: nn.Module) -> int | None:
 
 
 def groups_of(module: nn.Module, h: int) -> list[int]:
-    """For each of `h` query heads the key/value head that it reads; its own where the module doesn't say.
+    """For each of `h` query heads the number of its key/value head; its own number if the module states no count.
 
     >>> module = nn.Module()
     >>> module.num_key_value_heads = 2

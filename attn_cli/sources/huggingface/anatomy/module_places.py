@@ -40,7 +40,7 @@ class ModulePlaces:
         self._places: dict[nn.Module, tuple[ModulePlace, ...]] = {}
 
     def of(self, module: nn.Module) -> tuple[ModulePlace, ...]:
-        """The module's places, several where it is built into several blocks; none if it isn't the model's."""
+        """The module's places, several if it is part of several blocks; none if it isn't part of the model."""
         if module not in self._places:
             self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
         return self._places[module]
@@ -74,7 +74,7 @@ def _block(model: nn.Module, path: str) -> tuple[int, int, str]:
 
 
 def _list_at(module: nn.Module, parts: list[str]) -> list[nn.Module]:
-    """The elements of the list at the end of `parts` below `module`; none if it isn't there."""
+    """The elements of the module list at path `parts` below `module`; none if there is no such list."""
     for part in parts:
         module = getattr(module, part, None)  # type: ignore[assignment]
     return list(module.children()) if isinstance(module, nn.ModuleList | nn.Sequential) else []

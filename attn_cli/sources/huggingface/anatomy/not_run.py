@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
-# The arguments by which models are given images, audio and what an encoder made.
+# The arguments of models for images, audio and an encoder's output.
 INPUT_NAMES = {
     "vision": ("pixel_values", "pixel_values_videos", "images", "flattened_patches"),
     "audio": ("input_features", "input_values", "audio_values", "audio_features"),
@@ -24,7 +24,7 @@ INPUT_NAMES = {
 
 @dataclass
 class PassRecord:
-    """What happened in a forward pass: the watched modules that ran, and the names of the model's arguments."""
+    """A forward pass: which of the recorded modules ran, and the names of the model's arguments."""
 
     modules: set[nn.Module] = field(default_factory=set)
     arguments: set[str] = field(default_factory=set)
@@ -32,7 +32,7 @@ class PassRecord:
 
 @contextmanager
 def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[PassRecord]:
-    """While open, the record that this yields takes in every one of `modules` that runs, and the model's arguments."""
+    """Context manager: yields a record that collects which of `modules` run, and the model's arguments."""
     record = PassRecord()
 
     def add_arguments(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -50,9 +50,9 @@ def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Pass
 def modules_not_run(
     model: PreTrainedModel, modules: Mapping[nn.Module, Collection[ModulePlace]], record: PassRecord
 ) -> Iterator[Block]:
-    """Every one of `modules` that did not run, once for each of its places.
+    """The `modules` that did not run, once for each of their places.
 
-    A module around or inside one that ran is none of them: its code is called without it, or for it.
+    Modules around or inside one that ran are left out: their code is part of what did run.
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():
@@ -67,9 +67,9 @@ def modules_not_run(
 
 
 def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str]) -> str:
-    """The argument that a stream of the model waits for; "" if it is among `arguments`, or none is known.
+    """The argument that a stream of the model needs to run; "" if it is among `arguments`, or unknown.
 
-    A resampler, and the cross attention of a model without an encoder for texts, wait for what a tower has made.
+    A resampler, and the cross attention of a model without a text encoder, need the input of a tower.
     """
     parameters = inspect.signature(model.forward).parameters
     towers = (*INPUT_NAMES["vision"], *INPUT_NAMES["audio"])

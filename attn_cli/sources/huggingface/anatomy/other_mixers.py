@@ -8,7 +8,7 @@ from torch import nn
 from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
-# Kinds of mixers by the names of their modules' classes, the more telling first.
+# Kinds of mixers by words in the class names of modules, the more specific first.
 _KINDS = {
     "Mamba": re.compile(r"mamba|ssm", re.IGNORECASE),
     "linear attention": re.compile(r"delta_?net|linear_?att|lightning|kda|retention", re.IGNORECASE),
@@ -18,9 +18,9 @@ _KINDS = {
 
 
 def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:
-    """Every block without attention in a stack in which other blocks have some.
+    """Every block without attention in a stack of which other blocks have attention.
 
-    places  those of all attention modules
+    places  the places of all attention modules
     """
     stacks: dict[str, ModulePlace] = {}
     for place in places:
@@ -29,7 +29,7 @@ def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) ->
             stacks.setdefault(stack, place)
     for stack, place in stacks.items():
         blocks = dict(model.get_submodule(stack).named_children())
-        if len(blocks) != place.blocks:  # stages, of which each holds blocks of its own
+        if len(blocks) != place.blocks:  # stages, which hold lists of blocks themselves
             continue
         attending = {other.path.removeprefix(f"{stack}.").split(".")[0] for other in places
                      if other.path.startswith(f"{stack}.")}  # fmt: skip

@@ -1,8 +1,8 @@
 """Which modules may compute attention themselves, without transformers' registry: read from their code.
 
 A torch function mode costs about a microsecond per operation, so only modules that name a softmax anywhere in their
-code, or in the functions that this code calls, are watched. In a model that leaves all of it to the registry that is
-none, and nothing is slower than without.
+code, or in the functions that this code calls, are watched. A model whose attention all goes through the registry has
+no such modules and runs without the mode.
 """
 
 from collections.abc import Iterator
@@ -28,16 +28,15 @@ _SOFTMAX = frozenset(
     }
 )
 _REGISTRY = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
-# The functions that models hand to the registry as their own default: in its place stands the capture.
+# A model's default attention functions, which it passes to the registry; the capture replaces them.
 _DEFAULTS = "eager"
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
     """The modules to watch, each with whether a softmax seen directly in it is attention.
 
-    Besides those that name a softmax there are the attention modules around them, since some models put a new module
-    into their place while they run. A router inside attention is there too, so that its softmax is not taken for
-    attention.
+    Besides modules that name a softmax these are the attention modules around them, since some models replace the inner
+    module while they run, and routers inside attention, so that their softmax is not taken for attention.
     """
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool] = {}
@@ -62,7 +61,7 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that will attend if they run: those whose code names the registry, and those to watch."""
+    """The modules that will attend if they run: those whose code uses the registry, and those to watch."""
     watched = modules_to_watch(model)
     return [
         module
@@ -87,7 +86,7 @@ def names_a_softmax(module: nn.Module) -> bool:
     return _code_names(_class_of(module), _SOFTMAX)
 
 
-def _class_of(module: nn.Module) -> Any:  # a class is hashable, which its static type hides
+def _class_of(module: nn.Module) -> Any:  # typed Any because its static type isn't hashable
     return type(module)
 
 
@@ -105,7 +104,7 @@ def _methods(cls: type) -> list[FunctionType]:
 
 
 def _function_names(function: FunctionType, words: frozenset[str], visited: set[int]) -> bool:
-    """Whether a function names one of `words`, or one inside it does, one it encloses or calls by a global name."""
+    """Whether a function names one of `words`, or an inner function, one in its closure, or a global one it calls."""
     if id(function) in visited:
         return False
     visited.add(id(function))
@@ -119,7 +118,7 @@ def _function_names(function: FunctionType, words: frozenset[str], visited: set[
     inner = [
         x for x in (*closure_values, *callees) if isinstance(x, FunctionType) and not x.__module__.startswith("torch")
     ]
-    # A softmax may be a differentiable function of the model's own, with its code in a class.
+    # A softmax may also be a model's own torch.autograd.Function, whose code is in its class.
     own = [x for x in callees if isinstance(x, type) and issubclass(x, Function) and x is not Function]
     inner += [method for cls in own for method in _methods(cls)]
     return any(_function_names(x, words, visited) for x in inner)

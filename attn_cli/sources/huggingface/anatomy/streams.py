@@ -1,16 +1,16 @@
-"""What the names of a model's modules tell: which of them attend, and which stream of the model each belongs to."""
+"""Facts read from the names of a model's modules: which of them attend, and the stream that each belongs to."""
 
 import re
 
 from torch import nn
 
 _ATTENTION = re.compile(r"attn|attention|mixer", re.IGNORECASE)
-# What holds a softmax and is no attention, or holds attention and is none itself.
+# Modules with a softmax that is not attention, and modules that contain attention but are not attention themselves.
 _OTHER = re.compile(
     r"(router|gate|gating|experts?|moe|block|mlp|ffn|indexer|connection|compressor|residual)$", re.IGNORECASE
 )  # fmt: skip
 _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|encoder_decoder", re.IGNORECASE)
-# The parts of a model of several senses, by the name that its maker gave them.
+# The parts of a multimodal model, by words in their names.
 _TOWERS = {
     "resampler": re.compile(r"qformer|resampler|perceiver|connector|projector", re.IGNORECASE),
     "vision": re.compile(r"vision|visual|image|video|^vit$|^sam|pixel", re.IGNORECASE),
@@ -41,7 +41,7 @@ class StreamNames:
     """Names the streams of one model by the paths of its attention modules.
 
     "self" in a model of one stack; "encoder", "decoder" and "cross" where there are an encoder and a decoder; "vision",
-    "audio", "text" and "resampler" where a model has several senses.
+    "audio", "text" and "resampler" in a multimodal model.
     """
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
@@ -64,7 +64,7 @@ class StreamNames:
 
     @staticmethod
     def _tower(path: str) -> str | None:
-        """The sense that a part of the path above the blocks names; None if none does."""
+        """The modality named by the part of the path above the blocks; None if it names none."""
         above = re.split(r"\.\d+(?:\.|$)", path)[0].split(".")
         if len(above) == len(path.split(".")):  # no blocks: the last part is the attention itself
             above = above[:-1]

@@ -1,4 +1,4 @@
-"""The functions that transformers calls for every layer while a capture is open: attn's own, and one that looks on."""
+"""The functions that transformers calls for every layer while a capture is open: attn's own, and an observer."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 
 
 class AttentionFunction:
-    """Computes the layers that transformers asks its registry for, and shows the selected ones to a visitor."""
+    """Computes the layers whose attention transformers looks up in its registry; selected ones go to a visitor."""
 
     def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
         self.ledger, self.visitor = ledger, visitor
@@ -32,7 +32,7 @@ class AttentionFunction:
     ) -> tuple[torch.Tensor, None]:
         """One layer, in the registry's signature: query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
 
-        Returns the output `[b, n, h, e]`, and None for the weights, which nobody holds.
+        Returns the output `[b, n, h, e]`, and None for the weights, which are never held whole.
         """
         sink, sink_per_query = sink_of(s_aux, sinks), None
         if sink is not None and sink.numel() != query.shape[1]:
@@ -40,7 +40,7 @@ class AttentionFunction:
         scale = scale_of(module, query, scaling)
         layer_rule = LayerRule(scale, softcap, position_bias, sink, attention_mask)
         output: torch.Tensor | None = None
-        # What is computed here is no softmax or SDPA of the model's own: the function mode must not see it.
+        # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), torch._C.DisableTorchFunction():
             place, is_selected = self.ledger.record(module, "registry")
             if sink_per_query is not None:
@@ -58,7 +58,7 @@ class AttentionFunction:
     def look_on(
         self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> None:
-        """Show a layer beside the model's own attention, which computes its output."""
+        """Visit a layer whose output the model's own attention computes."""
         with torch.no_grad(), torch._C.DisableTorchFunction():
             place, is_selected = self.ledger.record(module, "beside")
             if is_selected:

@@ -27,7 +27,7 @@ class UnpaddedText(NamedTuple):
 
 @lru_cache(8)
 def numbers(count: int) -> tuple[Token, ...]:
-    """Tokens without a text of their own: labelled by their numbers."""
+    """Placeholder tokens whose labels are their numbers."""
     return tuple(Token(index, str(index)) for index in range(count))
 
 
@@ -38,14 +38,14 @@ class BatchLabels:
     size        how many texts the pass has
     length      how many tokens it was given, None if it was given none
     padding     for "text" and "decoder" which tokens are real `[size, tokens]`, where a mask says that some are not
-    piece_ends  where the piece of an image ends that a module saw in a call, among the tokens of all pieces: by the
-                module's name, text and call
+    piece_ends  by (module name, text, call): the end of the image piece that the module read in that call, as an index
+                into the tokens of all pieces
     """
 
     def __init__(
         self, texts: Labels | None, others: Sequence[Mapping[str, Sequence[Token]]] | None, *, encoder_decoder: bool
     ) -> None:
-        self.encoder_decoder = encoder_decoder  # cross attention is from a decoder to an encoder
+        self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
         self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
         self.length: int | None = None
@@ -54,7 +54,7 @@ class BatchLabels:
         self._labels: dict[tuple[str | None, int, int], tuple[Token, ...]] = {}
 
     def read_arguments(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Read size, length and padding from the arguments of a pass before it runs; a forward pre-hook."""
+        """Forward pre-hook: read size, length and padding of the pass from the model's arguments."""
         arguments = arguments_of(model, args, kwargs)
         main = next((arguments[x] for x in ("input_ids", "inputs_embeds") if arguments.get(x) is not None), None)
         if main is None:
@@ -77,7 +77,7 @@ class BatchLabels:
         return min(index // max(1, batch // self.size), self.size - 1)
 
     def unpadded(self, place: Place, batch: int, n: int, m: int) -> UnpaddedText:
-        """The rows and keys between the padding of one element of a batch, which has n queries and m keys."""
+        """The rows and keys of one batch element without its padding, labelled; it has n queries and m keys with it."""
         if piece := self._piece(place, n, m):
             return UnpaddedText(slice(0, n), slice(0, m), piece, piece)
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
@@ -85,13 +85,13 @@ class BatchLabels:
         return self.labelled(place, batch, rows, keys)
 
     def labelled(self, place: Place, batch: int, rows: slice, keys: slice) -> UnpaddedText:
-        """These rows and keys of one element of a batch of `batch` elements, with their labels."""
+        """The labels of these rows and keys of one element of a batch of `batch` elements."""
         query_side, key_side = self._sides(place.stream) if batch == self.size else (None, None)
         queries = self._tokens(query_side, place.text, rows.stop - rows.start)
         return UnpaddedText(rows, keys, queries, self._tokens(key_side, place.text, keys.stop - keys.start))
 
     def _tokens(self, side: str | None, text: int, count: int) -> tuple[Token, ...]:
-        """The text's tokens if there are `count` of them, otherwise numbers; the same object for every layer."""
+        """The text's tokens if they are `count`, else numbered ones; the same tuple for every layer."""
         key = (side, text, count)
         if key not in self._labels:
             self._labels[key] = self._make_tokens(*key)
@@ -106,9 +106,9 @@ class BatchLabels:
         return numbers(count)
 
     def _piece(self, place: Place, n: int, m: int) -> tuple[Token, ...]:
-        """The tokens of a call that attends within some pieces of an image, such as a tile or a window; else none.
+        """The tokens of a call on one piece of an image, such as a tile or a window; empty for other calls.
 
-        A module is called for all pieces, one after the other.
+        Such a module is called for all pieces, one after the other.
         """
         tokens = self._tokens_read(place.stream, place.text) if place.stream in OWN_STREAMS else ()
         if n != m or n >= len(tokens) or all(token.piece is None for token in tokens):
@@ -121,13 +121,13 @@ class BatchLabels:
         return tuple(replace(token, index=index) for index, token in enumerate(tokens[start:end]))
 
     def _tokens_read(self, side: str | None, text: int) -> Sequence[Token]:
-        """The tokens that this side of the model reads of a text, as the source labelled them; none if it did not."""
+        """The tokens of a text that this side of the model reads, as the source labelled them; empty without labels."""
         if side == "text":
             return self.texts[text] if text < len(self.texts) else ()
         return self.others[text].get(side or "", ()) if text < len(self.others) else ()
 
     def _sides(self, stream: str) -> tuple[str | None, str | None]:
-        """Whose tokens a stream's queries are, and whose its keys: "text", a stream's own, or None for nobody's."""
+        """The sides whose tokens are a stream's queries and keys: "text", the stream itself, or None if unknown."""
         if stream == "cross":
             return ("decoder", "text") if self.encoder_decoder else ("text", None)
         side = stream if stream in OWN_STREAMS else "text" if stream in TEXT_STREAMS else None

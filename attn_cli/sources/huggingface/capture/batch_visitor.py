@@ -1,4 +1,4 @@
-"""A layer's batch shown to the visitor: one attention call for each of its texts, without padding, with labels."""
+"""One layer's attention on a batch, cut into one labelled attention call for each text, without padding."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ Visit = Callable[[Call], None]
 class BatchVisitor:
     """Calls `visit` for each text of a batch, with the selected heads.
 
-    keeps_output  whether the model goes on with the output that the visitor's walks compute
+    keeps_output  whether the output that `visit` computes while walking the call becomes the layer's output
     """
 
     def __init__(self, visit: Visit, ledger: Ledger, *, keeps_output: bool) -> None:
@@ -36,7 +36,7 @@ class BatchVisitor:
         fills_output = len(heads) == h and self.keeps_output
         places = [self.ledger.place_of_text(place, index, b) for index in range(b)]
         texts = [self._unpadded(at, index, query, key, layer_rule) for index, at in enumerate(places)]
-        # Rows of a query next to each other, as the model goes on with them.
+        # The heads of a row are adjacent in memory, the layout in which the model uses the output.
         output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)  # [b, h, n, e]
         is_complete = fills_output
         for index, (at, text) in enumerate(zip(places, texts, strict=True)):
@@ -55,7 +55,8 @@ class BatchVisitor:
                 Output(output[index, :, rows]) if fills_output else None,
             )
             self.visit(call)
-            padding = (slice(0, rows.start), slice(rows.stop, n)) if fills_output else ()  # goes on, too
+            # padded rows have outputs too
+            padding = (slice(0, rows.start), slice(rows.stop, n)) if fills_output else ()
             for padding_rows in padding:
                 output[index, :, padding_rows] = layer_rule.output_of_rows(
                     index, query[:, :, padding_rows], key, value, padding_rows
@@ -93,7 +94,7 @@ class BatchVisitor:
         """The query rows and keys of one element of the batch between its padding, labelled."""
         b, n, m = query.shape[0], query.shape[2], key.shape[2]
         labels, padding = self.ledger.labels, layer_rule.padding()
-        # What a model masks of its own accord, such as patches of an image, is shown masked and not cut away.
+        # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
         if padding is None or padding.shape[-1] != m or not is_of_texts:
             return labels.unpadded(place, b, n, m)

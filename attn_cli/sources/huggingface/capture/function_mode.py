@@ -1,8 +1,8 @@
-"""Seeing attention that does not ask transformers' registry: softmax, SDPA and multi-head attention called directly.
+"""Capturing attention outside transformers' registry: softmax, SDPA and multi-head attention called directly.
 
-While a watched module runs, a torch function mode sees every call of a softmax, of scaled dot-product attention and
-of multi-head attention in it; inside the last one, where a function mode sees nothing, a dispatch mode does. A few
-modules that use none of these return their weights when told to, and are told to.
+While a watched module runs, a torch function mode intercepts every call of a softmax, of scaled dot-product attention
+and of multi-head attention; inside multi-head attention, which hides its softmax from a function mode, a dispatch mode
+does. A few modules that use none of these can return their weights, and are made to (`returned_weights`).
 """
 
 import inspect
@@ -31,7 +31,7 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 @contextmanager
 def watching(model: nn.Module, own_code: OwnCode) -> Iterator[None]:
-    """While open, all attention in `model` that the registry doesn't see is shown through `own_code`."""
+    """Context manager: passes all attention in `model` that doesn't use the registry to `own_code`."""
     mode = AttentionMode(own_code)
     handles: list[RemovableHandle] = []
     returning = {module for module in model.modules() if returns_weights(module)}
@@ -58,10 +58,10 @@ class Tally(NamedTuple):
 
 
 class RunningModule(NamedTuple):
-    """A watched module that runs: whether its softmax is attention, and what had been seen before it began.
+    """A watched module while it runs: whether its softmax is attention, and the counts when it began.
 
-    calls  how many attention calls
-    tally  how many products and other softmaxes
+    calls  attention calls recorded before it began
+    tally  products and other softmaxes before it began
     """
 
     module: nn.Module
@@ -83,7 +83,7 @@ class AttentionMode(TorchFunctionMode):
         self.tally = Tally(0, 0)
 
     def hooks(self, module: nn.Module, *, is_attention: bool) -> list[RemovableHandle]:
-        """Hooks that keep account of `module` running, and the mode on meanwhile."""
+        """Hooks that record when `module` runs, and switch the mode on for that time."""
 
         def enter(module: nn.Module, _: Any) -> None:
             if not self.running:
@@ -102,14 +102,15 @@ class AttentionMode(TorchFunctionMode):
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _leave(self, module: nn.Module, *_: Any) -> None:
-        """After a watched module's forward, also when it raised: record an attention of which nothing was seen."""
+        """After a watched module's forward, also if it raised: record attention of which no call was intercepted."""
         if not self.running or self.running[-1].module is not module:
             return
         before = self.running.pop()
         if before.is_attention and before.calls == self.ledger.total and names_a_softmax(module):
             if self.tally.other_softmaxes > before.tally.other_softmaxes:
                 self.ledger.record_not_over_keys(module)
-            elif self.tally.products > before.tally.products:  # else it did not attend: an optional input was not given
+            # without products it did not attend, for lack of an optional input
+            elif self.tally.products > before.tally.products:
                 self.ledger.record_unseen(module)
         if not self.running:
             self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
@@ -117,7 +118,7 @@ class AttentionMode(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run `func`, and show it if it was attention."""
+        """Run `func`; if it is attention, pass it to `own_code`."""
         kwargs = kwargs or {}
         module, is_attention, *_ = self.running[-1]
         if not is_attention:
@@ -140,14 +141,14 @@ class AttentionMode(TorchFunctionMode):
         return result
 
     def _multi_head(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """torch's own multi-head attention, made to hand over its weights `[b, h, n, m]` per head."""
+        """Run torch's multi-head attention so that it returns weights per head, and pass these to `own_code`."""
         call = _MULTI_HEAD.bind(*args, **kwargs)
         call.apply_defaults()
         need_weights, is_averaged = call.arguments["need_weights"], call.arguments["average_attn_weights"]
         call.arguments |= {"need_weights": True, "average_attn_weights": False}
         with SoftmaxInputs() as inputs:
             output, weights = functional.multi_head_attention_forward(*call.args, **call.kwargs)
-        assert weights is not None  # as need_weights is true
+        assert weights is not None  # because need_weights is true
         of_batch = weights if weights.ndim == 4 else weights[None]  # [b, h, n, m]
         scores = inputs.scores[-1].reshape(of_batch.shape) if inputs.scores else None
         self.own_code.visit_softmax(self._owner(module), "dispatch", of_batch, scores)
@@ -163,7 +164,7 @@ class AttentionMode(TorchFunctionMode):
 
 
 class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps what went into every softmax below the function level."""
+    """A dispatch mode that keeps the input of every softmax."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""How one layer turns scores into weights, for a whole batch, in the form in which transformers hands it over."""
+"""The rule by which one layer turns scores into weights, for a whole batch, as transformers passes it."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ class LayerRule:
         self.mask = mask
 
     def padding(self) -> torch.Tensor | None:
-        """Which keys are real `[b, m]`; None if none is padding, or the model made a mask of its own of it."""
+        """Which keys are not padding `[b, m]`; None if none is padding, or the mask is the model's own."""
         return self.mask.padding() if isinstance(self.mask, LazyMask) else None
 
     def of_text(self, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Rule:
@@ -96,7 +96,7 @@ class LayerRule:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weights and scores `[b, h, n, m]` under this rule and a sink for every query `[b, h, n, 1]`.
 
-        The kernel's rules know sinks per head only, so here the whole matrix is made.
+        The kernel's rules have one sink per head only, so the whole matrix is computed here.
         """
         (b, h, n, _), m = query.shape, key.shape[2]
         scores = torch.full((b, h, n, m), -torch.inf, device=query.device)
@@ -125,5 +125,5 @@ def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> f
 
 
 def sink_of(s_aux: torch.Tensor | None, sinks: torch.Tensor | None) -> torch.Tensor | None:
-    """The learned sink, under either of the names that transformers hands it over by."""
+    """The learned sink, which transformers passes under one of these two names."""
     return s_aux if s_aux is not None else sinks

@@ -1,10 +1,10 @@
-"""transformers' attention mask as a function that turns into numbers only when somebody computes with it.
+"""transformers' attention mask as a function, which becomes a tensor of numbers only when code computes with it.
 
 transformers' own mask functions build a float tensor [b, 1, n, m]: 4 GB at 32k tokens. Most models do nothing with
 it but pass it on to the attention function. So attn registers a mask function that returns a `LazyMask`: a tensor in
 shape, type and device, but without storage. A model that only passes it on never pays for it; a model that computes
 with it (adds a bias, cuts a slice) gets the real mask at that moment, because every operation on a `LazyMask` first
-makes it real. So no list of models is needed to decide which of the two one gets.
+makes it real. So no list of models is needed.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class LazyMask(torch.Tensor):
 
     @staticmethod
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
-        """Make one from the arguments that transformers calls its mask functions with."""
+        """A mask from the arguments with which transformers calls its mask functions."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
         mask = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
         mask.arguments = arguments
@@ -77,7 +77,7 @@ class LazyMask(torch.Tensor):
 
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
-            if func.__name__ != "__get__":  # what reads an attribute, such as its shape, computes nothing
+            if func.__name__ != "__get__":  # reading an attribute, such as its shape, needs no numbers
                 args, kwargs = tree_map(materialized, args), tree_map(materialized, kwargs)
             return func(*args, **kwargs)
 
@@ -125,7 +125,8 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
     if name.startswith("sliding_window_overlay.") and isinstance(closure.get("sliding_window"), int):
         return Window(closure["sliding_window"], offset)
     if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(closure.get("sliding_window"), int):
-        return Window(closure["sliding_window"] + 1, offset, both_sides=True)  # theirs counts the distance, inclusive
+        # transformers' number is the largest distance, inclusive
+        return Window(closure["sliding_window"] + 1, offset, both_sides=True)
     return MaskFunction(_elementwise(function, batch, shift, vmap), "mask function")
 
 

@@ -1,4 +1,4 @@
-"""What an open capture keeps account of: where each attention call sits, how often it ran, and what is selected."""
+"""The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ class SelectionDone(Exception):
 
 
 class Ledger:
-    """The account of an open capture: places, counts, labels and the selection.
+    """The records of an open capture: places, counts, labels and the selection.
 
     calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
@@ -45,9 +45,9 @@ class Ledger:
         return sum(self.calls.values())
 
     def end_after_selection(self) -> None:
-        """From now on end the forward pass once every selected module has run in all its places.
+        """From now on, end the forward pass once every selected module has run in all its places.
 
-        A pass through all layers is left alone, and so is a model whose blocks run again after the last one.
+        Without effect if all layers are selected, or if the model's blocks run again after the last one.
         """
         if self.selection.layers is None or type_of(self._model.config).repeats_blocks:
             return
@@ -57,9 +57,9 @@ class Ledger:
                 self._runs_needed[module] = len(places)
 
     def record(self, module: nn.Module, way: str) -> tuple[Place, bool]:
-        """Count the call that `module` makes now; its place, and whether it is selected.
+        """Count one attention call of `module`; returns its place, and whether it is selected.
 
-        way  how the call is seen, as `Place.way` says it
+        way  how the call was captured, one of the values of `Place.way`
 
         Raises SelectionDone where nothing selected is left to run.
         """
@@ -73,7 +73,7 @@ class Ledger:
         return Place(place.layer, place.path, (), (), place.stream, way=way), self._selects(place)
 
     def record_unseen(self, module: nn.Module) -> None:
-        """Keep the place of a module that ran and whose code names a softmax, but that showed none."""
+        """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted."""
         self._keep_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
@@ -93,7 +93,7 @@ class Ledger:
             places.append(place)
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
-        """Where the module sits when it runs for the `run`-th time: where it is built into several blocks, in turn."""
+        """The module's place in its `run`-th run, counted from 0; one in several blocks takes its places in turn."""
         places = self._places.of(module)
         if not places:
             return ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)

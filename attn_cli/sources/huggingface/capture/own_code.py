@@ -1,4 +1,4 @@
-"""Attention seen in a model's own code, outside transformers' registry: brought to the visitor's shapes."""
+"""Attention captured in a model's own code, outside transformers' registry, reshaped for the visitor."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
 
 
 class OwnCode:
-    """Shows a visitor the softmaxes and SDPA calls that a model's own code makes."""
+    """Passes the softmaxes and SDPA calls of a model's own code to a visitor."""
 
     def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
         self.ledger, self.visitor = ledger, visitor
 
     @torch.no_grad()
     def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Show weights in the layout of the module that made them, and the scores they came from where seen.
+        """Visit weights in the layout of the module that made them, and their scores where those were captured.
 
-        way  how they were seen, as `Place.way` says it
+        way  how they were captured, one of the values of `Place.way`
 
         Raises LoadError for rows that can't be attention.
         """
@@ -42,7 +42,7 @@ class OwnCode:
 
     @torch.no_grad()
     def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-        """Show a call of torch's SDPA by its argument names; its output if the visitor's walk computed it."""
+        """Visit a call of torch's SDPA, given by argument names; its output if the visitor computed all of it."""
         query, key, value = (arguments[name] for name in ("query", "key", "value"))
         mask = arguments.get("attn_mask")
         place, is_selected = self.ledger.record(module, "sdpa")

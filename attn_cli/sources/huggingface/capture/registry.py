@@ -25,7 +25,7 @@ READABLE = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_at
 
 @contextmanager
 def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """While open, `registry` holds these functions under their names; its own entries are put back at the end."""
+    """Context manager: puts these functions into `registry` under their names, and restores its entries at the end."""
     entries = registry._global_mapping
     missing = object()
     before = {name: entries.get(name, missing) for name in functions}
@@ -42,7 +42,7 @@ def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iter
 
 @contextmanager
 def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
-    """While open, all parts of `model` look their attention up under `name`."""
+    """Context manager: makes all parts of `model` look their attention up under `name`."""
     with _names_kept(model) as configs:
         for config in configs:
             config._attn_implementation = name
@@ -51,16 +51,16 @@ def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
 
 @contextmanager
 def fused(model: PreTrainedModel) -> Iterator[None]:
-    """While open, those parts of `model` that can attend by torch's fused attention do."""
+    """Context manager: makes the parts of `model` that support torch's fused attention use it."""
     with _names_kept(model):
-        with suppress(ValueError):  # of a part that can't: it stays as it was
+        with suppress(ValueError):  # raised for a part without support, which keeps its own
             model.set_attn_implementation("sdpa")
         yield
 
 
 @contextmanager
 def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
-    """The model's configurations, whose names of attention are put back at the end."""
+    """Context manager: yields the model's configurations, and restores their attention names at the end."""
     configs = _configs(model)
     before = [config._attn_implementation for config in configs]
     try:
@@ -71,7 +71,7 @@ def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
 
 
 def watched_backends(model: PreTrainedModel, observer: Observer) -> dict[str, Callable[..., Any]]:
-    """For every backend that `model` uses a function that calls it, then `observer` with what the backend was given.
+    """By backend that `model` uses: a function that calls the backend, then `observer` with the same arguments.
 
     Raises InputError for a backend whose masks can't be read.
     """
@@ -93,7 +93,7 @@ def _observed_function(name: str, observer: Observer) -> Callable[..., Any]:
         attention_mask: torch.Tensor | None = None,
         **options: Any,
     ) -> Any:
-        # A model's own eager function is no entry of the registry: it stands beside the module's class.
+        # A model's own eager function is not in the registry but in the Python module of the attention class.
         function = entry or sys.modules[type(module).__module__].eager_attention_forward
         with (
             torch._C.DisableTorchFunction()
@@ -116,7 +116,7 @@ def _observed_function(name: str, observer: Observer) -> Callable[..., Any]:
 def _whole_mask(
     name: str, module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, options: Any
 ) -> torch.Tensor | None:
-    """The mask `[b, 1, n, m]` of a call of backend `name`: what it was given as one, and as `is_causal` and window.
+    """The whole mask `[b, 1, n, m]` of a call of backend `name`: of its mask, its `is_causal` and its window.
 
     None where every query may attend to every key.
     """

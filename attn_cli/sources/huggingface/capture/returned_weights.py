@@ -1,4 +1,4 @@
-"""Attention that is neither a softmax nor SDPA, but is returned by its module when told to: block-sparse and hashed."""
+"""Block-sparse and hashed attention, which is no plain softmax or SDPA, but whose modules can return their weights."""
 
 import inspect
 from typing import Any
@@ -15,12 +15,12 @@ _CLASSES = {name for entry in TYPES.values() for name in entry.returns_weights}
 
 
 def returns_weights(module: nn.Module) -> bool:
-    """Whether the module is one whose weights are seen only in what it returns."""
+    """Whether the module's weights can be captured only from its return value."""
     return type(module).__name__ in _CLASSES
 
 
 def request_weights(module: nn.Module, own_code: OwnCode) -> list[RemovableHandle]:
-    """Hooks that make `module` return its weights, and show them through `own_code`."""
+    """Hooks that make `module` return its weights, and pass them to `own_code`."""
     parameters = inspect.signature(module.forward).parameters
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

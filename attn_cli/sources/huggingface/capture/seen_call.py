@@ -1,4 +1,4 @@
-"""An attention call of which only the weights were seen, not q, k and v: a softmax of the model's own code."""
+"""An attention call of which only the weights were captured, not q, k and v: a softmax in the model's own code."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.plan import plan_of_weights
 from attn_cli.prompt import Token
 
-TOLERANCE = 1e-3  # half precision rounds a row of many weights by about this
+TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights in half precision
 
 
 @dataclass(frozen=True, eq=False)
 class UnknownRule(Rule):
-    """The rule of a call of which only the weights were seen: it is known to the model's own code alone."""
+    """The rule of a call of which only the weights were captured; it can't be read from the model's code."""
 
     scale: float = 1.0
 
     def describe(self) -> dict[str, Any]:
-        """null for everything but the mask, which is the model's own."""
+        """None for every part of the rule; the mask is described as the model's own."""
         return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
 
 
@@ -76,7 +76,7 @@ class SeenCall:
     ) -> Iterator[Band]:
         """The weights in bands of rows (all rows, or only `rows`) against all keys; the bands' outputs are empty.
 
-        Raises LoadError where scores are wanted and were not seen.
+        Raises LoadError with `want_scores` if the scores were not captured.
         """
         if want_scores and self.scores is None:
             raise LoadError(
@@ -93,7 +93,7 @@ class SeenCall:
 def mask_lowest(weights: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Mask the cells where a model put about the lowest float into `scores`: weight 0 and score -inf there.
 
-    A row that is masked everywhere, which the model's softmax made even, gets weights of 0.
+    A fully masked row, to which the softmax gave equal weights, gets weights of 0.
 
     >>> w, s = mask_lowest(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[2.0, -3e38], [-3e38, -3e38]]))
     >>> w.tolist(), s.tolist()

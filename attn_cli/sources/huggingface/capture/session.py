@@ -1,9 +1,9 @@
-"""Seeing every attention layer of a transformers model in its own forward pass.
+"""Capturing every attention layer of a transformers model in its own forward pass.
 
 transformers looks its attention code up in a registry at every call. While a capture is open, the entry "eager" is
 attn's own function, and so is the mask function of that name; the models' configurations say "eager". The function
-gets q and k (after rotary positions), v, the mask and the scale of every layer, shows them to the visitor as an
-`AttentionCall`, and goes on with the output that was computed on the way. Everything is put back at the end.
+gets q and k (after rotary positions), v, the mask and the scale of every layer, passes them to the visitor as an
+`AttentionCall`, and returns the output that was computed meanwhile. Everything is put back at the end.
 
 Why the key "eager" and not one of our own: some models test for that name and silently attend differently under an
 unknown one, others choose classes by it.
@@ -40,18 +40,18 @@ def capture(
     until_asked: bool = False,
     backend: Literal["attn", "model"] = "attn",
 ) -> Iterator[Ledger]:
-    """While open, `visit` is called once per selected layer and text of every forward pass of `model`.
+    """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
 
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
-           cut away either way: a padded text is seen as if it ran alone.
+           cut away either way: a padded text gives the same calls as if it ran alone.
     others  for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
     until_asked  end the pass after the last selected layer: an exception is raised through the model and caught here.
-                 For those who don't need the model's output, which then there is none of
-    backend  "model" leaves the model's own attention in place, whatever it is, and looks at its queries, keys and
-             values beside it: for those who ask what that backend does. Only selected rows are computed again.
+                 There is no model output then.
+    backend  "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
+             keys and values, to inspect what that backend does. Only selected rows are computed again.
 
-    Yields the ledger of the pass: which layers attended and how often, and which could not be seen. Attention that does
-    not ask the registry is seen by a function mode; `Place.way` says which way served.
+    Yields the ledger of the pass: which layers attended and how often, and which could not be captured. Attention
+    outside the registry is captured by a function mode; `Place.way` says how each call was captured.
 
     The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
     of transformers is one for the whole process: don't run other models in other threads meanwhile.

@@ -1,4 +1,4 @@
-"""Layouts that softmaxes have in models' own code, brought to `[b, h, n, m]` with keys at their true places."""
+"""Converts the layouts of softmaxes in models' own code to `[b, h, n, m]`, with every key in its true column."""
 
 import torch
 from torch import nn
@@ -9,8 +9,8 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 def as_matrices(x: torch.Tensor, module: nn.Module, texts: int, tokens: int | None, fill: float) -> torch.Tensor:
     """Weights or scores of a softmax in `module` as `[b, h, n, m]`; b is a multiple of the number of `texts`.
 
-    tokens  how many tokens the model was given, to cut off what it padded itself; None if it was given none
-    fill    what stands in cells that the module left out: 0 in weights, the lowest float in scores
+    tokens  how many tokens the model was given, to cut off padding of its own; None if it was given none
+    fill    the value for cells that the module did not compute: 0 in weights, the lowest float in scores
     """
     h = heads_of(module)
     if window := getattr(module, "one_sided_attn_window_size", 0):

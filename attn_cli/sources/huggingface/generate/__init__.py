@@ -1,1 +1,1 @@
-"""What a model generates after a text, read together with the text."""
+"""Generating text after a prompt, to be read together with it."""

@@ -9,8 +9,9 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.read.tokenize import token_at
 from attn_cli.sources.huggingface.read.word_borders import with_words
 
-_CONTEXT = 8  # tokens before the generated ones: by them the first piece has its space, and a byte its character
-_BYTES = 4  # of a character in UTF-8, at most
+# number of earlier tokens to decode with: they decide the first piece's space and complete a character's bytes
+_CONTEXT = 8
+_BYTES = 4  # the most bytes of a character in UTF-8
 _UNFINISHED = "\ufffd"
 
 
@@ -21,14 +22,15 @@ def detokenize(
 
     before  the ids before them
 
-    Tokens are labelled as those of a prompt are: by the text that they stand for; the bytes of a character share its
-    place. Without a tokenizer the text stays as it is, and labels are the ids.
+    As in a prompt, a token's label is the text that it stands for; the bytes of a character share its place. Without a
+    tokenizer, `text` is returned unchanged and labels are the ids.
     """
     if tokenizer is None:
         return text, tuple(Token(at, str(number), number, generated=True) for at, number in enumerate(ids))
     control = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     nearby = [*before[-_CONTEXT:], *ids]
-    context, decoded_end = 0, len(nearby) - len(ids)  # decoding begins at the first; text exists up to the second
+    # tokens are decoded from `context` on; those before `decoded_end` are in `text` already
+    context, decoded_end = 0, len(nearby) - len(ids)
     tokens: list[Token] = []
     for at in range(decoded_end, len(nearby)):
         old, new = _decoded(tokenizer, nearby[context:decoded_end]), _decoded(tokenizer, nearby[context : at + 1])

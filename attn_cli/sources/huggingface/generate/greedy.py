@@ -13,8 +13,8 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS,
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
-# The generation settings of a checkpoint that are kept: the tokens that begin, end, are forced or barred, and Whisper's
-# languages and tasks. The others sample, search, stop early, or need another model, another cache or code.
+# The settings of a checkpoint's generation config in use: start, end, forced and suppressed tokens, and Whisper's
+# languages and tasks. The others are about sampling, search and early stops, or need another model, cache or code.
 _NAMES = """bos_token_id eos_token_id pad_token_id decoder_start_token_id forced_bos_token_id suppress_tokens
     begin_suppress_tokens bad_words_ids sequence_bias repetition_penalty no_repeat_ngram_size
     encoder_repetition_penalty encoder_no_repeat_ngram_size remove_invalid_values forced_decoder_ids is_multilingual
@@ -26,7 +26,7 @@ _KEPT = tuple(_NAMES.split())
 class Generation:
     """The token ids that a model generated.
 
-    before  the ids that they follow
+    before  the ids before the generated ones
     ids     the generated ones, without the end token
     ended   whether the end token came after them
     """
@@ -40,10 +40,10 @@ def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start
     """Up to `most` tokens after one text, the likeliest each time.
 
     arguments  of the model's forward for that text
-    start      the id of the token that a decoder starts with, for models that don't name it where `generate` looks
+    start      the id of the decoder's start token, for models whose generation config lacks it
 
-    Raises InputError for arguments that the model can't continue, LoadError for a model that generates in a way of its
-    own, so that it is unknown what each token follows; MemoryError where there is too little memory.
+    Raises InputError for arguments that the model can't continue, LoadError for a model with its own way of
+    generating, in which the tokens before each generated one are unknown; MemoryError where there is too little memory.
     """
     model = loaded.generating
     assert model is not None, "loaded without its head"
@@ -99,7 +99,7 @@ class _Recorder:
 
 
 def _settings(model: PreTrainedModel, most: int, start: int | None) -> GenerationConfig:
-    """Greedy settings with those of the model that are kept."""
+    """Settings for greedy generation, with those of the model's own that `_KEPT` names."""
     of_model = model.generation_config
     values = {name: value for name in _KEPT if (value := getattr(of_model, name, None)) is not None}
     if start is not None:
@@ -109,7 +109,7 @@ def _settings(model: PreTrainedModel, most: int, start: int | None) -> Generatio
 
 @contextmanager
 def _replaced_settings(model: PreTrainedModel, settings: GenerationConfig) -> Iterator[None]:
-    """While open, the model's own settings are these, from which `generate` takes what its arguments leave out."""
+    """Context manager: replaces the model's generation config, from which `generate` fills missing arguments."""
     before = model.generation_config
     model.generation_config = settings
     try:

@@ -1,4 +1,4 @@
-"""A prompt continued by what the model generates after it: all of it is then read as any text would be."""
+"""Prompts continued by generated tokens; the result is read by the model like any other prompt."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_argume
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
 
-# Arrays with a value for every token of the text, and the value for a generated token; None: that of the last token.
+# Arrays with a value per token, and the value for generated tokens; None: the last token's value is repeated.
 _OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, "image_embeds_position_mask": 0,
               "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
 
@@ -39,16 +39,14 @@ def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     generated = Generated(text[len(prompt.text) :], len(new_tokens), generation.ended, len(prompt.text))
     longer = replace(prompt, text=text, tokens=tokens, generated=generated)
     return (
-        replace(longer, arrays=_extended_arrays(longer.arrays, generation.ids))
-        if isinstance(longer, ArrayPrompt)
-        else longer
+        replace(longer, arrays=_extended(longer.arrays, generation.ids)) if isinstance(longer, ArrayPrompt) else longer
     )
 
 
 def continue_decoder(loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, ...], most: int) -> Prompt:
     """The prompt of an encoder-decoder with up to `most` tokens that its decoder generates after the tokens `decoder`.
 
-    Where that is the start token alone, the model chooses its own start: Whisper's has the language in it.
+    If `decoder` is the start token alone, the model chooses its start tokens; Whisper's include the language.
 
     Raises LimitError for more than the decoder has positions.
     """
@@ -61,14 +59,14 @@ def continue_decoder(loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, 
     if generation.before != tuple(start):
         decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
     text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids)
-    # Their places are in the generated text, not in the prompt's.
+    # Their offsets would refer to the generated text, not to the prompt's.
     placeless = tuple(replace(token, start=None, end=None) for token in _numbered(new_tokens, len(decoder)))
     others = {**prompt.others, "decoder": (*decoder, *placeless)}
     return replace(prompt, others=others, generated=Generated(text, len(new_tokens), generation.ended))
 
 
 def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
-    """The arguments of the forward of the model with its head."""
+    """The arguments for the forward of the model with its generating head."""
     assert loaded.generating is not None, "loaded without its head"
     if isinstance(prompt, ArrayPrompt):
         return as_arguments(loaded.generating, prompt.arrays, "")
@@ -98,7 +96,7 @@ def _numbered(tokens: tuple[Token, ...], first: int) -> tuple[Token, ...]:
 
 
 def _check_limit(read: int, most: int, limit: int | None) -> None:
-    """Raise LimitError for more tokens than there are positions for; `read` of them hold the text."""
+    """LimitError if `read` tokens of the prompt and `most` generated ones exceed the `limit` of positions."""
     if limit is not None and read + most > limit:
         raise LimitError(
             f"--generate {most:,} is too many: of the model's {limit:,} positions {limit - read:,} are free",
@@ -106,7 +104,7 @@ def _check_limit(read: int, most: int, limit: int | None) -> None:
         )
 
 
-def _extended_arrays(arrays: Mapping[str, Any], ids: tuple[int, ...]) -> dict[str, Any]:
+def _extended(arrays: Mapping[str, Any], ids: tuple[int, ...]) -> dict[str, Any]:
     """The arrays of a text followed by the token ids `ids`."""
     read = arrays["input_ids"]  # [1, n]
     longer = dict(arrays) | {"input_ids": torch.cat([read, torch.tensor([ids], dtype=read.dtype)], 1)}

@@ -1,1 +1,1 @@
-"""Finding, vetting and loading a model and its tokenizer: nothing runs that the user didn't allow."""
+"""Finding, vetting and loading a model and its tokenizer; code of the model runs only if the user allowed it."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
-# The GGUF reader's bar asks neither transformers' switch nor whether stderr is a terminal; tqdm reads this at import.
+# The GGUF reader's progress bar ignores transformers' setting and isatty; tqdm reads this variable at import.
 os.environ.setdefault("TQDM_DISABLE", "1")
 
 from huggingface_hub import errors as hub_errors
@@ -43,8 +43,8 @@ class LoadedModel:
     tokenizer   None where its files are missing and no text is to be read
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there
-    backend     whose attention runs: attn's own, or the model's with attn beside it
-    generating  the model with the head that generates text, `model` inside it; None where nothing is generated
+    backend     whose attention runs: "attn" for attn's own, else the model's, which attn observes
+    generating  the model with its generating head, of which `model` is a part; None where nothing is generated
     """
 
     model: PreTrainedModel
@@ -77,7 +77,8 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
     except (LoadError, InputError, LimitError):
         raise
-    except Exception as error:  # transformers raises any type here; each becomes one line, --debug shows the rest
+    # transformers raises errors of any type; each becomes one line, and --debug shows the traceback
+    except Exception as error:
         raise load_error(error, origin) from error
     check_weights(origin.name, report, with_head=generates)
     model = model.eval()
@@ -110,8 +111,8 @@ def _downloaded_config(origin: Origin) -> str:
 def _model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model, and transformers' report on the weights of its checkpoint.
 
-    Where the stack has no place for some weights, or the files lack some of its own, the class that the checkpoint was
-    saved from is tried: some stacks come only within it.
+    If files and stack don't have the same weights, the class from which the checkpoint was saved is tried: some stacks
+    can be loaded only as part of it.
     """
     model, report = _load_class(model_class(config), origin, config)
     saved = saved_class(config)
@@ -137,7 +138,7 @@ def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pr
     """A model of class `kind`, and the report."""
     quantisation: dict[str, Any] = {}
     if origin.gguf:
-        # Packed weights would be multiplied by a kernel fetched from the hub, if the machine can have one.
+        # Otherwise packed weights may be multiplied by a kernel downloaded from the hub.
         quantisation["quantization_config"] = GgufConfig(dequantize=True)
     model_and_report: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
         origin.path,
@@ -146,7 +147,7 @@ def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pr
         dtype=dtype_of(origin.options.dtype),
         device_map=origin.options.device_map,
         output_loading_info=True,
-        ignore_mismatched_sizes=True,  # so that they are in the report, by name; `check_weights` refuses them
+        ignore_mismatched_sizes=True,  # they are then listed in the report, and `check_weights` refuses them
         **quantisation,
         **origin.hub,
     )
@@ -170,7 +171,7 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
 
 
 def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
-    """While open, a .gguf file is read once and fast; nothing for other models."""
+    """Context manager: a .gguf file is read once and fast; no effect for other models."""
     if not origin.gguf:
         return nullcontext()
     # Here and not above: gguf is an optional package.
@@ -180,7 +181,7 @@ def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
 
 
 def _silence_libraries() -> None:
-    """Stop libraries from writing to stderr, which they do whether it is a terminal or not; attn says what matters."""
+    """Silence what libraries write to stderr, terminal or not; attn reports problems itself."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     for name in LOGGERS:

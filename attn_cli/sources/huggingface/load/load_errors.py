@@ -1,4 +1,4 @@
-"""A failure of transformers or the hub while a model is loaded, as one line and what to do."""
+"""Errors of transformers or the hub during loading, reworded as one line and a hint."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.sources.huggingface.load.origin import Origin
 
-# Packages that transformers asks for with a link instead of a command.
+# Packages for which transformers' error gives a link and no install command.
 _PACKAGES = ("torchvision", "torchaudio", "sentencepiece", "protobuf", "pillow")
 
 
@@ -46,14 +46,14 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
 
 
 def _install(error: Exception) -> str:
-    """How to install what transformers misses, if it says what that is."""
+    """A hint to install the package that transformers misses; "" if its error names none."""
     command = re.search(r"pip\s+install [\w-]+", str(error))
     package = next((name for name in _PACKAGES if name in str(error).lower()), None)
     return command[0] if command else f"pip install {package}" if package else "install what it names and try again"
 
 
 def _broken_weights(origin: Origin) -> str:
-    """The first weight file of a local folder that can't be opened, and why; transformers doesn't say which."""
+    """The first weight file of a local folder that can't be opened, and why; transformers' error doesn't name it."""
     if not origin.local or origin.gguf:
         return ""
     for path in sorted(Path(origin.path).glob("*.safetensors")):

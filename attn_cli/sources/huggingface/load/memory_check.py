@@ -9,9 +9,9 @@ from attn_cli.text import decimal_bytes
 
 
 def check_memory(origin: Origin, folder: Path) -> None:
-    """Refuse weights that are larger in their files than the memory that is free: the system would end the process.
+    """Refuse weights whose files are larger than the free memory, since the system would kill the process.
 
-    folder  holds the weights; one that holds none of them passes
+    folder  the folder of the weights; one without weight files passes
 
     Raises LimitError, which names both sizes.
     """
@@ -26,6 +26,6 @@ def check_memory(origin: Origin, folder: Path) -> None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files in a model's folder that transformers takes the weights from; others may hold them once more."""
+    """The weight files in a model's folder that transformers reads; others may be copies in another format."""
     kinds = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
     return next((files for kind in kinds if (files := sorted(folder.glob(kind)))), [])

@@ -1,6 +1,6 @@
-"""Which class loads a model: its stack without the head on top, unless only the class with its head knows the stack.
+"""Which class loads a model: the stack without a head, unless the stack can be loaded only with its head.
 
-A model that is to generate needs its head; what is looked at is then the stack in it, whose layers have the same names.
+To generate, a model needs its head; attention is then captured in the stack inside, whose layers have the same names.
 """
 
 from typing import Any
@@ -75,7 +75,7 @@ def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedMode
 
 
 def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
-    """Whether class `kind` is what `AutoModel` loads, from transformers or from code that comes with the model."""
+    """Whether `AutoModel` would load class `kind`, from transformers or from code that comes with the model."""
     remote = (getattr(config, "auto_map", None) or {}).get("AutoModel")
     if remote is not None:
         return bool(str(remote).rpartition(".")[2] == kind.__name__)

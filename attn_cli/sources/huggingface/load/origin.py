@@ -28,7 +28,7 @@ DTYPES = {
     "bfloat16": "bfloat16",
     "bf16": "bfloat16",
 }
-# Whose attention runs: attn's own, the model's choice, or a named one; beside the latter two attn looks on.
+# Whose attention runs: attn's own, the model's choice, or a named one; attn only observes the latter two.
 BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -68,7 +68,7 @@ class OriginOptions:
 class Origin:
     """Where a model is: a folder, a .gguf file in a folder, or an id on the hub.
 
-    name   what the user gave for it
+    name   the name that the user gave
     path   the folder, or the id
     gguf   the name of the .gguf file in the folder; None for other models
     local  whether it is on this machine and not on the hub
@@ -105,7 +105,7 @@ class Origin:
 def find(name: str, options: OriginOptions) -> Origin:
     """The origin behind a name, checked as far as its files tell without loading them.
 
-    Raises LoadError for what isn't there, lacks a part or was refused, InputError for an option that can't be.
+    Raises LoadError for a model that is missing, incomplete or refused, InputError for an invalid option.
     """
     _check_options(options)
     origin = _locate(name, options)
@@ -119,7 +119,7 @@ def find(name: str, options: OriginOptions) -> Origin:
 
 
 def _check_options(options: OriginOptions) -> None:
-    """Raise InputError for values that don't exist, LoadError where the package for a device map is missing."""
+    """Raise InputError for invalid values, LoadError where the package for a device map is missing."""
     if options.dtype not in DTYPES:
         raise InputError(f"unknown dtype {options.dtype!r}", f"one of {', '.join(DTYPES)}")
     if options.backend not in BACKENDS:
@@ -158,7 +158,7 @@ def _check_folder(origin: Origin) -> None:
 def vet(origin: Origin, path: Path) -> None:
     """Raise LoadError for a config.json that must not, or can't, be loaded.
 
-    That is one which names code of its own (unless that is trusted), a foreign attention kernel, or weights quantised
+    Refused are code that comes with the model (unless trusted), attention kernels from elsewhere, and weights quantised
     by a library that is not installed.
 
     path  the config.json of `origin`
@@ -189,7 +189,7 @@ def vet(origin: Origin, path: Path) -> None:
 def _locate(name: str, options: OriginOptions) -> Origin:
     try:
         path = Path(name).expanduser()
-    except RuntimeError as error:  # no home folder for ~someone
+    except RuntimeError as error:  # ~NAME for an unknown user
         raise LoadError(f"no model at {name}: {error}", "give the whole path") from error
     if name and path.is_dir():
         return Origin(name, str(path), options)
@@ -216,7 +216,7 @@ def _check_gguf(origin: Origin) -> None:
 
 
 def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, itself included, each after its place."""
+    """Every JSON object inside `value`, including itself, as (path, object)."""
     if isinstance(value, dict):
         inner = [pair for key, x in value.items() for pair in _objects(x, f"{place}.{key}")]
         return [(place, value), *inner]

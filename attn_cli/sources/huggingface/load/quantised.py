@@ -1,4 +1,4 @@
-"""Models with quantised weights: by which library, and whether it is installed to unpack them."""
+"""Models with quantised weights: the library that quantised them, and whether it is installed."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -56,7 +56,7 @@ def method_of(config: dict[str, Any]) -> str:
     ('bitsandbytes', 'awq')
     """
     method = config.get("quant_method")
-    method = getattr(method, "value", method)  # transformers makes a member of an enumeration of it
+    method = getattr(method, "value", method)  # transformers may have replaced the name by an enum member
     if method is None and (config.get("load_in_4bit") or config.get("load_in_8bit")):
         return "bitsandbytes"
     return str(method or "").lower()

@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
 
-# Parts on top of the stack that attention does not pass through: a checkpoint may lack them.
+# Parts on top of the stack, without attention, whose weights a checkpoint may lack.
 _HEADS = re.compile(
     r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|embed_out|visual_projection|text_projection)(\.|$)"
 )

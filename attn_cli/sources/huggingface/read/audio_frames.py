@@ -1,4 +1,4 @@
-"""When a token of audio begins, for models whose tokens are frames of it, one after the other."""
+"""The start times of audio tokens, for models whose tokens are consecutive frames of the audio."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: Any | None) -> tuple[Token, ...]:
     """The frames of the audio in `arrays`, each labelled by the second in which it begins; none where unknown.
 
-    extractor  the feature extractor that made the arrays, which knows their rate; None for arrays from elsewhere
+    extractor  the feature extractor that made the arrays and has their sampling rate; None for arrays from elsewhere
     """
     rate = getattr(extractor, "sampling_rate", None)
     config = model.config
@@ -41,7 +41,7 @@ def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ..
 
 
 def _of_one_example(array: Any) -> torch.Tensor | None:
-    """The array if it holds one example, else None."""
+    """The array if it has one example in its batch, else None."""
     return array if isinstance(array, torch.Tensor) and array.ndim > 1 and array.shape[0] == 1 else None
 
 

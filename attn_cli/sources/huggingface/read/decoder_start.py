@@ -10,7 +10,7 @@ from attn_cli.sources.huggingface.read.tokenize import tokenize
 
 
 def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
-    """The start token and the tokens of `text`, without the end token, which a decoder generates but doesn't read.
+    """The start token and the tokens of `text`, without the end token, which decoders generate but never read.
 
     Raises LoadError where the model names no start token, and for a text where it has no tokenizer.
     """
@@ -29,14 +29,15 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[Token, ...]:
     return (
         first,
         *(
-            replace(token, index=index, start=None, end=None)  # its place in the text is another text's
+            # its offsets are in the decoder's text, not in the prompt's
+            replace(token, index=index, start=None, end=None)
             for index, token in enumerate(tokens, 1)
         ),
     )
 
 
 def _start(loaded: LoadedModel) -> int:
-    """The number of the start token, from the first place that names one."""
+    """The id of the start token, from the first configuration that names one."""
     config = loaded.model.config
     sources: list[Any] = [config, getattr(config, "decoder", None), getattr(loaded.model, "generation_config", None)]
     for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):

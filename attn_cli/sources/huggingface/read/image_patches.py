@@ -1,4 +1,4 @@
-"""The patches of an image: their names, their grid as a processor's arrays tell it, and the orders they come in."""
+"""The patches of an image: their names, the grid read from a processor's arrays, and the orders of their tokens."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.known_types import Tiles, type_of
 
 
 class Grid(NamedTuple):
-    """So many rows and columns of patches."""
+    """A grid of `rows` x `columns` patches."""
 
     rows: int
     columns: int
@@ -24,7 +24,7 @@ class Grid(NamedTuple):
         return self.rows * self.columns
 
     def in_squares(self, side: int) -> "Grid":
-        """The grid of squares of `side` x `side` patches; what is left at the edges is in none."""
+        """The grid of squares of `side` x `side` patches; patches left over at the edges are in none."""
         return Grid(self.rows // side, self.columns // side)
 
 
@@ -46,7 +46,7 @@ class Patch(NamedTuple):
         return f"r{self.row},c{self.column}" if self.tile is None else f"t{self.tile},r{self.row},c{self.column}"
 
     def labelled(self, token: Token) -> Token:
-        """The token, labelled as that of this patch."""
+        """A copy of the token with the label, row, column and piece of this patch."""
         piece = self.window if self.tile is None else self.tile
         return replace(token, text=self.name, row=self.row, column=self.column, piece=piece)
 
@@ -85,7 +85,8 @@ def tiles_of(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tenso
     if not isinstance(pixels, torch.Tensor):
         return None
     if pixels.ndim == 5 and pixels.shape[0] == 1 and axis is Tiles.SECOND:
-        empty = bool((pixels[0] == 0).flatten(1).all(dim=1).any())  # which Idefics takes for padding, and leaves out
+        # Idefics takes tiles of zeros for padding and leaves them out
+        empty = bool((pixels[0] == 0).flatten(1).all(dim=1).any())
         return None if empty else pixels[0]
     return pixels if pixels.ndim == 4 and (pixels.shape[0] == 1 or axis is Tiles.BATCH) else None
 

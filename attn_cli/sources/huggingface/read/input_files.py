@@ -1,4 +1,4 @@
-"""A model's inputs from a file: any model can be run, whatever it reads."""
+"""A model's inputs from a file of arrays, with which any model can be run."""
 
 import inspect
 import zipfile
@@ -104,7 +104,7 @@ def file_prompt(
 
     file  the arrays' file, for the message
 
-    Raises InputError for several examples: where padding of each begins could not be known.
+    Raises InputError for several examples, since the padding of each is unknown.
     """
     ids = arrays.get("input_ids")
     if ids is not None and ids.ndim == 2 and ids.shape[0] > 1:

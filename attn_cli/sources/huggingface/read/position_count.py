@@ -6,7 +6,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 
 
 def position_count(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
-    """How many positions the model, or its decoder, has a place for; None where its kind of positions has no end."""
+    """How many positions the model, or its decoder, has a place for; None where positions are unlimited."""
     config = model.config.get_text_config(decoder=decoder or None)
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):

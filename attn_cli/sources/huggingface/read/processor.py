@@ -1,4 +1,4 @@
-"""An image and audio through the model's own processor, with the text that goes beside them."""
+"""Turns an image and audio, with their text, into arrays by the model's own processor."""
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -33,10 +33,10 @@ _ARGUMENTS = {
 
 
 class MarkedText(NamedTuple):
-    """The text that a processor is given beside media.
+    """The text for a processor, in which marks such as <image> stand for the media.
 
-    text      with a mark in each medium's place
-    complete  whether special tokens are in it, as a chat template puts them
+    text      the text with a mark in the place of each medium
+    complete  whether it has its special tokens already, from a chat template
     notes     for the user, on what was added
     """
 
@@ -72,7 +72,7 @@ class Processor:
         self.extractor: Any = next((part for part in parts if part is not None), self.processor)
 
     def marked_text(self, text: str, chat: Sequence[Mapping[str, str]] | None) -> MarkedText:
-        """The text with a mark for each medium: where the user put it, where the chat template does, or before it.
+        """The text with a mark for each medium: where the user or the chat template put it, else before the text.
 
         chat  messages before the text, which is then a user's message; None where the text is no message
 
@@ -133,7 +133,7 @@ class Processor:
 
     @property
     def _rate(self) -> int:
-        """The samples per second that the extractor takes; LoadError where it doesn't say."""
+        """The sampling rate of the extractor, in samples per second; LoadError where it states none."""
         rate = getattr(self.extractor, "sampling_rate", None)
         if not isinstance(rate, int):
             raise LoadError(
@@ -147,7 +147,7 @@ class Processor:
         return None if mark is None else str(mark)
 
     def _in_chat(self, text: str, before: Sequence[Mapping[str, str]], missing: Sequence[str]) -> str:
-        """The text and the media as one message of the user after the messages `before`, by the chat template."""
+        """The chat template's text for the messages `before` and one user message that holds the media and the text."""
         media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
         messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
         last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
@@ -172,14 +172,14 @@ class Processor:
                 f"{self.description}: its processor can't take this: {line}", "--debug shows the whole story"
             ) from error
         for kind in self._kinds:
-            if not any(name in arrays for name in _ARGUMENTS[kind]):  # a tokenizer alone takes what it doesn't know
+            if not any(name in arrays for name in _ARGUMENTS[kind]):  # a bare tokenizer ignores unknown arguments
                 raise LoadError(
                     f"{self.description}: its processor takes no --{kind}", "are the processor's files complete?"
                 )
         return arrays
 
     def _load_processor(self, origin: Origin) -> Any:
-        """The processor beside the model: the whole one, or its part for the medium where the model reads no text."""
+        """Load the model's processor: the whole one, or only its part for the medium if the model reads no text."""
         folder = Path(origin.path)
         if origin.local and not any((folder / name).is_file() for name in PROCESSOR_FILES):
             raise LoadError(
@@ -190,18 +190,18 @@ class Processor:
         try:
             with without_videos():
                 return (AutoProcessor if self.reads_text else kind).from_pretrained(origin.path, **origin.hub)
-        except Exception as error:  # of any type, as when models are loaded
+        except Exception as error:  # errors of any type, as in `load`
             raise load_error(error, origin) from error
 
 
 def file_option(name: str) -> str:
-    """A hint at the option that makes the forward's argument `name` of a file; "" where there is none."""
+    """A hint that names the option for a file behind the forward's argument `name`; "" without such an option."""
     kind = next((kind for kind, names in _ARGUMENTS.items() if name in names), None)
     return "" if kind is None else f"; {MEDIA_COMMANDS} take --{kind} FILE"
 
 
 def arrays_for_forward(model: PreTrainedModel, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a processor's arrays that the model's forward takes; the others serve other uses of the processor."""
+    """Those of a processor's arrays that the model's forward takes; the others have other uses."""
     if takes_any(model):
         return dict(arrays)
     parameters = signature(model.forward).parameters

@@ -1,4 +1,4 @@
-"""Which patches of the image its tokens in a text hold.
+"""Which patches of an image the image tokens in a text hold.
 
 Known for the types in `known_types`, and for one image; nothing is guessed for others.
 """
@@ -40,7 +40,7 @@ def with_patches(tokens: Sequence[Token], model: PreTrainedModel, arrays: Mappin
     marks = {getattr(config, name, None) for name in ("image_token_id", "image_token_index")} - {None}
     places = [at for at, token in enumerate(tokens) if token.id in marks]
     labelled = list(tokens)
-    for at in places:  # they hold the image: nothing that a tokenizer added, and no word of the text
+    for at in places:  # image tokens are neither special tokens nor words of the text
         labelled[at] = replace(tokens[at], special=False, start=None, end=None)
     patches = _patches(model, arrays, len(places))
     if len(patches) == len(places):
@@ -100,7 +100,7 @@ def _in_tiles(
 def _packed(model: PreTrainedModel, arrays: Mapping[str, Any]) -> list[Patch | None]:
     """The patches of tiles that the model joins into one image; None for the end of a row.
 
-    Told by the model's own `pack_image_features`, which gets the numbers of patches in place of their vectors.
+    Found by calling the model's `pack_image_features` with patch numbers in place of patch vectors.
     """
     config = model.config
     vision, tiles = vision_config(config), tiles_of(config, arrays)
@@ -108,7 +108,8 @@ def _packed(model: PreTrainedModel, arrays: Mapping[str, Any]) -> list[Patch | N
     layout = type_of(vision).vision
     if tiles is None or grid is None or sizes is None or len(sizes) != 1 or not isinstance(layout, RowByRow):
         return []
-    if len(layout.before) != (config.vision_feature_select_strategy == "default"):  # it leaves out one, patch or not
+    # the model leaves one out, whether or not it is a patch
+    if len(layout.before) != (config.vision_feature_select_strategy == "default"):
         return []
     patches = [patch for tile in range(len(tiles)) for patch in row_by_row(grid, tile)]
     numbers = torch.arange(len(patches), dtype=torch.float64).reshape(len(tiles), grid.size, 1)

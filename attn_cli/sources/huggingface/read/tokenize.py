@@ -53,8 +53,8 @@ def aligned(
 ) -> tuple[Token, ...]:
     """The tokens with the ids `[1, n]` that a processor made of `text`, labelled by the text.
 
-    A processor puts many tokens in the place of one, such as <image>. The tokens before and after that place are
-    labelled by the text, those in it by their vocabulary names; so are all where it changed the text in another way.
+    A processor replaces a token such as <image> by many. Tokens before and after these are labelled by the text, they
+    themselves by their vocabulary names; so are all tokens if the processor changed the text in another way.
     """
     whole = labels(tokenizer, ids)
     plain = _prompt(tokenizer, text, None, add_special_tokens).tokens if text.strip() else ()
@@ -110,19 +110,19 @@ def token_at(
 
     By its vocabulary name where it stands for no text.
     """
-    if start == end:  # added by the tokenizer, or one that knows no offsets
-        name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models have more ids than tokenizers know
+    if start == end:  # a token that the tokenizer added, or a tokenizer without offsets
+        name = str(tokenizer.convert_ids_to_tokens(number) or number)  # models may have more ids than their tokenizers
         return Token(index, name if special else tokenizer.decode([number]).strip() or name, number, special=special)
     piece = whole[start:end]
     trimmed = piece.strip()
-    if trimmed:  # byte-level tokenizers count the space before a word to the word
+    if trimmed:  # byte-level tokenizers include the space before a word
         start += piece.index(trimmed)
         end = start + len(trimmed)
     return Token(index, whole[start:end], number, start, end, special)
 
 
 def _check(part: str | None) -> None:
-    """Raise InputError for an empty text and for characters that UTF-8 doesn't know; None passes."""
+    """Raise InputError for an empty text and for characters that UTF-8 can't encode; None passes."""
     if part is None:
         return
     if not part.strip():

@@ -26,7 +26,7 @@ from attn_cli.sources.huggingface.read.image_patches import (
 def tower_tokens(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> tuple[Token, ...]:
     """The tokens of the vision tower for the one image in `arrays`, labelled by patch; none where they are not known.
 
-    Tokens of a tower that sees the image in tiles or windows stand as it sees them, one after the other.
+    For a tower that reads an image in tiles or windows, these follow each other in the order in which it reads them.
     """
     squares = type_of(config).vision
     if isinstance(squares, MergedSquares):

@@ -15,7 +15,7 @@ _PART = "video_processor"
 
 
 class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
-    """Takes the place of a processor's part for videos; never called, since no videos are given."""
+    """Replaces a processor's part for videos; never called, since no videos are read."""
 
     @classmethod
     def from_pretrained(cls, *_: Any, **__: Any) -> "NoVideo":
@@ -25,7 +25,7 @@ class NoVideo(FeatureExtractionMixin):  # type: ignore[misc]
 
 @contextmanager
 def without_videos() -> Iterator[None]:
-    """While open, processors load with `NoVideo` for their part for videos, if torchvision is missing."""
+    """Context manager: if torchvision is missing, processors load with `NoVideo` as their part for videos."""
     if is_torchvision_available():
         yield
         return
