@@ -1,6 +1,6 @@
 """attn: look inside any transformer's attention, from a terminal or from Python.
 
-The commands are thin over what is named here:
+The commands are thin layers over this Python interface:
 
     attend(q, k, v, Rule(scale=...))      scaled dot-product attention, every step kept
     open_source("gpt2").each(...)         a table or a model as a source of attention calls

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
 
 class AttnError(Exception):
-    """Base of all expected failures: what came and what was expected, and what to try.
+    """Base of all expected failures; a message says what came and what was expected, a hint what to try.
 
     `message` is one line without a final full stop; `hint` (may be empty) is one line that says what to do next.
     """

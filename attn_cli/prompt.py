@@ -55,7 +55,7 @@ class Prompt:
 
     tokens     of the text, or of the image or audio in a model that reads no text
     others     the tokens of streams that read something else, by stream: decoder, vision
-    files      names of what was read beside the text, by kind: image, audio
+    files      file names of an image or audio read with the text, by kind: image, audio
     generated  what the model generated after the text, which is among the tokens; None where it generated nothing
     """
 

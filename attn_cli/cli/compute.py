@@ -182,18 +182,18 @@ def _with_answer(report: Report, matrices: Matrices) -> Report:
 
 def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
     """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled."""
-    room = view.largest
-    if room is None:
+    largest = view.largest
+    if largest is None:
         count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
         subject = f"{2 * count:,} matrices of {n:,} x {m:,}"
         check_memory(2 * count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []
-        if room is None:
+        if largest is None:
             return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
         return [
-            *(PooledMatrix(*room, scores=scores, pooling=pool) for scores in (True, False)),
+            *(PooledMatrix(*largest, scores=scores, pooling=pool) for scores in (True, False)),
             _output(matrices),
             *masked,
         ]

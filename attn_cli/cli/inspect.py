@@ -22,7 +22,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.views.view import View
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
-DATA_ROOM = (64, 64)
+_LARGEST_IN_DATA = (64, 64)
 
 
 @takes_options
@@ -53,7 +53,7 @@ def inspect(
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
     def reducers(view: View, source: Source) -> ReducersFor:
-        height, width = view.largest or DATA_ROOM
+        height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:

@@ -47,7 +47,7 @@ class Source(Protocol):
         visit: Callable[[Call], None],
         arrive: Callable[[BlockVectors], None],
     ) -> None:
-        """As `each` for one prompt; also call `arrive` with the vectors of `rows` before and after every block."""
+        """As `each` for one prompt; also call `arrive` with the vectors of `rows` around each chosen block."""
 
 
 class Reading(TypedDict, total=False):

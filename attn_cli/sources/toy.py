@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TableSource:
-    """One attention layer over a table: q = k = v = x unless the table brings its own, scale 1 / sqrt(d), no mask.
+    """One attention layer over a table: q = k = v = x unless the table has its own, scale 1 / sqrt(d), no mask.
 
     model        its name in messages, where the table is a file of the user's
     projections  a file with W_Q and W_K (and W_V): then q = x W_Q, k = x W_K, v = x W_V

@@ -64,7 +64,7 @@ class Progress:
 
 
 def peak_memory() -> int | None:
-    """The most bytes of memory that this process has held so far; None where the system doesn't tell."""
+    """The most bytes of memory that this process has held so far; None where the system doesn't report it."""
     try:
         import resource
     except ImportError:  # Windows

@@ -77,7 +77,7 @@ _words_of = memoised(words_of)
 
 
 def has_words(tokens: Sequence[Token]) -> bool:
-    """Whether any token is known to be part of a word."""
+    """Whether any token has a word."""
     return any(token.word is not None for token in tokens)
 
 

@@ -38,7 +38,7 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Code with its lines as they are, commands in bold; a line that is wider than the screen goes on in the next."""
+    """Code with its lines as they are, commands in bold; a line wider than the screen continues on the next."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in str(self.text).rstrip().split("\n"):

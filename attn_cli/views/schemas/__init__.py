@@ -112,7 +112,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _piece(address: str) -> Any:
-    """What stands in FILE.json under the keys A, B of the address "FILE#A/B"."""
+    """The value in FILE.json under the keys A, B, for the address "FILE#A/B"."""
     file, keys = address.split("#")
     piece: Any = _statistics() if file == "statistics" else _read(file)
     for key in keys.split("/"):

@@ -48,7 +48,7 @@ class MarkdownView:
 
 
 def escaped(text: str) -> str:
-    """`text` as it stands in a table or heading: markup in it shows as it is and does nothing.
+    """`text` escaped for a table or heading: markup in it is displayed and has no effect.
 
     >>> escaped("river"), escaped("a|b")
     ('river', '<code>a&#124;b</code>')
@@ -139,7 +139,7 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value as people read it: three digits after the point; nothing for what is missing, NaN or masked."""
+    """A value as people read it: three digits after the point; empty for a missing value, NaN and masked scores."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -33,7 +33,7 @@ _DEFAULTS = "eager"
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
-    """The modules to watch, each with whether a softmax seen directly in it is attention.
+    """The modules to watch, each with whether a softmax that it calls itself is attention.
 
     Besides modules that name a softmax these are the attention modules around them, since some models replace the inner
     module while they run, and routers inside attention, so that their softmax is not taken for attention.

@@ -67,7 +67,7 @@ class BatchVisitor:
     def visit_weights(
         self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None
     ) -> None:
-        """Visit weights `[b, h, n, m]`, and the scores of their softmax where they were seen, text by text.
+        """Visit weights `[b, h, n, m]`, and the scores of their softmax if captured, text by text.
 
         groups  for every head the key/value head that it reads
         """

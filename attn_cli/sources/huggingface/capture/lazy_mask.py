@@ -146,7 +146,7 @@ def _elementwise(
         if not vmap:
             at = torch.full((1, 1), batch, device=i.device)
             return function(at, torch.zeros_like(at), i, j)
-        # Functions that a model or a user brings may index with scalars only; transformers maps over them the same way.
+        # Mask functions of a model or a user may work for scalars only; transformers maps over them with vmap as well.
         from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
         at, head = torch.tensor(batch, device=i.device), torch.tensor(0, device=i.device)

@@ -23,7 +23,7 @@ class Ledger:
     calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
     runs           how often each attention module has run
-    unseen         the places of selected modules that ran and must have attended, but showed no attention
+    unseen         the places of selected modules that ran and must have attended, but whose attention was not captured
     not_over_keys  the places of selected attention modules whose softmax is not over keys
     """
 

@@ -31,7 +31,7 @@ class UnknownRule(Rule):
 class SeenCall:
     """An attention call made of weights `[h, n, m]`, without values (e = 0).
 
-    scores  what went into their softmax `[h, n, m]`, -inf where masked; None where that was not seen
+    scores  the input of their softmax `[h, n, m]`, -inf where masked; None if not captured
     """
 
     weights: torch.Tensor
@@ -84,7 +84,7 @@ class SeenCall:
                 "ask for weights; this model computes its softmax where it can't be seen",
             )
         for start, stop in plan_of_weights(self.weights, rows).pieces():
-            # Copies, because the model goes on with these tensors and a band may be changed by its reader.
+            # Copies, because the model still uses these tensors and readers may change a band in place.
             weights = self.weights[:, start:stop].clone()
             scores = self.scores[:, start:stop].clone() if want_scores and self.scores is not None else None
             yield Band(start, stop, 0, self.m, weights, scores, weights.new_empty((self.h, stop - start, 0)))

@@ -77,7 +77,7 @@ def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start
 class _Recorder:
     """A stopping criterion that stops nothing and records the ids `[1, n]` after every generated token.
 
-    What `generate` returns differs from model to model; what it hands to a stopping criterion does not.
+    The return value of `generate` differs from model to model; the arguments of a stopping criterion don't.
 
     first  the index of the first generated token
     """

@@ -24,7 +24,7 @@ _OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, 
 def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     """The prompt with up to `most` tokens that the model generates after it.
 
-    An end token that the tokenizer put after the text is left out: the text goes on.
+    An end token that the tokenizer put after the text is left out, because the text continues.
 
     Raises LimitError for more than the model has positions, InputError for a prompt without a text.
     """

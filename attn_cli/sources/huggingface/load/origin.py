@@ -103,7 +103,7 @@ class Origin:
 
 
 def find(name: str, options: OriginOptions) -> Origin:
-    """The origin behind a name, checked as far as its files tell without loading them.
+    """The origin behind a name, with all checks that are possible without loading weights.
 
     Raises LoadError for a model that is missing, incomplete or refused, InputError for an invalid option.
     """
