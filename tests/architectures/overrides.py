@@ -158,6 +158,7 @@ OVERRIDES: dict[str, Change] = {
     "neomme": {"head_dim": 16, "hidden_size": 64},
     "qwen4_exp": {"text_config": _QWEN4},
     "step3p7": {"text_config": {"sliding_window": 4}},
+    "vipllava": {"vision_feature_layer": (-2, -1)},
     "tvp": {"visual_prompt_size": 4, "max_img_size": 128, "num_frames": 2},
     "unlimited_ocr": {"vision_config": {"sam_config": _OCR}, "text_config": {"num_key_value_heads": 4}},
     "deepseek_ocr2": {"vision_config": {"sam_config": _OCR | {"downsample_channels": [32, 32]}},

@@ -216,6 +216,7 @@ TYPES: dict[str, ModelType] = {
     "smolvlm": ModelType(tiles=Tiles.SECOND, image_tokens=Squares("scale_factor", square_images=True)),
     "smolvlm_vision": ModelType(vision=RowByRow()),
     "t5gemma2": ModelType(reads_alone=True),
+    "vipllava": ModelType(image_tokens=EachPatch()),
     "vit": ModelType(vision=RowByRow((CLS,))),
     "vit_msn": ModelType(vision=RowByRow((CLS,))),
     "whisper": ModelType(frames_per_token=2),
