@@ -171,6 +171,7 @@ TYPES: dict[str, ModelType] = {
     "instructblip_vision_model": ModelType(vision=RowByRow((CLS,))),
     "internvl": ModelType(tiles=Tiles.BATCH, image_tokens=Squares("downsample_ratio", square_images=True)),
     "internvl_vision": ModelType(vision=RowByRow((CLS,))),
+    "janus": ModelType(image_tokens=EachPatch()),
     "janus_vision_model": ModelType(vision=RowByRow()),
     "kosmos_2_vision_model": ModelType(vision=RowByRow((CLS,))),
     "layoutlmv3": ModelType(positions_from_padding=True),

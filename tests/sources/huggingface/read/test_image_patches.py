@@ -1,5 +1,6 @@
 """Every type whose patches are said to be known: when one changes, the token that changes is the one that is named."""
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.call import AttentionCall, Call
 from attn_cli.prompt import Token
+from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.known_types import TYPES, CoarserGrid, EachPatch, MergedSquares, RowByRow
 from attn_cli.sources.huggingface.read.text_patches import with_patches
@@ -24,13 +26,15 @@ TOWERS = [name for name, entry in TYPES.items() if isinstance(entry.vision, RowB
 MERGED = [name for name, entry in TYPES.items() if isinstance(entry.vision, MergedSquares)]
 IN_ONE_ORDER = [name for name in MERGED if TYPES[name].vision == MergedSquares(windows=False)]
 IN_TEXT = [name for name, entry in TYPES.items() if isinstance(entry.image_tokens, EachPatch | CoarserGrid)]
+# What the projection behind a tower's attention is called.
+_OUT_OF_ATTENTION = ("out_proj", "attn.proj", "o_proj", "projection_layer")
 # A type that has each kind of tower: the tower alone, or what its name begins with.
 HOLDERS = {
     kind: kind if kind in BUILT else kind.removesuffix("_vision_model").removesuffix("_vision") for kind in TOWERS
 } | {"blip_2_vision_model": "blip-2", "kosmos_2_vision_model": "kosmos-2"}
 
 
-def first_call(model: PreTrainedModel, inputs: dict[str, Any], streams: set[str]) -> np.ndarray:
+def first_call(model: PreTrainedModel, inputs: dict[str, Any], streams: Set[str]) -> np.ndarray:
     """The keys `[heads, m, d]` of the first softmax in one of `streams`; its scores where keys were not seen."""
     found: list[np.ndarray] = []
 
@@ -49,7 +53,7 @@ def first_call(model: PreTrainedModel, inputs: dict[str, Any], streams: set[str]
     return found[0]
 
 
-def changed_keys(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.Tensor, streams: set[str]) -> list[int]:
+def changed_keys(model: PreTrainedModel, inputs: dict[str, Any], pixels: torch.Tensor, streams: Set[str]) -> list[int]:
     """The keys that change with these pixels; of scores those that change for most queries."""
     before, after = (first_call(model, given, streams) for given in (inputs, {**inputs, "pixel_values": pixels}))
     moved: np.ndarray = np.median(np.abs(after - before).max(axis=0), axis=1)
@@ -87,7 +91,7 @@ def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) 
     model, inputs = built(kind)
     with torch.no_grad():
         for name, weights in model.named_parameters():
-            if ("vision" in name or "visual" in name) and any(x in name for x in ("out_proj", "attn.proj", "o_proj")):
+            if ("vision" in name or "visual" in name) and any(x in name for x in _OUT_OF_ATTENTION):
                 weights.zero_()
     tokens = with_patches(labels(None, inputs["input_ids"]), model, inputs)
     places = {(token.row, token.column): token.index for token in tokens if token.row is not None}
@@ -101,7 +105,7 @@ def test_the_place_in_the_text_that_changes_is_the_one_that_is_named(kind: str) 
         else:
             high, wide = pixels.shape[2] // (last[0] + 1), pixels.shape[3] // (last[1] + 1)
             pixels[:, :, place[0] * high : (place[0] + 1) * high, place[1] * wide : (place[1] + 1) * wide] += 1.5
-        changed = changed_keys(model, inputs, pixels, {"text", "self"})
+        changed = changed_keys(model, inputs, pixels, TEXT_STREAMS)
         assert changed[0] == index  # some mix tokens before their first softmax, but only into later ones
         if not kind.startswith("qwen3_5"):
             assert changed == [index]
