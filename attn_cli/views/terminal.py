@@ -112,7 +112,7 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 def _about_text(report: Report) -> Iterator[str]:
     """How a model was run, and the numbers of its shown layers and heads and of tokens."""
     source, summaries = report.source, report.summaries
-    if source["type"] not in ("table", "cost", "demonstration"):
+    if source["type"] not in ("table", "demonstration") and source["device"] != "none":
         yield f"{source['dtype']}"
         yield f"{source['device']}"
     if not summaries:

@@ -1,0 +1,69 @@
+"""What is installed here, for bug reports: versions, devices, cached models, variables."""
+
+import sys
+
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.cli.kit.stderr import print_notes, status_line
+from attn_cli.errors import ExitCode
+from attn_cli.summaries.answers.env import OutputStream, Row, installation
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.screen import screen_of
+
+
+@takes_options
+def env(*, output: OutputOptions) -> ExitCode:
+    """What is installed here, for bug reports: versions, devices, cached models, variables.
+
+    Nothing is changed and no network is asked. Of variables that may hold a password it says only that they are set.
+    torch is imported to ask for the devices, which takes seconds.
+
+    \b
+    Examples:
+      attn env
+      attn env --json | jq -r '.result.cache.models[].name'
+      attn env -o env.txt
+    """
+    with output.view() as view:
+        warnings: list[str] = []
+        with status_line("asking torch for its devices ...", quiet=output.quiet):
+            devices = _devices(warnings)
+        folder, models, broken = _cache(warnings)
+        answer = installation(devices, folder, models, broken, _stdout(output.color))
+        source = {"model": "this installation", "type": "installation", "revision": None, "dtype": "none",
+                  "device": "none"}  # fmt: skip
+        print_notes(warnings, quiet=output.quiet)
+        view.show(Report("env", source, warnings=tuple(warnings), answer=answer))
+    return ExitCode.DONE
+
+
+def _devices(warnings: list[str]) -> list[Row]:
+    """The devices that torch knows; none, and a warning, where it can't be imported."""
+    try:
+        from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
+    except (ImportError, OSError) as error:  # OSError: a library that it links is missing
+        warnings.append(f"torch can't be imported: {error}")
+        return []
+    return [*devices()]
+
+
+def _cache(warnings: list[str]) -> tuple[str | None, dict[str, int], int]:
+    """The cache's folder, its models, and how many entries are broken; None and a warning if its library is missing."""
+    try:
+        from attn_cli.sources.huggingface.load.cache import cached_models
+    except ImportError as error:
+        warnings.append(f"huggingface_hub can't be imported: {error}")
+        return None, {}, 0
+    return cached_models()
+
+
+def _stdout(color: str) -> OutputStream:
+    """Standard output as screens see it."""
+    screen = screen_of(sys.stdout, color)
+    return OutputStream(
+        terminal=sys.stdout is not None and sys.stdout.isatty(),
+        width=screen.width,
+        depth=screen.depth,
+        encoding=getattr(sys.stdout, "encoding", None),
+        ascii_only=screen.ascii_only,
+    )
