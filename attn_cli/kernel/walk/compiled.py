@@ -1,0 +1,163 @@
+"""The compiled code of the fused walk, its arguments and its threads.
+
+It is loaded when a call is walked with it: commands without a model start without any of this.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.threads import cores
+
+_PANEL = 64  # keys lie in panels of so many, on any processor
+_PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
+_TASK_ROWS = 192  # query rows that a thread takes at a time
+_THREADED = 2**21  # scores times head size; fewer are computed before a second thread has begun
+
+_INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+
+
+class _Attention(ctypes.Structure):
+    """The struct of that name in fused.c, field by field."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
+        *((name, _POINTER) for name in ("q", "k", "v")),
+        *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
+        ("first", _POINTER),
+        ("last", _POINTER),
+        ("scale", _FLOAT),
+        ("sink", _POINTER),
+        ("offset", _INT),
+        ("output", _POINTER),
+        ("output_head", _INT),
+        ("output_row", _INT),
+        *((name, _POINTER) for name in MOMENTS),
+        ("cells", _INT),
+        ("cell_keys", _POINTER),
+        ("cell_weights", _POINTER),
+        ("received", _POINTER),
+        ("count", _INT),
+        ("top_weights", _POINTER),
+        ("top_scores", _POINTER),
+        ("top_keys", _POINTER),
+        *((name, _INT) for name in ("pool_rows", "pool_keys", "pool_sums")),
+        ("pooled", _POINTER),
+        ("panels", _POINTER),
+        *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),
+        ("locks", _POINTER),
+    ]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The compiled code; None where it wasn't built, or is of another version."""
+    spec = find_spec("attn_cli.kernel.walk._fused")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        library = ctypes.CDLL(spec.origin)
+    except OSError:
+        return None
+    library.attn_fused_size.restype = ctypes.c_size_t
+    library.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
+    return library if library.attn_fused_size() == ctypes.sizeof(_Attention) else None
+
+
+def is_built() -> bool:
+    """Whether the compiled code is there."""
+    return _library() is not None
+
+
+def widest_vectors() -> int:
+    """The widest vectors of this processor that the compiled code knows: 2 for AVX-512, 1 for AVX2, else 0."""
+    library = _library()
+    return 0 if library is None else int(library.attn_fused_widest())
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """The threads that help the one that asks: one for every other core."""
+    return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledCall:
+    """A call as the compiled code takes it, and the memory for what it notes."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    span: Intervals
+    scale: float
+    sink: np.ndarray | None
+    cells: np.ndarray | None
+    needs: RowNeeds
+    numbers: RowNumbers
+    vectors: int
+
+    def parts(self) -> Iterator[slice]:
+        """Key heads, as many at a time as memory for packed keys allows."""
+        g, m, d = self.k.shape
+        at_once = max(1, _PANEL_BYTES // (4 * d * _padded(m)))
+        return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
+
+    def done(self, key_heads: slice) -> bool:
+        """Walk these key heads with their query heads; False if their values are not finite."""
+        share = self.q.shape[0] // self.k.shape[0]
+        heads = slice(key_heads.start * share, key_heads.stop * share)
+        k, v = self.k[key_heads], self.v[key_heads]
+        (g, m, d), e, h, n = k.shape, v.shape[2], heads.stop - heads.start, self.q.shape[1]
+        panels, locks = np.empty(g * _padded(m) * d, np.float32), np.zeros(h, np.int32)
+        job = _Attention(h=h, g=g, n=n, m=m, d=d, e=e, scale=self.scale, offset=m - n)
+        output = () if self.numbers.output is None else (("output", self.numbers.output[heads]),)
+        for name, x in (("q", self.q[heads]), ("k", k), ("v", v), *output):
+            setattr(job, name, x.ctypes.data)
+            setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
+            setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
+        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
+        job.panels, job.locks, job.task_rows = panels.ctypes.data, locks.ctypes.data, _TASK_ROWS
+        if self.sink is not None:
+            job.sink = self.sink[heads].ctypes.data
+        self._ask(job, heads)
+        return _run(job, self.vectors, h * n * m * d)
+
+    def _ask(self, job: _Attention, heads: slice) -> None:
+        """Say in the job what is noted, and where."""
+        for name in (*MOMENTS, "received", "top_weights", "top_scores", "top_keys", "pooled"):
+            memory = getattr(self.numbers, name)
+            if memory is not None:
+                setattr(job, name, memory[heads].ctypes.data)
+        job.count = self.needs.top
+        if self.cells is not None and self.numbers.cells is not None:
+            job.cells, job.cell_keys = self.cells.shape[1], self.cells.ctypes.data
+            job.cell_weights = self.numbers.cells[heads].ctypes.data
+        if self.needs.pool is not None:
+            pool = self.needs.pool
+            job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
+            job.task_rows = -(-_TASK_ROWS // pool.rows) * pool.rows  # no two threads write to a block
+
+
+def _padded(m: int) -> int:
+    return -(-m // _PANEL) * _PANEL
+
+
+def _run(job: _Attention, vectors: int, size: int) -> bool:
+    """Let this thread and the others do the tasks of a job; False if its values are not finite."""
+    library = _library()
+    assert library is not None
+    work: Callable[[int, int], int] = library.attn_fused_work
+    address = ctypes.addressof(job)
+    helpers = cores() - 1 if size >= _THREADED else 0
+    helping = [_threads().submit(work, address, vectors) for _ in range(helpers)]
+    codes = [work(address, vectors), *(helper.result() for helper in helping)]
+    if 2 in codes:
+        raise MemoryError
+    return not any(codes)

@@ -1,0 +1,182 @@
+/* Scaled dot-product attention and what its readers ask of each row, in one pass over a few rows at a time.
+
+   A task is a run of query rows of one head. Their scores against all keys that they may attend to are a product that
+   stays in the second-level cache; there each row is turned into e^(score - maximum) and everything that anybody asked
+   for is noted: its sum and moments, single cells, its largest cells, blocks of it, column sums over the rows. A second
+   product with the values, divided by the row's sum, is the output. Weights are never stored.
+
+   Rows are intervals: query i may attend to keys first[i] .. last[i] - 1. Everything else (masks with holes, biases,
+   soft caps) is left to bands. Threads call attn_fused_work on one Attention at the same time, and share its tasks. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_ROWS 48  /* of a task at a time */
+#define CACHE 262144  /* floats of scores that stay in the second-level cache: 1 MiB */
+#define DEPTH 128     /* keys whose values are multiplied together: they stay in the first-level cache */
+#define PIECE 512     /* keys that are packed at a time */
+#define LOWEST -87.336544f /* e^x is no normal float below this */
+
+/* h query heads over g key heads, n queries, m keys, d wide, values e wide; rows of q, k, v lie at strides in floats. */
+typedef struct {
+    int64_t h, g, n, m, d, e;
+    const float *q, *k, *v;
+    int64_t q_head, q_row, k_head, k_row, v_head, v_row;
+    const int32_t *first, *last; /* [n] */
+    float scale;
+    const float *sink; /* [h] or NULL */
+    int64_t offset;    /* query i stands at key i + offset */
+    float *output;     /* [h, n, e] or NULL */
+    int64_t output_head, output_row;
+    float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, n], or all NULL */
+    int64_t cells;
+    const int32_t *cell_keys; /* [n, cells], -1 for none */
+    float *cell_weights;      /* [h, n, cells] */
+    double *received;         /* [h, m] or NULL; added to */
+    int64_t count;
+    float *top_weights, *top_scores; /* [h, n, count] */
+    int64_t *top_keys;
+    int64_t pool_rows, pool_keys, pool_sums;
+    float *pooled; /* [h, blocks of rows, blocks of keys] or NULL; starts at 0 */
+    float *panels; /* room for the packed keys [g, m rounded up to 64, d] */
+    int64_t task_rows;
+    /* shared by the threads, 0 at first */
+    int64_t next_piece, packed_pieces, next_task, broken_values;
+    int32_t *locks; /* [h] */
+} Attention;
+
+typedef struct {
+    float *scores, *queries, *output, *columns, *shares;
+} Buffers;
+
+#define INLINE inline TARGET __attribute__((always_inline))
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define NAMED(x) x##_avx512
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define LARGER(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define ANY(mask) (_mm512_test_epi32_mask((__m512i)(mask), (__m512i)(mask)) != 0)
+#define LANES 16
+#define GROUPS 4
+#define ROWS 6
+#include "fused_tile.h"
+#undef NAMED
+#undef TARGET
+#undef LARGER
+#undef ANY
+#undef LANES
+#undef GROUPS
+#undef ROWS
+
+#define NAMED(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define LARGER(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
+#define ANY(mask) (_mm256_movemask_epi8((__m256i)(mask)) != 0)
+#define LANES 8
+#define GROUPS 2
+#define ROWS 6
+#include "fused_tile.h"
+#undef NAMED
+#undef TARGET
+#undef LARGER
+#undef ANY
+#undef LANES
+#undef GROUPS
+#undef ROWS
+#endif
+
+#define NAMED(x) x##_plain
+#define TARGET
+#define LARGER(a, b) NAMED(where)((a) > (b), a, b)
+#define ANY(mask) NAMED(any)(mask)
+#define LANES 4
+#define GROUPS 4
+#if defined(__aarch64__)
+#define ROWS 6
+#else
+#define ROWS 3
+#endif
+#include "fused_tile.h"
+
+typedef void (*Pack)(const Attention *, const float *, float *, int64_t, int64_t);
+typedef void (*Rows)(const Attention *, int64_t, int64_t, int64_t, const float *, Buffers);
+
+/* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
+int attn_fused_widest(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+    return 0;
+}
+
+size_t attn_fused_size(void) { return sizeof(Attention); }
+
+/* Whether any of count x width floats is NaN or infinite: 0 times it is not 0. */
+static int not_finite(const float *x, int64_t row, int64_t count, int64_t width) {
+    float sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t c = 0; c < width; c++) sum += x[i * row + c] * 0.0f;
+    return sum != 0;
+}
+
+/* Do tasks until none is left; returns 0, 1 where values are not finite (then nothing was computed), 2 out of memory. */
+int attn_fused_work(Attention *t, int width_of_vectors) {
+    Pack pack = pack_plain;
+    Rows rows = rows_plain;
+    int64_t panel = 16;
+#if defined(__x86_64__)
+    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, panel = 64;
+    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, panel = 16;
+#endif
+    const int64_t width = (t->m + panel - 1) / panel * panel, pieces_of_head = (t->m + PIECE - 1) / PIECE;
+    const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
+    int64_t at_once = CACHE / (width > 0 ? width : 1) / 6 * 6;
+    at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
+    size_t floats = at_once * (width + t->d + t->e + 1) + width + 256;
+    float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
+    if (!memory) return 2;
+    Buffers b = {memory, 0, 0, 0, 0};
+    b.columns = b.scores + at_once * width;
+    b.queries = b.columns + width;
+    b.output = b.queries + at_once * t->d;
+    b.shares = b.output + at_once * t->e;
+    for (;;) {
+        const int64_t piece = __atomic_fetch_add(&t->next_piece, 1, __ATOMIC_RELAXED);
+        if (piece >= pieces) break;
+        const int64_t head = piece / pieces_of_head, first = piece % pieces_of_head * PIECE;
+        const int64_t last = first + PIECE < t->m ? first + PIECE : t->m;
+        pack(t, t->k + head * t->k_head, t->panels + head * ((t->m + 63) / 64 * 64) * t->d, first, last);
+        if (not_finite(t->v + head * t->v_head + first * t->v_row, t->v_row, last - first, t->e))
+            __atomic_store_n(&t->broken_values, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&t->packed_pieces, 1, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&t->packed_pieces, __ATOMIC_ACQUIRE) < pieces) {
+    }
+    const int broken = __atomic_load_n(&t->broken_values, __ATOMIC_RELAXED) != 0;
+    while (!broken) {
+        const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);
+        if (task >= t->h * tasks_of_head) break;
+        /* The last rows of a causal head see the most keys: they come first, and little is left for the end. */
+        const int64_t head = task % t->h, begin = (tasks_of_head - 1 - task / t->h) * t->task_rows;
+        const int64_t end = begin + t->task_rows < t->n ? begin + t->task_rows : t->n;
+        const float *panels = t->panels + head / (t->h / t->g) * ((t->m + 63) / 64 * 64) * t->d;
+        if (t->received) memset(b.columns, 0, width * sizeof(float));
+        for (int64_t i = begin; i < end; i += at_once) rows(t, head, i, i + at_once < end ? i + at_once : end, panels, b);
+        if (t->received) {
+            while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
+            }
+            for (int64_t j = 0; j < t->m; j++) t->received[head * t->m + j] += b.columns[j];
+            __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
+        }
+    }
+    free(memory);
+    return broken;
+}

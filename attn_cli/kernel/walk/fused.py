@@ -1,0 +1,89 @@
+"""The walk in one pass of compiled code: what is asked of every row is noted while its scores are in the cache.
+
+`fused.c` does the work, `compiled.py` calls it. It is built with the package where a C compiler is at hand. Where it
+wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals what is read off bands to rounding
+(tests).
+"""
+
+import numpy as np
+
+from attn_cli.arrays import Array, is_torch, to_numpy
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.intervals import intervals
+from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
+
+
+def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
+    """Whether the compiled code can walk a call: torch's float32 on the processor, a softmax, no bias or softcap.
+
+    Tables and matrices, which are NumPy's, are walked in bands: they are small, and start sooner without it.
+    """
+    return (
+        all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) == "torch.float32" for x in (q, k, v))
+        and rule.softmax
+        and rule.softcap is None
+        and rule.bias is None
+        and min(*q.shape, *k.shape, *v.shape) > 0
+        and _is_built()
+    )
+
+
+def _is_built() -> bool:
+    from attn_cli.kernel.walk.compiled import is_built
+
+    return is_built()
+
+
+def row_numbers(
+    q: Array,
+    k: Array,
+    v: Array,
+    rule: Rule,
+    needs: RowNeeds,
+    output: Array | None,
+    *,
+    vectors: int | None = None,
+) -> RowNumbers | None:
+    """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
+
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
+    None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
+    """
+    from attn_cli.kernel.walk.compiled import CompiledCall, widest_vectors  # here: most commands start without it
+
+    span = intervals(rule.mask, q.shape[1], k.shape[1])
+    if span is None or needs.top > MOST_TOP:
+        return None
+    queries, keys, values = (_rows_without_gaps(to_numpy(x)) for x in (q, k, v))
+    memory = None if output is None else to_numpy(output)
+    numbers = _allocated(needs, q.shape[0], q.shape[1], k.shape[1], memory)
+    sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
+    cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
+    vectors = widest_vectors() if vectors is None else vectors
+    work = CompiledCall(queries, keys, values, span, float(rule.scale), sink, cells, needs, numbers, vectors)
+    return numbers if all(work.done(key_heads) for key_heads in work.parts()) else None
+
+
+def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
+    """`x` with the numbers of a row one after the other, as the compiled code reads them."""
+    return x if x.strides[-1] == x.itemsize and all(step > 0 for step in x.strides) else np.ascontiguousarray(x)
+
+
+def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | None) -> RowNumbers:
+    """Memory for what is asked."""
+
+    def room(wanted: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
+        return np.zeros(shape, dtype) if wanted else None
+
+    moments = {name: room(needs.moments, h, n) for name in MOMENTS}
+    pool = needs.pool or Pool(1, 1)
+    return RowNumbers(
+        output,
+        **moments,
+        cells=None if needs.cells is None else np.zeros((h, n, needs.cells.shape[1]), np.float32),
+        received=room(needs.received, h, m, dtype=np.float64),
+        top_weights=room(needs.top > 0, h, n, needs.top),
+        top_scores=room(needs.top > 0, h, n, needs.top),
+        top_keys=room(needs.top > 0, h, n, needs.top, dtype=np.int64),
+        pooled=room(needs.pool is not None, h, -(-n // pool.rows), -(-m // pool.keys)),
+    )

@@ -1,0 +1,311 @@
+/* The fused walk for one width of vectors. fused.c includes this file once per instruction set, after defining
+   LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET (the
+   attribute of its functions), LARGER(a, b) and ANY(mask). */
+
+#define PANEL (LANES * GROUPS) /* keys that are multiplied together */
+
+typedef float NAMED(floats) __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef int32_t NAMED(ints) __attribute__((vector_size(4 * LANES), aligned(4)));
+#define floats NAMED(floats)
+#define ints NAMED(ints)
+
+static INLINE floats NAMED(load)(const float *from) { return *(const floats *)from; }
+static INLINE void NAMED(store)(float *to, floats x) { *(floats *)to = x; }
+static INLINE floats NAMED(all)(float x) { return x - (floats){0}; }
+static INLINE floats NAMED(where)(ints mask, floats a, floats b) { return (floats)((mask & (ints)a) | (~mask & (ints)b)); }
+static INLINE floats NAMED(larger)(floats a, floats b) { return (floats)LARGER(a, b); } /* b where either is NaN */
+
+static INLINE float NAMED(sum)(floats x) {
+    float total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += x[lane];
+    return total;
+}
+
+static INLINE float NAMED(largest)(floats x) {
+    float largest = x[0];
+    for (int lane = 1; lane < LANES; lane++) largest = x[lane] > largest ? x[lane] : largest;
+    return largest;
+}
+
+static INLINE int NAMED(any)(ints mask) {
+    int any = 0;
+    for (int lane = 0; lane < LANES; lane++) any |= mask[lane];
+    return any;
+}
+
+/* e^x for x <= 0, within 2 units in the last place; 0 below LOWEST, where e^x is no normal float any more.
+   Cody and Waite's reduction by multiples of ln 2, then the polynomial of Cephes' expf. */
+static INLINE floats NAMED(exponential)(floats x) {
+    const floats shift = NAMED(all)(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
+    floats shifted = NAMED(larger)(x, NAMED(all)(LOWEST)) * 1.44269504088896341f + shift;
+    floats whole = shifted - shift;
+    floats rest = NAMED(larger)(x, NAMED(all)(LOWEST)) - whole * 0.693359375f;
+    rest = rest + whole * 2.12194440e-4f;
+    floats p = NAMED(all)(1.9875691500e-4f);
+    p = p * rest + 1.3981999507e-3f;
+    p = p * rest + 8.3334519073e-3f;
+    p = p * rest + 4.1665795894e-2f;
+    p = p * rest + 1.6666665459e-1f;
+    p = p * rest + 5.0000001201e-1f;
+    p = p * (rest * rest) + rest + 1.0f;
+    floats power = (floats)((ints)p + ((ints)shifted << 23)); /* times 2^whole, by adding to the exponent's bits */
+    return NAMED(where)(x < NAMED(all)(LOWEST), (floats){0}, power);
+}
+
+/* c[rows, columns] = a[rows, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
+#define PRODUCT(NAME, HEIGHT, WIDTH)                                                                                   \
+    static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,    \
+                            int64_t depth, int add) {                                                                 \
+        floats sums[HEIGHT][WIDTH];                                                                                    \
+        for (int r = 0; r < HEIGHT; r++)                                                                               \
+            for (int x = 0; x < WIDTH; x++) sums[r][x] = add ? NAMED(load)(c + r * c_row + x * LANES) : (floats){0};   \
+        for (int64_t p = 0; p < depth; p++) {                                                                          \
+            floats right[WIDTH];                                                                                       \
+            for (int x = 0; x < WIDTH; x++) right[x] = NAMED(load)(b + p * b_row + x * LANES);                         \
+            for (int r = 0; r < HEIGHT; r++)                                                                           \
+                for (int x = 0; x < WIDTH; x++) sums[r][x] += NAMED(all)(a[r * a_row + p]) * right[x];                 \
+        }                                                                                                              \
+        for (int r = 0; r < HEIGHT; r++)                                                                               \
+            for (int x = 0; x < WIDTH; x++) NAMED(store)(c + r * c_row + x * LANES, sums[r][x]);                       \
+    }
+PRODUCT(product_many_wide, ROWS, GROUPS)
+PRODUCT(product_one_wide, 1, GROUPS)
+PRODUCT(product_many_narrow, ROWS, 1)
+PRODUCT(product_one_narrow, 1, 1)
+#undef PRODUCT
+
+static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,
+                           int64_t depth, int64_t rows, int64_t columns, int add) {
+    int64_t x = 0;
+    for (; x + PANEL <= columns; x += PANEL) {
+        int64_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            NAMED(product_many_wide)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
+        for (; r < rows; r++)
+            NAMED(product_one_wide)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
+    }
+    for (; x + LANES <= columns; x += LANES) {
+        int64_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            NAMED(product_many_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
+        for (; r < rows; r++)
+            NAMED(product_one_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
+    }
+    for (; x < columns; x++)
+        for (int64_t r = 0; r < rows; r++) {
+            float total = add ? c[r * c_row + x] : 0;
+            for (int64_t p = 0; p < depth; p++) total += a[r * a_row + p] * b[p * b_row + x];
+            c[r * c_row + x] = total;
+        }
+}
+
+/* The largest of e[first:last], largest first, equal ones by place; -1 and 0 where there are fewer.
+
+   The count-th largest of the lanes' own maxima is at most the count-th largest of all: nearly every stretch of the row
+   holds nothing above it, and takes one comparison. */
+static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int64_t count, float share, float *weights,
+                               int64_t *keys) {
+    float bar = -1;
+    int64_t held = 0;
+    if (count <= LANES && last - first >= 4 * LANES) {
+        floats tops = {0};
+        for (int64_t j = first; j + LANES <= last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
+        float sorted[LANES];
+        for (int lane = 0; lane < LANES; lane++) {
+            int at = lane;
+            for (; at > 0 && sorted[at - 1] < tops[lane]; at--) sorted[at] = sorted[at - 1];
+            sorted[at] = tops[lane];
+        }
+        if (sorted[count - 1] > 0) bar = sorted[count - 1] * 0.999999f; /* equal ones count, too */
+    }
+    for (int64_t j = first; j < last;) {
+        int64_t stop = j + LANES < last ? j + LANES : last;
+        if (j + 4 * LANES <= last) {
+            floats top = NAMED(larger)(NAMED(larger)(NAMED(load)(e + j), NAMED(load)(e + j + LANES)),
+                                       NAMED(larger)(NAMED(load)(e + j + 2 * LANES), NAMED(load)(e + j + 3 * LANES)));
+            if (!ANY(top > NAMED(all)(bar))) {
+                j += 4 * LANES;
+                continue;
+            }
+            stop = j + 4 * LANES;
+        }
+        for (; j < stop; j++) {
+            if (j + LANES <= stop && !ANY(NAMED(load)(e + j) > NAMED(all)(bar))) {
+                j += LANES - 1;
+                continue;
+            }
+            const float x = e[j];
+            if (!(x > bar)) continue;
+            int64_t at = held < count ? held++ : count - 1;
+            for (; at > 0 && weights[at - 1] < x; at--) {
+                weights[at] = weights[at - 1];
+                keys[at] = keys[at - 1];
+            }
+            weights[at] = x;
+            keys[at] = j;
+            if (held == count) bar = weights[count - 1];
+        }
+    }
+    for (int64_t at = 0; at < count; at++) {
+        weights[at] = at < held ? weights[at] * share : 0;
+        if (at >= held) keys[at] = -1;
+    }
+}
+
+/* Fold the weights e * share of query i into the blocks of its row of the pooled matrix. */
+static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+    const int64_t blocks_down = (t->n + t->pool_rows - 1) / t->pool_rows, blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
+    float *to = t->pooled + (head * blocks_down + i / t->pool_rows) * blocks;
+    for (int64_t j = t->first[i]; j < t->last[i];) {
+        const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
+        const int64_t stop = edge < t->last[i] ? edge : t->last[i];
+        floats tops = {0}, sums = {0};
+        for (; j + LANES <= stop; j += LANES) {
+            floats x = NAMED(load)(e + j);
+            tops = NAMED(larger)(x, tops);
+            sums += x;
+        }
+        float top = NAMED(largest)(tops), sum = NAMED(sum)(sums);
+        for (; j < stop; j++) {
+            top = e[j] > top ? e[j] : top;
+            sum += e[j];
+        }
+        if (t->pool_sums)
+            to[block] += sum * share;
+        else if (!(top * share <= to[block])) /* NaN, too */
+            to[block] = top * share;
+    }
+}
+
+/* Copy keys first:last of a key head into panels [d, PANEL], so that a product reads them one after the other. */
+static TARGET void NAMED(pack)(const Attention *t, const float *k, float *panels, int64_t first, int64_t last) {
+    for (int64_t start = first; start < last; start += PANEL) {
+        float *to = panels + start * t->d;
+        for (int64_t j = 0; j < PANEL; j++) {
+            const float *from = k + (start + j) * t->k_row;
+            for (int64_t c = 0; c < t->d; c++) to[c * PANEL + j] = start + j < t->m ? from[c] : 0;
+        }
+    }
+}
+
+/* The score of a scaled query on one packed key. */
+static TARGET float NAMED(score)(const Attention *t, const float *q, const float *panels, int64_t key) {
+    const float *k = panels + key / PANEL * PANEL * t->d + key % PANEL;
+    float score = 0;
+    for (int64_t c = 0; c < t->d; c++) score += q[c] * k[c * PANEL];
+    return score;
+}
+
+/* Scores of a row become e^(score - reference), and its numbers are noted; returns what makes weights of them. */
+static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
+    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
+    const float sink = t->sink ? t->sink[head] : -INFINITY;
+    int64_t from = first / LANES * LANES, to = (last + LANES - 1) / LANES * LANES;
+    float top = -INFINITY;
+    int broken = 0;
+    floats total = {0}, surprise = {0}, distance = {0};
+    if (first < last) {
+        for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
+        for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
+        floats tops = NAMED(all)(-INFINITY);
+        ints odd = {0};
+        for (int64_t j = from; j < to; j += LANES) {
+            floats x = NAMED(load)(s + j);
+            odd |= x != x;
+            tops = NAMED(larger)(x, tops);
+        }
+        for (int lane = 0; lane < LANES; lane++) broken |= odd[lane];
+        top = NAMED(largest)(tops);
+        if (top == INFINITY) broken = 1;
+    } else {
+        from = to = begin;
+    }
+    const float reference = top > sink ? top : sink;
+    if (broken || reference == -INFINITY) { /* NaN, or nothing to attend to */
+        for (int64_t j = begin; j < end; j++) s[j] = broken ? NAN : 0;
+    } else {
+        floats place;
+        for (int lane = 0; lane < LANES; lane++) place[lane] = (float)(from - (i + t->offset) + lane);
+        for (int64_t j = begin; j < from; j++) s[j] = 0;
+        for (int64_t j = from; j < to; j += LANES) {
+            floats x = NAMED(load)(s + j) - reference;
+            floats e = NAMED(exponential)(x);
+            total += e;
+            surprise += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
+            distance += e * (floats)((ints)place & 0x7fffffff);
+            place += (float)LANES;
+            NAMED(store)(s + j, e);
+        }
+        for (int64_t j = to; j < end; j++) s[j] = 0;
+    }
+    const float keys = broken ? NAN : NAMED(sum)(total);
+    const float all = keys + (t->sink && !broken && reference > -INFINITY ? expf(sink - reference) : 0);
+    const float share = all > 0 || broken ? 1 / all : 0;
+    if (t->maximum) {
+        t->maximum[o] = broken ? NAN : top;
+        t->log_sum[o] = all > 0 || broken ? reference + logf(all) : -INFINITY;
+        t->mass[o] = keys * share;
+        t->surprise[o] = keys * share > 0 || broken ? keys * share * logf(all) - NAMED(sum)(surprise) * share : 0;
+        t->distance[o] = NAMED(sum)(distance) * share;
+    }
+    return share;
+}
+
+/* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums. */
+static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers b) {
+    const int64_t width = (t->m + PANEL - 1) / PANEL * PANEL, rows = stop - start, group = head / (t->h / t->g);
+    int64_t begin = t->m, end = 0;
+    for (int64_t i = start; i < stop; i++)
+        if (t->first[i] < t->last[i]) {
+            if (t->first[i] < begin) begin = t->first[i];
+            if (t->last[i] > end) end = t->last[i];
+        }
+    begin = begin < end ? begin / PANEL * PANEL : 0;
+    end = begin < end ? (end + PANEL - 1) / PANEL * PANEL : begin;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = t->q + head * t->q_head + (start + r) * t->q_row;
+        for (int64_t c = 0; c < t->d; c++) b.queries[r * t->d + c] = from[c] * t->scale;
+    }
+    for (int64_t j = begin; j < end; j += PANEL) /* [rows, d] @ [d, PANEL] */
+        NAMED(product)(b.queries, t->d, panels + j * t->d, PANEL, b.scores + j, width, t->d, rows, PANEL, 0);
+    for (int64_t r = 0; r < rows; r++) {
+        float *s = b.scores + r * width;
+        const int64_t i = start + r, o = head * t->n + i;
+        b.shares[r] = NAMED(soften)(t, head, i, s, begin, end);
+        for (int64_t c = 0; c < t->cells; c++) {
+            const int32_t key = t->cell_keys[i * t->cells + c];
+            t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? s[key] * b.shares[r] : 0;
+        }
+        if (t->count) {
+            const int64_t *keys = t->top_keys + o * t->count;
+            NAMED(rank)(s, t->first[i], t->last[i], t->count, b.shares[r], t->top_weights + o * t->count,
+                        t->top_keys + o * t->count);
+            for (int64_t c = 0; c < t->count; c++) /* scores were overwritten: these few are multiplied again */
+                t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, b.queries + r * t->d, panels, keys[c]);
+        }
+    }
+    if (t->pooled)
+        for (int64_t r = 0; r < rows; r++) NAMED(pool)(t, head, start + r, b.scores + r * width, b.shares[r]);
+    if (t->received)
+        for (int64_t j = begin; j < end; j += LANES) {
+            floats sums = NAMED(load)(b.columns + j);
+            for (int64_t r = 0; r < rows; r++) sums += NAMED(load)(b.scores + r * width + j) * b.shares[r];
+            NAMED(store)(b.columns + j, sums);
+        }
+    if (!t->output) return;
+    const float *v = t->v + group * t->v_head;
+    const int64_t keys = end < t->m ? end : t->m;
+    for (int64_t r = 0; r < rows && begin >= keys; r++)
+        for (int64_t c = 0; c < t->e; c++) b.output[r * t->e + c] = 0;
+    for (int64_t j = begin; j < keys; j += DEPTH) /* [rows, DEPTH] @ [DEPTH, e] */
+        NAMED(product)(b.scores + j, width, v + j * t->v_row, t->v_row, b.output, t->e, keys - j < DEPTH ? keys - j : DEPTH,
+                       rows, t->e, j > begin);
+    for (int64_t r = 0; r < rows; r++) {
+        float *to = t->output + head * t->output_head + (start + r) * t->output_row;
+        for (int64_t c = 0; c < t->e; c++) to[c] = b.output[r * t->e + c] * b.shares[r];
+    }
+}
+
+#undef floats
+#undef ints
+#undef PANEL

@@ -1,0 +1,79 @@
+"""Numbers of every row of a call: what a reader can ask of the compiled walk, and what it notes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MOMENTS = ("maximum", "log_sum", "mass", "surprise", "distance")
+MOST_TOP = 64  # largest weights of a row
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Blocks of `rows` x `keys` weights, of which the largest is kept, or their sum."""
+
+    rows: int
+    keys: int
+    sums: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RowNeeds:
+    """What is asked of every row of weights.
+
+    moments   the fields of `RowNumbers` from `maximum` to `distance`
+    cells     key numbers `[n, c]`, -1 for none, whose weights are wanted
+    received  the column sums
+    top       how many of the largest weights of a row, at most 64
+    pool      blocks of the matrix
+    """
+
+    moments: bool = False
+    cells: np.ndarray | None = None
+    received: bool = False
+    top: int = 0
+    pool: Pool | None = None
+
+    def __or__(self, other: "RowNeeds") -> "RowNeeds | None":
+        """Both at once; None where only one of two different wishes can be met."""
+        if (self.pool is not None and other.pool is not None) or (self.cells is not None and other.cells is not None):
+            return None
+        return RowNeeds(
+            self.moments or other.moments,
+            other.cells if self.cells is None else self.cells,
+            self.received or other.received,
+            max(self.top, other.top),
+            self.pool or other.pool,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RowNumbers:
+    """What was noted of every row, None where it was not asked for. A row that may attend to nothing has zeros.
+
+    output       `[h, n, e]`, None where the caller has no memory for it
+    maximum      the largest score of a row `[h, n]`; -infinity where there is none
+    log_sum      the logarithm of the sum of the exponentials of its scores, with a learned sink's `[h, n]`
+    mass         the sum of its weights `[h, n]`: 1, less what a learned sink takes
+    surprise     the sum of weight times -log weight `[h, n]`, in nats
+    distance     the sum of weight times |i - j| `[h, n]`, where query i stands at key i + m - n
+    cells        the weights on the asked keys `[h, n, c]`
+    received     the sum of the weights on every key `[h, m]`, in float64
+    top_weights  the largest weights `[h, n, k]`, largest first, equal ones by key number; 0 where there are fewer
+    top_scores   their scores `[h, n, k]`, -infinity where there are fewer
+    top_keys     their keys `[h, n, k]`, -1 where there are fewer
+    pooled       `[h, blocks of rows, blocks of keys]`
+    """
+
+    output: np.ndarray | None
+    maximum: np.ndarray | None = None
+    log_sum: np.ndarray | None = None
+    mass: np.ndarray | None = None
+    surprise: np.ndarray | None = None
+    distance: np.ndarray | None = None
+    cells: np.ndarray | None = None
+    received: np.ndarray | None = None
+    top_weights: np.ndarray | None = None
+    top_scores: np.ndarray | None = None
+    top_keys: np.ndarray | None = None
+    pooled: np.ndarray | None = None

@@ -1,0 +1,206 @@
+"""The compiled walk is the definition: outputs and all that is noted of rows, for every width of vectors."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Prefix, Submask, Window
+from attn_cli.kernel.definition.masks import dense as dense_mask
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.compiled import is_built, widest_vectors
+from attn_cli.kernel.walk.fused import row_numbers, suits
+from attn_cli.kernel.walk.intervals import intervals
+from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+
+# float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
+CLOSE = {"rtol": 2e-5, "atol": 2e-5}
+VECTORS = range(widest_vectors() + 1)
+
+built = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+
+
+def masks(n: int, m: int) -> dict[str, Mask]:
+    offset = m - n
+    return {
+        "open": Open(),
+        "causal": Causal(),
+        "causal to the last key": Causal(offset),
+        "window": Intersection((Causal(offset), Window(5, offset))),
+        "both sides": Window(3, offset, both_sides=True),
+        "padding": Keys(np.arange(m) < m - m // 3),
+        "no key": Keys(np.zeros(m, dtype=bool)),
+        "prefix": Prefix(3, offset),
+        "part of a batch": Submask(Intersection((Causal(2), Window(6, 2))), 2, 1, m),
+    }
+
+
+@pytest.mark.parametrize("name", masks(1, 1))
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
+def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
+    mask = masks(n, m)[name]
+    first, last = intervals(mask, n, m)
+    j = np.arange(m)
+    cells = (j >= first[:, None]) & (j < last[:, None])
+    np.testing.assert_array_equal(cells, dense_mask(mask, n, m, like=np.empty(0)))
+
+
+def test_masks_with_holes_have_no_intervals() -> None:
+    assert intervals(Given(np.ones((2, 2), dtype=bool)), 2, 2) is None
+    assert intervals(Keys(np.array([True, False, True])), 3, 3) is None
+    assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
+
+
+def walked(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, vectors: int | None = None
+) -> RowNumbers:
+    assert suits(*map(torch.tensor, (q, k, v)), rule)
+    numbers = row_numbers(q, k, v, rule, needs, np.empty((*q.shape[:2], v.shape[2]), np.float32), vectors=vectors)
+    assert numbers is not None
+    return numbers
+
+
+def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds) -> None:
+    """Everything that was noted is what float64 says of the dense weights."""
+    sink = None if rule.sink is None else np.asarray(rule.sink, dtype=np.float64)
+    exact = Rule(rule.scale, mask=rule.mask, sink=sink)
+    whole = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (q, k, v)), exact)
+    weights, scores = whole.weights, whole.scores
+    live = weights.sum(axis=-1) > 0
+    n, m = weights.shape[1:]
+    np.testing.assert_allclose(numbers.output, whole.output, **CLOSE)
+    exponentials = np.exp(np.where(np.isneginf(scores), -np.inf, scores)).sum(axis=-1)
+    exponentials += 0 if sink is None else np.exp(sink)[:, None]
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(numbers.log_sum, np.log(exponentials), **CLOSE)
+        entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
+    np.testing.assert_allclose(numbers.maximum[live], scores.max(axis=-1)[live], **CLOSE)
+    np.testing.assert_allclose(numbers.mass, weights.sum(axis=-1), **CLOSE)
+    np.testing.assert_allclose(numbers.surprise, entropy, **CLOSE)
+    far = np.abs(np.arange(n)[:, None] + (m - n) - np.arange(m))
+    np.testing.assert_allclose(numbers.distance, (weights * far).sum(axis=-1), rtol=2e-5, atol=1e-3)
+    keys = needs.cells
+    cells = np.where(keys >= 0, weights[:, np.arange(n)[:, None], np.maximum(keys, 0)], 0)
+    np.testing.assert_allclose(numbers.cells, cells, **CLOSE)
+    np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
+    count = min(needs.top, m)
+    np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
+    named = numbers.top_keys >= 0
+    by_key = np.take_along_axis(weights, np.maximum(numbers.top_keys, 0), axis=-1)
+    np.testing.assert_allclose(numbers.top_weights[named], by_key[named], **CLOSE)
+    their_scores = np.take_along_axis(scores, np.maximum(numbers.top_keys, 0), axis=-1)
+    np.testing.assert_allclose(numbers.top_scores, np.where(named, their_scores, -np.inf), **CLOSE)
+    edges = [np.arange(0, size, step) for size, step in ((n, needs.pool.rows), (m, needs.pool.keys))]
+    fold = np.add if needs.pool.sums else np.maximum
+    pooled = fold.reduceat(fold.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
+    np.testing.assert_allclose(numbers.pooled, pooled, rtol=2e-5, atol=1e-4)
+
+
+@built
+@pytest.mark.parametrize("vectors", VECTORS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
+    groups = data.draw(st.integers(1, 3))
+    h = groups * data.draw(st.integers(1, 3))
+    n, m = data.draw(st.integers(1, 220)), data.draw(st.integers(1, 220))
+    d, e = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 70))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    mask = masks(n, m)[data.draw(st.sampled_from(list(masks(1, 1))))]
+    sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
+    rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), mask=mask, sink=sink)
+    q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
+    pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)), data.draw(st.booleans()))
+    cells = random.integers(-1, m, size=(n, 3))
+    needs = RowNeeds(moments=True, cells=cells, received=True, top=data.draw(st.integers(1, 20)), pool=pool)
+    agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
+
+
+@built
+@pytest.mark.parametrize(
+    ("n", "m", "d"), [(1500, 1500, 32), (8, 40_000, 128)], ids=["all threads", "a key head at a time"]
+)
+def test_large_calls(n: int, m: int, d: int) -> None:
+    random = np.random.default_rng(3)
+    q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
+    rule = Rule(d**-0.5, mask=Causal(m - n))
+    needs = RowNeeds(True, np.arange(n)[:, None], True, 4, Pool(7, 50))
+    agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
+
+
+@built
+@pytest.mark.parametrize("vectors", VECTORS)
+def test_equal_weights_rank_by_key(vectors: int) -> None:
+    q, k = np.zeros((1, 3, 4), np.float32), np.zeros((1, 500, 4), np.float32)
+    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), RowNeeds(top=6), vectors)
+    assert numbers.top_keys.tolist() == [[[0, 1, 2, 3, 4, 5]] * 3]
+    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), RowNeeds(top=3), vectors)
+    assert few.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
+
+
+@built
+@pytest.mark.parametrize("vectors", VECTORS)
+@pytest.mark.parametrize("scale", [1e-6, 30.0, 1000.0])
+def test_scores_of_any_size(vectors: int, scale: float) -> None:
+    random = np.random.default_rng(1)
+    q, k, v = (random.choice([-1.0, 1.0], size=(2, 70, 3)).astype(np.float32) for _ in "qkv")
+    rule = Rule(scale, mask=Causal())
+    numbers = walked(q, k, v, rule, RowNeeds(moments=True), vectors)
+    exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
+    np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(numbers.mass, 1, rtol=1e-5)
+    assert (numbers.surprise > -1e-4).all()
+
+
+@built
+@pytest.mark.parametrize("vectors", VECTORS)
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, number: float) -> None:
+    random = np.random.default_rng(2)
+    q, k, v = (random.normal(size=(1, 90, 8)).astype(np.float32) for _ in "qkv")
+    q[0, 40, 0] = number
+    rule = Rule(1.0, mask=Causal())
+    with np.errstate(invalid="ignore"):
+        exact = dense.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), rule)
+    output = walked(q, k, v, rule, RowNeeds(moments=True), vectors).output
+    np.testing.assert_array_equal(np.isnan(output), np.isnan(exact.output))
+    np.testing.assert_allclose(output, exact.output, **CLOSE)
+    v[0, 80, 0] = number  # a masked value must not matter, and times a weight of 0 it would
+    assert row_numbers(q, k, v, rule, RowNeeds(), None, vectors=vectors) is None
+
+
+@built
+def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
+    random = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
+    there = torch.zeros(50, 4, 16)
+    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(), there.transpose(0, 1))
+    expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+    torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
+    assert np.shares_memory(numbers.output, there.numpy())
+    across = [x.mT.contiguous().mT for x in (q, k, v)]
+    there.zero_()
+    row_numbers(*across, Rule(0.25, mask=Causal()), RowNeeds(), there.transpose(0, 1))
+    torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_it_does_not_suit() -> None:
+    x = torch.ones(1, 4, 2)
+    assert suits(x, x, x, Rule(1.0)) == is_built()
+    assert not suits(x.double(), x, x, Rule(1.0))
+    assert not suits(x.bfloat16(), x, x, Rule(1.0))
+    assert not suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0))
+    assert not suits(x, x, x, Rule(1.0, softcap=5.0))
+    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4)))
+    assert not suits(x, x, x, Rule(1.0, softmax=False))
+    assert not suits(x[:, :0], x, x, Rule(1.0))
+
+
+def test_it_is_built_where_a_compiler_is_at_hand() -> None:
+    compiler = shutil.which(os.environ.get("CC", "gcc")) or shutil.which("cc")
+    assert is_built() or compiler is None, "the package was installed without its compiled code: install it again"
