@@ -10,7 +10,9 @@ from attn_cli.kernel.definition.positions import Rotation
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.fused import row_numbers, suits
 from attn_cli.kernel.walk.plan import Planner, plan_of
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 
 
@@ -54,6 +56,10 @@ class Output:
         """Copy the rows of `band`."""
         self.array[band.heads, band.start : band.stop, :] = band.output
         self.rows += (band.stop - band.start) * band.output.shape[0]
+
+    def filled(self) -> None:
+        """All rows were written into the array."""
+        self.rows = int(self.array.shape[0] * self.array.shape[1])
 
     @property
     def complete(self) -> bool:
@@ -191,3 +197,13 @@ class AttentionCall:
             if self.output is not None:
                 self.output.add(band)
             yield band
+
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """What is asked of every row, by the compiled walk, which fills `output` too; None where it doesn't suit."""
+        if not suits(self.q, self.k, self.v, self.rule):
+            return None
+        output = None if self.output is None else self.output.array
+        numbers = row_numbers(self.q, self.k, self.v, self.rule, needs, output)
+        if numbers is not None and self.output is not None:
+            self.output.filled()
+        return numbers

@@ -3,12 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from attn_cli.call import Call, Place
+from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 
 
@@ -66,6 +67,17 @@ class Reducer(Protocol):
         """The finished numbers, now NumPy."""
 
 
+@runtime_checkable
+class RowReducer(Reducer, Protocol):
+    """A reducer for which numbers of every row are enough: the compiled walk notes them, without any bands."""
+
+    def row_needs(self) -> RowNeeds | None:
+        """What it asks of every row of the call that it was started with; None where it needs bands after all."""
+
+    def take(self, rows: RowNumbers) -> None:
+        """Take in the numbers of all rows, in place of bands."""
+
+
 Kind = TypeVar("Kind", bound=Part)
 
 
@@ -105,6 +117,33 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """
     for reducer in reducers:
         reducer.start(call)
+    if not _walked_at_once(call, reducers):
+        _walked_in_bands(call, reducers)
+    parts = tuple(reducer.result() for reducer in reducers)
+    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts)
+
+
+def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
+    """Hand numbers of all rows to the reducers, if they are enough for all of them and the compiled walk has them."""
+    if not isinstance(call, AttentionCall) or not reducers:
+        return False
+    willing = [reducer for reducer in reducers if isinstance(reducer, RowReducer)]
+    if len(willing) < len(reducers):
+        return False
+    needs: RowNeeds | None = RowNeeds()
+    for reducer in willing:
+        more = reducer.row_needs()
+        needs = None if needs is None or more is None else needs | more
+    numbers = None if needs is None else call.row_numbers(needs)
+    if numbers is None:
+        return False
+    for reducer in willing:
+        reducer.take(numbers)
+    return True
+
+
+def _walked_in_bands(call: Call, reducers: Sequence[Reducer]) -> None:
+    """Show every band to every reducer."""
     rows: Sequence[int] | None = None
     if reducers and all(reducer.rows is not None for reducer in reducers):
         rows = sorted({row for reducer in reducers for row in reducer.rows or ()})
@@ -113,5 +152,3 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     for band in call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
         for reducer in reducers:
             reducer.add(band)
-    parts = tuple(reducer.result() for reducer in reducers)
-    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts)

@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 
 
@@ -49,6 +50,15 @@ class MaskedRows:
             return
         dead = xp.max(band.weights, axis=-1) == 0
         self.counts[band.heads] += to_numpy(xp.sum(xp.astype(dead, xp.int64), axis=-1))
+
+    def row_needs(self) -> RowNeeds | None:
+        """The moments, of which the largest score says whether there is any."""
+        return RowNeeds(moments=True)
+
+    def take(self, rows: RowNumbers) -> None:
+        """Count rows without a score."""
+        assert rows.maximum is not None
+        self.counts = np.isneginf(rows.maximum).sum(axis=-1)
 
     def result(self) -> Masked:
         """The counts."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
 
@@ -79,6 +80,14 @@ class OverallKeys:
     def add(self, band: Band) -> None:
         """Add the band's column sums."""
         self.received.add(band)
+
+    def row_needs(self) -> RowNeeds | None:
+        """The column sums."""
+        return self.received.row_needs()
+
+    def take(self, rows: RowNumbers) -> None:
+        """The column sums."""
+        self.received.take(rows)
 
     def result(self) -> Overall:
         """The keys with the largest sums."""

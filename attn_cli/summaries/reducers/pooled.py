@@ -7,6 +7,7 @@ import numpy as np
 from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.summaries.reducers.matrix import Matrix
 
 
@@ -61,6 +62,16 @@ class PooledMatrix:
             fold = np.maximum if self.pooling == "max" else np.add
             fold(target, by_key[:, row - band.start], out=target)
             self.row_count += 1
+
+    def row_needs(self) -> RowNeeds | None:
+        """Its blocks, of the weights of all rows and of every head by itself."""
+        if self.rows is not None or self.needs_scores or self.mean_heads:
+            return None
+        return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"))
+
+    def take(self, rows: RowNumbers) -> None:
+        """The blocks."""
+        self.kept = np.asarray(rows.pooled, dtype=np.float64)
 
     def result(self) -> Matrix:
         """The pooled matrix; means are divided by the true size of edge blocks."""

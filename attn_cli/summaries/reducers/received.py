@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
@@ -66,6 +67,14 @@ class ReceivedShares:
         weights = band.weights[:, fit.inside, :]
         ones = self.ones[band.heads, :, : weights.shape[1]]  # a product: several times faster than a sum across rows
         self.sums[band.heads, band.first : band.last] += (ones @ weights)[:, 0, :]
+
+    def row_needs(self) -> RowNeeds | None:
+        """The column sums, of all rows."""
+        return RowNeeds(received=True) if self.rows is None else None
+
+    def take(self, rows: RowNumbers) -> None:
+        """The column sums."""
+        self.sums = rows.received
 
     def result(self) -> Received:
         """Column sums over the number of rows."""

@@ -10,6 +10,7 @@ from attn_cli.arrays import integers, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.topk import heaviest
@@ -101,6 +102,17 @@ class TopKeys:
             if self.mean_heads:
                 scores = with_infinities(scores).mean(0)[None]
             self.scores[heads, fit.kept, :k] = take_along_last_axis(scores, picked)
+
+    def row_needs(self) -> RowNeeds | None:
+        """So many of the largest weights of every row, of every head by itself."""
+        return RowNeeds(top=self.keys.shape[-1]) if self.rows is None and not self.mean_heads else None
+
+    def take(self, rows: RowNumbers) -> None:
+        """The ranked keys, of which others may have asked for more."""
+        assert rows.top_weights is not None and rows.top_keys is not None and rows.top_scores is not None
+        count = self.keys.shape[-1]
+        self.weights, self.keys = rows.top_weights[..., :count], rows.top_keys[..., :count]
+        self.scores = rows.top_scores[..., :count] if self.needs_scores else None
 
     def result(self) -> Top:
         """The ranked keys."""

@@ -9,9 +9,10 @@ import numpy as np
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
-from attn_cli.summaries.reducers.heads.row_numbers import Alignment, BandRows, LargestWeight, WeightSum
+from attn_cli.summaries.reducers.heads.row_numbers import Alignment, BandRows, Cell, LargestWeight, Moment, WeightSum
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 
 
@@ -71,6 +72,22 @@ class HeadStatistics:
         rows = BandRows(band, self.alignment, numbers)
         for need, out in numbers.items():
             need.note(rows, out)
+
+    def row_needs(self) -> RowNeeds | None:
+        """All moments, and the cells."""
+        if not all(isinstance(need, Moment | Cell) for need in self.numbers):
+            return None
+        return RowNeeds(moments=True, cells=np.stack([cell.keys(self.alignment) for cell in self._cells()], axis=1))
+
+    def take(self, rows: RowNumbers) -> None:
+        """The numbers of all rows."""
+        cells = dict(zip(self._cells(), np.moveaxis(rows.cells, -1, 0) if rows.cells is not None else (), strict=True))
+        self.numbers = {
+            need: need.of(rows, self.alignment) if isinstance(need, Moment) else cells[need] for need in self.numbers
+        }
+
+    def _cells(self) -> list[Cell]:
+        return [need for need in self.numbers if isinstance(need, Cell)]
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""

@@ -13,6 +13,7 @@ import numpy as np
 from attn_cli.arrays import Array, indices, namespace, row_dot, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.prompt import Token
 
 
@@ -82,9 +83,25 @@ class RowNumber(ABC):
         """Write the number of the band's rows into `out` `[h, b]`, which holds zeros."""
 
 
+class Moment(RowNumber):
+    """A maximum, or a sum over all keys."""
+
+    @abstractmethod
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """The number of all rows `[h, n]` by the moments that the compiled walk notes."""
+
+
 @dataclass(frozen=True)
-class LargestWeight(RowNumber):
+class LargestWeight(Moment):
     """The maximum of the weights: 0 for a row that may attend to nothing."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """The exponential of the largest score less the logarithm of their sum."""
+        maximum, log_sum = _wide(rows.maximum), _wide(rows.log_sum)
+        live = ~np.isneginf(maximum)
+        least = np.full_like(maximum, -np.inf)
+        largest: np.ndarray = np.exp(np.subtract(maximum, log_sum, out=least, where=live))
+        return largest
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One maximum per row."""
@@ -92,8 +109,12 @@ class LargestWeight(RowNumber):
 
 
 @dataclass(frozen=True)
-class LargestScore(RowNumber):
+class LargestScore(Moment):
     """The maximum of the scores."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """As noted; 0 in rows that may attend to nothing."""
+        return _finite(rows.maximum)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One maximum per row."""
@@ -102,8 +123,13 @@ class LargestScore(RowNumber):
 
 
 @dataclass(frozen=True)
-class MeanScore(RowNumber):
+class MeanScore(Moment):
     """The sum over keys of weight times score."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """A score is the logarithm of its weight plus log_sum."""
+        mean: np.ndarray = _wide(rows.mass) * _finite(rows.log_sum) - _wide(rows.surprise)
+        return mean
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One dot product per row."""
@@ -111,8 +137,12 @@ class MeanScore(RowNumber):
 
 
 @dataclass(frozen=True)
-class WeightSum(RowNumber):
+class WeightSum(Moment):
     """The sum of the weights."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """As noted."""
+        return _wide(rows.mass)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One sum per row."""
@@ -120,8 +150,14 @@ class WeightSum(RowNumber):
 
 
 @dataclass(frozen=True)
-class MeanKey(RowNumber):
-    """The sum over keys of weight times key number j."""
+class MeanKey(Moment):
+    """The sum over keys of weight times key number j, where no query attends to a key after itself."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """The query's own place less the mean distance."""
+        i = np.arange(alignment.offset, alignment.offset + alignment.n)
+        mean: np.ndarray = _wide(rows.mass) * i - _wide(rows.distance)
+        return mean
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One product of matrix and vector."""
@@ -130,8 +166,12 @@ class MeanKey(RowNumber):
 
 
 @dataclass(frozen=True)
-class MeanDistance(RowNumber):
+class MeanDistance(Moment):
     """The sum over keys of weight times |i - j|, where a query i may attend to keys j on both sides."""
+
+    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+        """As noted."""
+        return _wide(rows.distance)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """Two products and a sum over the band's own keys.
@@ -167,6 +207,10 @@ class Cell(RowNumber):
     def exists(self, alignment: Alignment) -> bool:
         """Whether any row of the call has such a key."""
 
+    @abstractmethod
+    def keys(self, alignment: Alignment) -> np.ndarray:
+        """The key of every query `[n]`, -1 where it has none."""
+
 
 @dataclass(frozen=True)
 class FixedKey(Cell):
@@ -177,6 +221,10 @@ class FixedKey(Cell):
     def exists(self, alignment: Alignment) -> bool:
         """Always."""
         return True
+
+    def keys(self, alignment: Alignment) -> np.ndarray:
+        """The same for all."""
+        return np.full(alignment.n, self.key)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One column."""
@@ -194,6 +242,11 @@ class Diagonal(Cell):
     def exists(self, alignment: Alignment) -> bool:
         """Where queries are keys, and are allowed to attend to that side."""
         return alignment.same_tokens and (self.back >= 0 or not alignment.looks_back)
+
+    def keys(self, alignment: Alignment) -> np.ndarray:
+        """So many places before each query."""
+        keys = np.arange(alignment.n) + (alignment.offset - self.back)
+        return np.where((keys >= 0) & (keys < alignment.m), keys, -1)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """A diagonal of the rows whose key is in the band."""
@@ -230,3 +283,14 @@ class KeyOfRow(Cell):
         keys = self.keys(rows.alignment)[band.start : band.stop]
         inside = np.flatnonzero((keys >= band.first) & (keys < band.last))
         out[:, inside] = band.weights[:, inside, keys[inside] - band.first]
+
+
+def _finite(logarithms: np.ndarray | None) -> np.ndarray:
+    """In float64, with 0 in place of minus infinity."""
+    values = _wide(logarithms)
+    return np.where(np.isneginf(values), 0.0, values)
+
+
+def _wide(values: np.ndarray | None) -> np.ndarray:
+    """In float64."""
+    return np.asarray(values, dtype=np.float64)

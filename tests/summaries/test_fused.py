@@ -1,0 +1,126 @@
+"""What reducers make of the compiled walk's numbers is what they make of bands, for every call that it walks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.kernel.definition.masks import Given
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import Part, Reducer, reduce
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.masked import MaskedRows
+from attn_cli.summaries.reducers.overall import OverallKeys
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.top import TopKeys
+from tests.kernel.walk.test_fused import masks
+
+pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+
+REDUCERS = {
+    "heads": lambda: [HeadStatistics()],
+    "heads and received": lambda: [HeadStatistics(), ReceivedShares()],
+    "overall": lambda: [OverallKeys(4)],
+    "overall of the mean head": lambda: [OverallKeys(4, mean_heads=True)],
+    "top": lambda: [TopKeys(5), MaskedRows()],
+    "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
+    "largest of blocks": lambda: [PooledMatrix(6, 7), HeadStatistics()],
+    "mean of blocks": lambda: [PooledMatrix(6, 7, pooling="mean")],
+}
+ONLY_BANDS = {
+    "some rows": lambda: [TopKeys(3, rows=[0])],
+    "the mean head": lambda: [TopKeys(3, mean_heads=True)],
+    "scores": lambda: [PooledMatrix(5, 5, scores=True)],
+    "two matrices": lambda: [PooledMatrix(5, 5), PooledMatrix(3, 3)],
+}
+
+
+class FromBands:
+    """A reducer that says nothing of numbers of rows, so that it is shown bands."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer, self.bands = reducer, 0
+        self.needs_scores, self.whole_heads, self.rows = reducer.needs_scores, reducer.whole_heads, reducer.rows
+
+    def start(self, call: Call) -> None:
+        self.reducer.start(call)
+
+    def add(self, band: Band) -> None:
+        self.bands += 1
+        self.reducer.add(band)
+
+    def result(self) -> Part:
+        return self.reducer.result()
+
+
+def tokens(count: int, random: np.random.Generator) -> tuple[Token, ...]:
+    """Few different words, so that some come up again."""
+    return tuple(Token(i, f"t{random.integers(8)}") for i in range(count))
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> AttentionCall:
+    groups = draw(st.integers(1, 2))
+    h = groups * draw(st.integers(1, 3))
+    n, m = draw(st.integers(1, 60)), draw(st.integers(1, 60))
+    n = draw(st.sampled_from([n, m]))
+    d, e = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    mask = masks(n, m)[draw(st.sampled_from([name for name in masks(1, 1) if name != "part of a batch"]))]
+    sink = draw(st.sampled_from([None, torch.tensor(random.normal(size=h), dtype=torch.float32)]))
+    q, k, v = (torch.tensor(random.normal(size=size), dtype=torch.float32)
+               for size in ((h, n, d), (groups, m, d), (groups, m, e)))  # fmt: skip
+    place = Place(0, "a", tuple(range(h)), tuple(i * groups // h for i in range(h)), "self" if n == m else "cross")
+    keys = tokens(m, random)
+    output = Output(torch.full((h, n, e), torch.nan))
+    return AttentionCall(
+        q, k, v, Rule(d**-0.5, mask=mask, sink=sink), place, keys[:n] if n == m else tokens(n, random), keys, output
+    )
+
+
+def parts(call: AttentionCall, reducers: Sequence[Reducer]) -> dict[str, np.ndarray]:
+    return {f"{at} {name}": values for at, part in enumerate(reduce(call, *reducers).parts)
+            for name, values in part.arrays().items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REDUCERS)
+@settings(max_examples=40, deadline=None)
+@given(call=calls())
+def test_reducers_say_the_same(name: str, call: AttentionCall) -> None:
+    compiled = parts(call, REDUCERS[name]())
+    assert call.output.complete
+    output = call.output.array.clone()
+    banded = [FromBands(reducer) for reducer in REDUCERS[name]()]
+    expected = parts(call, banded)
+    assert all(reducer.bands for reducer in banded)
+    torch.testing.assert_close(output, call.output.array, rtol=2e-5, atol=2e-5)
+    assert compiled.keys() == expected.keys()
+    for field, values in expected.items():
+        assert compiled[field].shape == values.shape
+        if "keys" not in field:  # two weights that differ by less than rounding may change places
+            np.testing.assert_allclose(compiled[field], values, rtol=5e-5, atol=5e-5, err_msg=field)
+
+
+@pytest.mark.parametrize("name", ONLY_BANDS)
+@settings(max_examples=5, deadline=None)
+@given(call=calls())
+def test_what_needs_bands_gets_bands(name: str, call: AttentionCall) -> None:
+    expected = parts(call, [FromBands(reducer) for reducer in ONLY_BANDS[name]()])
+    for field, values in parts(call, ONLY_BANDS[name]()).items():
+        np.testing.assert_array_equal(values, expected[field])
+
+
+def test_a_mask_with_holes_gets_bands() -> None:
+    x = torch.ones(1, 3, 2)
+    labels = tuple(Token(i, "a") for i in range(3))
+    rule = Rule(1.0, mask=Given(torch.tensor([[1, 0, 1]] * 3).bool()))
+    call = AttentionCall(x, x, x, rule, Place(0, "a", (0,), (0,)), labels, labels)
+    np.testing.assert_allclose(reduce(call, ReceivedShares()).parts[0].shares, [[0.5, 0, 0.5]])
