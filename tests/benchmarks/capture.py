@@ -3,38 +3,51 @@
 from collections.abc import Callable, Iterator
 
 import torch
+from torch.nn import functional
 from transformers import PreTrainedModel
 
-from attn_cli import HeadStatistics, OverallKeys, Selection, TopKeys, capture, reduce
-from attn_cli.call import Call
+from attn_cli import HeadStatistics, OverallKeys, ReceivedShares, Rule, Selection, TopKeys, capture, reduce
+from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import Row, compared
 
-# (size, n, bar against the plain pass)
-CASES = (("gpt2", 512, 1.10), ("gpt2", 2048, 1.10), ("smollm2-135m", 2048, 1.15), ("smollm2-135m", 8192, 1.30))
+# Bars against the plain pass, by (size, n): of everything that looks, but every query's top keys; of these.
+CASES = {
+    ("gpt2", 512): (1.05, 1.12),
+    ("gpt2", 2048): (1.05, 1.12),
+    ("smollm2-135m", 2048): (1.08, 1.15),
+    ("smollm2-135m", 8192): (1.12, 1.15),
+}
+LAST_QUERY_BAR = 1.02
 
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
-    """Heads and top on all layers, eager with output_attentions, one layer."""
-    for size, n, bar in CASES:
+    """Heads, top and the overview on all layers, eager with output_attentions, one layer, one layer alone."""
+    for (size, n), (bar, bar_of_top) in CASES.items():
         if quick and n > 2048:
             continue
         model, ids = model_of(size, n), tokens(n)
         candidates = {
             "heads": looked(model, ids, lambda: [HeadStatistics()]),
             "top --overall": looked(model, ids, lambda: [OverallKeys(5)]),
+            "inspect": looked(model, ids, lambda: [HeadStatistics(), ReceivedShares()]),
             "top, every query": looked(model, ids, lambda: [TopKeys(5)]),
             "top, last query": looked(model, ids, lambda last=n - 1: [TopKeys(5, rows=[last])]),
         }
+        bars = dict.fromkeys(candidates, bar)
+        bars |= {"top, every query": bar_of_top, "top, last query": LAST_QUERY_BAR}
         if n <= 2048:
             candidates["eager, output_attentions"] = eager(model, ids)
         seconds, ratios = compared(plain(model, ids), candidates, repeats)
         for name, ratio in ratios.items():
-            yield Row(
-                f"{size}, n = {n:,}: {name}", "plain SDPA forward", seconds, ratio, None if "eager" in name else bar
-            )
+            yield Row(f"{size}, n = {n:,}: {name}", "plain SDPA forward", seconds, ratio, bars.get(name))
     yield from _one_layer(repeats)
+    for n, bar in ((2048, 1.10), (8192, 1.15)):
+        if not quick or n <= 2048:
+            yield from _layer_alone(n, bar, repeats)
 
 
 def plain(model: PreTrainedModel, ids: torch.Tensor) -> Callable[[], object]:
@@ -87,5 +100,23 @@ def _one_layer(repeats: int) -> Iterator[Row]:
         plain(short, ids), {"one": looked(model, ids, lambda: [HeadStatistics()], Selection(layers=(5,)))}, repeats
     )
     yield Row(
-        f"gpt2, n = {n:,}: heads of layer 5 of 0-11", "plain SDPA forward of layers 0-5", seconds, ratios["one"], 1.05
+        f"gpt2, n = {n:,}: heads of layer 5 of 0-11", "plain SDPA forward of layers 0-5", seconds, ratios["one"], 1.02
     )
+
+
+def _layer_alone(n: int, bar: float, repeats: int) -> Iterator[Row]:
+    """The attention of one layer of SmolLM2 by itself, with all head statistics, against torch's own."""
+    h, g, d = 9, 3, 64
+    q, k, v = (torch.randn(heads, n, d) for heads in (h, g, g))
+    labels = tuple(Token(i, str(i)) for i in range(n))
+    place = Place(0, "layer", tuple(range(h)), tuple(i * g // h for i in range(h)))
+
+    def look() -> None:
+        output = Output(torch.empty(n, h, d).transpose(0, 1))
+        reduce(AttentionCall(q, k, v, Rule(d**-0.5, mask=Causal()), place, labels, labels, output), HeadStatistics())
+
+    def sdpa() -> None:
+        functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)
+
+    seconds, ratios = compared(sdpa, {"heads": look}, repeats)
+    yield Row(f"a layer of SmolLM2 alone, n = {n:,}: heads", "torch's SDPA", seconds, ratios["heads"], bar)
