@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from attn_cli import __version__
+from attn_cli.kernel.walk.compiled import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
 from attn_cli.summaries.answers import env as answer
@@ -56,6 +57,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MACHINE = Installation(
     python="3.11.7",
     platform="Linux-6.18-x86_64-with-glibc2.36",
+    compiled_walk="AVX-512",
     packages={"torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6", "typer": "0.29.2", "rich": None},
     devices=[
         {"device": "cuda:0", "name": "NVIDIA H100", "cores": None, "threads": None, "bytes": 85_000_000_000},
@@ -88,6 +90,7 @@ def test_versions_devices_and_extras_are_those_of_this_machine() -> None:
     assert (run.json["attn"], run.json["warnings"], run.errors) == (__version__, [], "")
     result = run.json["result"]
     assert (result["python"], result["platform"]) == (platform.python_version(), platform.platform())
+    assert result["compiled_walk"] == (VECTORS[widest_vectors()] if is_built() else None)
     assert {row["name"]: row["version"] for row in result["packages"]} == {name: version(name) for name in PACKAGES}
     devices = {row["device"]: row for row in result["devices"]}
     assert devices["cpu"]["threads"] == torch.get_num_threads()

@@ -76,8 +76,11 @@ def is_built() -> bool:
     return _library() is not None
 
 
+VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
+
+
 def widest_vectors() -> int:
-    """The widest vectors of this processor that the compiled code knows: 2 for AVX-512, 1 for AVX2, else 0."""
+    """The widest vectors that both this processor and the compiled code know, as a place in `VECTORS`."""
     library = _library()
     return 0 if library is None else int(library.attn_fused_widest())
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
+from attn_cli.kernel.walk.compiled import VECTORS, is_built, widest_vectors
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
@@ -49,6 +50,7 @@ class OutputStream:
 class Installation(Answer):
     """What runs attn here.
 
+    compiled_walk  the vectors that the compiled walk uses; None where it wasn't built
     packages       versions by package; None for one that is missing
     devices        device, name, cores, threads, bytes of each; empty where torch could not be asked
     extras         by extra the packages that it lacks
@@ -62,6 +64,7 @@ class Installation(Answer):
 
     python: str
     platform: str
+    compiled_walk: str | None
     packages: Mapping[str, str | None]
     devices: Sequence[Row]
     extras: Mapping[str, tuple[str, ...]]
@@ -77,6 +80,7 @@ class Installation(Answer):
             ("version", "attn", __version__),
             ("version", "python", self.python),
             ("platform", "platform", self.platform),
+            ("build", "compiled walk", self.compiled_walk),
         ]
         pairs += [("version", name, number) for name, number in self.packages.items()]
         pairs += [("device", str(row["device"]), row["name"]) for row in self.devices]
@@ -92,6 +96,7 @@ class Installation(Answer):
         return {
             "python": self.python,
             "platform": self.platform,
+            "compiled_walk": self.compiled_walk,
             "packages": [{"name": name, "version": number} for name, number in self.packages.items()],
             "devices": [dict(row) for row in self.devices],
             "extras": [
@@ -123,6 +128,7 @@ def installation(
     return Installation(
         python=platform.python_version(),
         platform=platform.platform(),
+        compiled_walk=VECTORS[widest_vectors()] if is_built() else None,
         packages={name: _version(name) for name in PACKAGES},
         devices=devices,
         extras={extra: tuple(name for name in names if _version(name) is None) for extra, names in EXTRAS.items()},

@@ -25,7 +25,9 @@ _DEPTHS = {"truecolor": "true colour", "256": "256 colours", "16": "16 colours",
 def draw(installation: Installation, report: Report, screen: Screen) -> Iterator[Text | str]:
     """Versions, devices, extras, standard output, variables, and the models in what is left of the screen."""
     sections = {
-        "attn": _lines([__version__, f"Python {installation.python}", installation.platform], screen),
+        "attn": _lines(
+            [__version__, f"Python {installation.python}", installation.platform, _compiled(installation)], screen
+        ),
         "packages": _lines([f"{name} {number or 'missing'}" for name, number in installation.packages.items()], screen),
         "devices": _shortened(
             [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
@@ -64,6 +66,12 @@ def _safe(text: str, screen: Screen) -> str:
 def _shortened(lines: list[str], most: int) -> list[str]:
     """At most that many lines, the last of which then says how many there are more."""
     return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} lines more: --json"]
+
+
+def _compiled(installation: Installation) -> str:
+    """Whether looking goes by compiled code."""
+    vectors = installation.compiled_walk
+    return "not compiled: no C compiler" if vectors is None else f"compiled for {vectors}"
 
 
 def _device(row: Row) -> list[str]:
