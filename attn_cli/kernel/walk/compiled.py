@@ -4,6 +4,7 @@ It is loaded when a call is walked with it: commands without a model start witho
 """
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -89,6 +90,10 @@ def widest_vectors() -> int:
 def _threads() -> ThreadPoolExecutor:
     """The threads that help the one that asks: one for every other core."""
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads, and needs its own
+    os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 @dataclass(frozen=True, eq=False)

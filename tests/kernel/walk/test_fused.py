@@ -1,5 +1,6 @@
 """The compiled walk is the definition: outputs and all that is noted of rows, for every width of vectors."""
 
+import multiprocessing
 import os
 import shutil
 
@@ -204,3 +205,15 @@ def test_what_it_does_not_suit() -> None:
 def test_it_is_built_where_a_compiler_is_at_hand() -> None:
     compiler = shutil.which(os.environ.get("CC", "gcc")) or shutil.which("cc")
     assert is_built() or compiler is None, "the package was installed without its compiled code: install it again"
+
+
+@built
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    x = np.ones((2, 1200, 16), np.float32)
+    arguments = (x, x, x, Rule(1.0, mask=Causal()), RowNeeds(), np.empty_like(x))
+    row_numbers(*arguments)  # with threads, for it is large
+    child = multiprocessing.get_context("fork").Process(target=row_numbers, args=arguments)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
