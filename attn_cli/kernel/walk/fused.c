@@ -40,7 +40,7 @@ typedef struct {
     int64_t *top_keys;
     int64_t pool_rows, pool_keys, pool_sums;
     float *pooled; /* [h, blocks of rows, blocks of keys] or NULL; starts at 0 */
-    float *panels; /* room for the packed keys [g, m rounded up to 64, d] */
+    float *panels; /* memory for the packed keys [g, m rounded up to 64, d] */
     int64_t task_rows;
     /* shared by the threads, 0 at first */
     int64_t next_piece, packed_pieces, next_task, broken_values;

@@ -72,18 +72,18 @@ def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
 def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | None) -> RowNumbers:
     """Memory for what is asked."""
 
-    def room(wanted: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
-        return np.zeros(shape, dtype) if wanted else None
+    def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
+        return np.zeros(shape, dtype) if needed else None
 
-    moments = {name: room(needs.moments, h, n) for name in MOMENTS}
+    moments = {name: zeros_if(needs.moments, h, n) for name in MOMENTS}
     pool = needs.pool or Pool(1, 1)
     return RowNumbers(
         output,
         **moments,
         cells=None if needs.cells is None else np.zeros((h, n, needs.cells.shape[1]), np.float32),
-        received=room(needs.received, h, m, dtype=np.float64),
-        top_weights=room(needs.top > 0, h, n, needs.top),
-        top_scores=room(needs.top > 0, h, n, needs.top),
-        top_keys=room(needs.top > 0, h, n, needs.top, dtype=np.int64),
-        pooled=room(needs.pool is not None, h, -(-n // pool.rows), -(-m // pool.keys)),
+        received=zeros_if(needs.received, h, m, dtype=np.float64),
+        top_weights=zeros_if(needs.top > 0, h, n, needs.top),
+        top_scores=zeros_if(needs.top > 0, h, n, needs.top),
+        top_keys=zeros_if(needs.top > 0, h, n, needs.top, dtype=np.int64),
+        pooled=zeros_if(needs.pool is not None, h, -(-n // pool.rows), -(-m // pool.keys)),
     )

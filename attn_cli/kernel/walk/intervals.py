@@ -45,13 +45,12 @@ def _bounds(mask: Mask, i: np.ndarray, m: int) -> Intervals | None:
             first, last = int(places[0]), int(places[-1]) + 1
             return Intervals(nothing + first, nothing + last) if last - first == len(places) else None
         case Intersection(masks):
-            every = [_bounds(part, i, m) for part in masks]
-            known = [bounds for bounds in every if bounds is not None]
-            if len(known) < len(every):
+            parts = [bounds for part in masks if (bounds := _bounds(part, i, m)) is not None]
+            if len(parts) < len(masks):
                 return None
             return Intervals(
-                np.maximum.reduce([bounds.first for bounds in known]),
-                np.minimum.reduce([bounds.last for bounds in known]),
+                np.maximum.reduce([bounds.first for bounds in parts]),
+                np.minimum.reduce([bounds.last for bounds in parts]),
             )
         case Submask(inner, rows, columns, _):
             bounds = _bounds(inner, i + rows, m + columns)
