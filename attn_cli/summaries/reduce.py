@@ -69,13 +69,16 @@ class Reducer(Protocol):
 
 @runtime_checkable
 class RowReducer(Reducer, Protocol):
-    """A reducer for which numbers of every row are enough: the compiled walk notes them, without any bands."""
+    """A reducer for which numbers of every row are enough: the compiled walk notes them, without any bands.
 
-    def row_needs(self) -> RowNeeds | None:
-        """What it asks of every row of the call that it was started with; None where it needs bands after all."""
+    Then `row_needs` and `take` stand in place of `start` and `add`, and nothing is allocated for bands.
+    """
+
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """What it asks of every row of `call`; None where it needs bands after all."""
 
     def take(self, rows: RowNumbers) -> None:
-        """Take in the numbers of all rows, in place of bands."""
+        """Take in the numbers of all rows of that call."""
 
 
 Kind = TypeVar("Kind", bound=Part)
@@ -115,8 +118,6 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     >>> np.round(reduce(call, FullMatrix()).part(Matrix).weights, 2).tolist()
     [[[0.73, 0.27], [0.27, 0.73]]]
     """
-    for reducer in reducers:
-        reducer.start(call)
     if not _walked_at_once(call, reducers):
         _walked_in_bands(call, reducers)
     parts = tuple(reducer.result() for reducer in reducers)
@@ -132,7 +133,7 @@ def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
         return False
     needs: RowNeeds | None = RowNeeds()
     for reducer in willing:
-        more = reducer.row_needs()
+        more = reducer.row_needs(call)
         needs = None if needs is None or more is None else needs | more
     numbers = None if needs is None else call.row_numbers(needs)
     if numbers is None:
@@ -144,6 +145,8 @@ def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
 
 def _walked_in_bands(call: Call, reducers: Sequence[Reducer]) -> None:
     """Show every band to every reducer."""
+    for reducer in reducers:
+        reducer.start(call)
     rows: Sequence[int] | None = None
     if reducers and all(reducer.rows is not None for reducer in reducers):
         rows = sorted({row for reducer in reducers for row in reducer.rows or ()})

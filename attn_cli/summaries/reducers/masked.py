@@ -51,7 +51,7 @@ class MaskedRows:
         dead = xp.max(band.weights, axis=-1) == 0
         self.counts[band.heads] += to_numpy(xp.sum(xp.astype(dead, xp.int64), axis=-1))
 
-    def row_needs(self) -> RowNeeds | None:
+    def row_needs(self, call: Call) -> RowNeeds | None:
         """The moments, of which the largest score says whether there is any."""
         return RowNeeds(moments=True)
 

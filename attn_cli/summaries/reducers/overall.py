@@ -74,16 +74,17 @@ class OverallKeys:
 
     def start(self, call: Call) -> None:
         """One number per head and key."""
-        self.heads, self.numbers = call.h, tuple(range(call.n) if self.rows is None else self.rows)
+        self.heads = call.h
         self.received.start(call)
 
     def add(self, band: Band) -> None:
         """Add the band's column sums."""
         self.received.add(band)
 
-    def row_needs(self) -> RowNeeds | None:
+    def row_needs(self, call: Call) -> RowNeeds | None:
         """The column sums."""
-        return self.received.row_needs()
+        self.heads = call.h
+        return self.received.row_needs(call)
 
     def take(self, rows: RowNumbers) -> None:
         """The column sums."""
@@ -98,4 +99,4 @@ class OverallKeys:
         shares = np.take_along_axis(shares, keys, axis=-1)
         keys[shares == 0] = -1
         averaged = self.heads if self.mean_heads else 0
-        return Overall(self.numbers, keys, shares, averaged, self.abridged)
+        return Overall(tuple(self.received.places.numbers), keys, shares, averaged, self.abridged)

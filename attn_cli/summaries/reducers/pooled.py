@@ -38,14 +38,18 @@ class PooledMatrix:
 
     def start(self, call: Call) -> None:
         """Allocate one number per block."""
-        self.heads, self.m = call.h, call.m
-        self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
-        self.n = len(self.numbers)
+        self._measure(call)
         self.row_count = 0
-        self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
         shape = (1 if self.mean_heads else self.heads, -(-self.n // self.block[0]), -(-self.m // self.block[1]))
         self.empty = -np.inf if self.needs_scores else 0.0
         self.kept = np.full(shape, self.empty if self.pooling == "max" else 0.0, dtype=np.float64)
+
+    def _measure(self, call: Call) -> None:
+        """The rows and keys of the call, and how many of them make a block."""
+        self.heads, self.m = call.h, call.m
+        self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
+        self.n = len(self.numbers)
+        self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
 
     def add(self, band: Band) -> None:
         """Fold the band's cells into their blocks: keys first, then rows."""
@@ -63,10 +67,11 @@ class PooledMatrix:
             fold(target, by_key[:, row - band.start], out=target)
             self.row_count += 1
 
-    def row_needs(self) -> RowNeeds | None:
+    def row_needs(self, call: Call) -> RowNeeds | None:
         """Its blocks, of the weights of all rows and of every head by itself."""
         if self.rows is not None or self.needs_scores or self.mean_heads:
             return None
+        self._measure(call)
         return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"))
 
     def take(self, rows: RowNumbers) -> None:

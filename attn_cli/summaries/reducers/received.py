@@ -68,8 +68,9 @@ class ReceivedShares:
         ones = self.ones[band.heads, :, : weights.shape[1]]  # a product: several times faster than a sum across rows
         self.sums[band.heads, band.first : band.last] += (ones @ weights)[:, 0, :]
 
-    def row_needs(self) -> RowNeeds | None:
+    def row_needs(self, call: Call) -> RowNeeds | None:
         """The column sums, of all rows."""
+        self.places = RowPlaces(self.rows, call.n)
         return RowNeeds(received=True) if self.rows is None else None
 
     def take(self, rows: RowNumbers) -> None:

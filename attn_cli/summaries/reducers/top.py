@@ -75,8 +75,7 @@ class TopKeys:
 
     def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times, where the weights are."""
-        self.heads = call.h
-        self.places = RowPlaces(self.rows, call.n)
+        self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
         shape = (1 if self.mean_heads else call.h, len(self.places), min(self.count, call.m))
         self.weights = zeros(shape, call.like)
         self.scores = zeros(shape, call.like) if self.needs_scores else None
@@ -103,16 +102,16 @@ class TopKeys:
                 scores = with_infinities(scores).mean(0)[None]
             self.scores[heads, fit.kept, :k] = take_along_last_axis(scores, picked)
 
-    def row_needs(self) -> RowNeeds | None:
+    def row_needs(self, call: Call) -> RowNeeds | None:
         """So many of the largest weights of every row, of every head by itself."""
-        return RowNeeds(top=self.keys.shape[-1]) if self.rows is None and not self.mean_heads else None
+        self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
+        return RowNeeds(top=min(self.count, call.m)) if self.rows is None and not self.mean_heads else None
 
     def take(self, rows: RowNumbers) -> None:
         """The ranked keys, of which others may have asked for more."""
         assert rows.top_weights is not None and rows.top_keys is not None and rows.top_scores is not None
-        count = self.keys.shape[-1]
-        self.weights, self.keys = rows.top_weights[..., :count], rows.top_keys[..., :count]
-        self.scores = rows.top_scores[..., :count] if self.needs_scores else None
+        self.weights, self.keys = rows.top_weights[..., : self.count], rows.top_keys[..., : self.count]
+        self.scores = rows.top_scores[..., : self.count] if self.needs_scores else None
 
     def result(self) -> Top:
         """The ranked keys."""

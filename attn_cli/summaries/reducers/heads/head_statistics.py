@@ -12,7 +12,15 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
-from attn_cli.summaries.reducers.heads.row_numbers import Alignment, BandRows, Cell, LargestWeight, Moment, WeightSum
+from attn_cli.summaries.reducers.heads.row_numbers import (
+    Alignment,
+    BandRows,
+    Cell,
+    LargestWeight,
+    Moment,
+    RowNumber,
+    WeightSum,
+)
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
 
 
@@ -58,11 +66,15 @@ class HeadStatistics:
 
     def start(self, call: Call) -> None:
         """Memory `[h, n]` for every number that some statistic needs of a row."""
+        self.numbers = {need: zeros((call.h, call.n), call.like) for need in self._needed(call)}
+
+    def _needed(self, call: Call) -> tuple[RowNumber, ...]:
+        """The numbers of a row of which the statistics of this call are made, each once."""
         self.alignment = Alignment.of(call)
         shared = (LargestWeight(), WeightSum()) if self.alignment.has_sink else (LargestWeight(),)
         self.needs = {statistic: statistic.needs(self.alignment) for statistic in STATISTICS}
         needs = (need for some in self.needs.values() for need in some or ())
-        self.numbers = {need: zeros((call.h, call.n), call.like) for need in dict.fromkeys((*shared, *needs))}
+        return tuple(dict.fromkeys((*shared, *needs)))
 
     def add(self, band: Band) -> None:
         """Note the band's rows; rows that may attend to nothing stay 0."""
@@ -73,21 +85,20 @@ class HeadStatistics:
         for need, out in numbers.items():
             need.note(rows, out)
 
-    def row_needs(self) -> RowNeeds | None:
-        """All moments, and the cells."""
-        if not all(isinstance(need, Moment | Cell) for need in self.numbers):
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """All moments, and the cells; None where a statistic needs a number that the compiled walk doesn't note."""
+        needed = self._needed(call)
+        self.moments = [need for need in needed if isinstance(need, Moment)]
+        self.cells = [need for need in needed if isinstance(need, Cell)]
+        if len(self.moments) + len(self.cells) < len(needed):
             return None
-        return RowNeeds(moments=True, cells=np.stack([cell.keys(self.alignment) for cell in self._cells()], axis=1))
+        return RowNeeds(moments=True, cells=np.stack([cell.keys(self.alignment) for cell in self.cells], axis=1))
 
     def take(self, rows: RowNumbers) -> None:
         """The numbers of all rows."""
-        cells = dict(zip(self._cells(), np.moveaxis(rows.cells, -1, 0) if rows.cells is not None else (), strict=True))
-        self.numbers = {
-            need: need.of(rows, self.alignment) if isinstance(need, Moment) else cells[need] for need in self.numbers
-        }
-
-    def _cells(self) -> list[Cell]:
-        return [need for need in self.numbers if isinstance(need, Cell)]
+        assert rows.cells is not None  # [h, n, c]
+        self.numbers = {moment: moment.of(rows, self.alignment) for moment in self.moments}
+        self.numbers |= zip(self.cells, np.moveaxis(rows.cells, -1, 0), strict=True)
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
