@@ -39,7 +39,7 @@ def guide(
       attn guide tour
       attn guide ladder --color always | less -R
     """
-    o.one_of(color, ("auto", "always", "never"), "--color")
+    o.one_of(color, o.COLOR_CHOICES, "--color")
     screen = screen_of(sys.stdout, color)
     text = _contents(screen) if topic is None else _page(topic, screen)
     with Sink(None) as sink:

@@ -1,20 +1,20 @@
 """A report as text for a screen: the Rich renderables of all its parts, in their order."""
 
-import io
 from collections.abc import Iterator
 from itertools import groupby
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Generated
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
+from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
-from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
+from attn_cli.views.drawing.ascii import in_ascii
 from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 
@@ -24,24 +24,6 @@ _MANY_TOKENS = 200
 _FEW_PATCHES = 6
 
 
-def console_for(screen: Screen, *, record: bool = False) -> Console:
-    """A Rich console that prints for `screen` into memory, without queries to the real terminal."""
-    return Console(
-        file=io.StringIO(),
-        width=screen.width,
-        height=1000,
-        color_system={"truecolor": "truecolor", "256": "256", "16": "standard"}.get(screen.depth),  # type: ignore[arg-type]
-        force_terminal=screen.depth != "none",
-        no_color=screen.depth == "none",
-        legacy_windows=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        record=record,
-        _environ={},
-    )
-
-
 def render(report: Report, screen: Screen) -> str:
     """The report as text, with escape codes if the screen has colours."""
     if screen.ascii_only:
@@ -49,9 +31,7 @@ def render(report: Report, screen: Screen) -> str:
     console = console_for(screen)
     for renderable in renderables(report, screen):
         console.print(renderable, soft_wrap=False)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    text = "\n".join(line.rstrip() for line in text.split("\n")) if screen.depth == "none" else text
-    return marks_in_ascii(text) if screen.ascii_only else text
+    return printed_text(console, screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -84,7 +64,7 @@ def _answer(generated: Generated) -> str:
         return "wrote nothing: ended at once"
     ended = " and ended" if generated.ended else ""
     text = generated.text.strip() or generated.text
-    return f"+ wrote {_counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
+    return f"+ wrote {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
 def _about(report: Report) -> Iterator[str]:
@@ -104,9 +84,9 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
     first = report.summaries[0]
     if batch:
         yield f"batch of {' x '.join(map(str, batch))}"
-    yield _counted(len(first.place.heads), "head")
+    yield counted(len(first.place.heads), "head")
     n = len(first.queries)
-    yield f"{n} {'query' if n == 1 else 'queries'}, {_counted(len(first.keys), 'key')}"
+    yield f"{n} {'query' if n == 1 else 'queries'}, {counted(len(first.keys), 'key')}"
 
 
 def _about_text(report: Report) -> Iterator[str]:
@@ -119,17 +99,13 @@ def _about_text(report: Report) -> Iterator[str]:
         return
     heads = sum(len(summary.place.heads) for summary in summaries)
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
-    yield f"{_counted(layers, 'layer')}, {_counted(heads, 'head')}"
+    yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
     tokens = len(report.prompts[0].tokens)
     if tokens:
         before = tokens if report.merged_from is None else report.merged_from
-        yield _counted(before, "token") + (f", merged to {tokens}" if tokens < before else "")
+        yield counted(before, "token") + (f", merged to {tokens}" if tokens < before else "")
     if report.merged_from is not None:
         yield "words: keys summed, queries averaged"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _rule_words(summary: Summary) -> str:

@@ -88,6 +88,7 @@ Output = Annotated[
     str | None, typer.Option("--output", "-o", help="Write to a file; its suffix chooses the format.", metavar="FILE")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+COLOR_CHOICES = ("auto", "always", "never")
 Color = Annotated[str, typer.Option("--color", help="auto, always or never.", metavar="WHEN")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")]
 Verbose = Annotated[

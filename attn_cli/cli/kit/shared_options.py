@@ -71,7 +71,7 @@ class OutputOptions:
         """The view chosen by --format, --json and --output."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        o.one_of(self.color, ("auto", "always", "never"), "--color")
+        o.one_of(self.color, o.COLOR_CHOICES, "--color")
         name = "json" if self.json else self.format
         with open_view(name, self.output, color=self.color, force=self.force) as view:
             yield view

@@ -64,13 +64,6 @@ typedef struct {
 #define GROUPS 4
 #define ROWS 6
 #include "fused_tile.h"
-#undef NAMED
-#undef TARGET
-#undef LARGER
-#undef ANY
-#undef LANES
-#undef GROUPS
-#undef ROWS
 
 #define NAMED(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
@@ -80,13 +73,6 @@ typedef struct {
 #define GROUPS 2
 #define ROWS 6
 #include "fused_tile.h"
-#undef NAMED
-#undef TARGET
-#undef LARGER
-#undef ANY
-#undef LANES
-#undef GROUPS
-#undef ROWS
 #endif
 
 #define NAMED(x) x##_plain

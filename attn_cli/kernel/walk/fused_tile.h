@@ -1,6 +1,6 @@
 /* The fused walk for one width of vectors. fused.c includes this file once per instruction set, after defining
    LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET (the
-   attribute of its functions), LARGER(a, b) and ANY(mask). */
+   attribute of its functions), LARGER(a, b) and ANY(mask), which end with it. */
 
 #define PANEL (LANES * GROUPS) /* keys that are multiplied together */
 
@@ -309,3 +309,10 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
 #undef floats
 #undef ints
 #undef PANEL
+#undef NAMED
+#undef TARGET
+#undef LARGER
+#undef ANY
+#undef LANES
+#undef GROUPS
+#undef ROWS

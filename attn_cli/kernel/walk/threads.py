@@ -11,10 +11,14 @@ Result = TypeVar("Result")
 _MOST = 8  # threads; each needs memory of its own
 
 
+def available_cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def cores() -> int:
-    """How many processors this process may use, at most 8."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(count, _MOST)
+    """How many of them a walk uses: at most 8."""
+    return min(available_cores(), _MOST)
 
 
 def in_order(jobs: Iterator[Callable[[Memory], Result]], memories: Sequence[Memory]) -> Iterator[Result]:

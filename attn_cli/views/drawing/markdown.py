@@ -9,9 +9,8 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
-from attn_cli.views.drawing.ascii import marks_in_ascii
+from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.terminal import console_for
 
 _COMMAND = Style(bold=True)
 _THEME = Theme(  # no backgrounds: they are made for dark terminals only
@@ -62,6 +61,4 @@ def draw_markdown(text: str, screen: Screen) -> str:
                 if inline.type == "code_inline":
                     inline.content = f"`{inline.content}`"
     console.print(page)
-    drawing: str = console.file.getvalue()  # type: ignore[attr-defined]
-    drawing = "\n".join(line.rstrip() for line in drawing.split("\n")) if screen.depth == "none" else drawing
-    return marks_in_ascii(drawing) if screen.ascii_only else drawing
+    return printed_text(console, screen)

@@ -39,7 +39,7 @@ class MarkdownView:
         if report.command not in _COMMANDS:
             raise InputError(f"md has no table for the answer of {report.command}",
                              "it is for inspect, heads, top, matrix and layers; use --format csv or html")  # fmt: skip
-        text = "\n".join(block for block in _blocks(report))
+        text = "\n".join(_blocks(report))
         self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
         self.first = False
 

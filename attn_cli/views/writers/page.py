@@ -4,9 +4,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.sink import Sink
-from attn_cli.views.terminal import console_for, renderables
+from attn_cli.views.terminal import renderables
 
 PAGE = Screen(width=120, depth="truecolor")
 _THEME = TerminalTheme(

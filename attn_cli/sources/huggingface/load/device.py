@@ -1,6 +1,5 @@
 """The device and the number type that a user names, as torch's, and the devices that are there."""
 
-import os
 import platform
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from attn_cli.errors import InputError
+from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.sources.huggingface.load.origin import DTYPES
 
 
@@ -53,9 +53,8 @@ def devices() -> list[dict[str, str | int | None]]:
         rows.append(_device(f"cuda:{number}", properties.name, memory=properties.total_memory))
     if torch.backends.mps.is_available():
         rows.append(_device("mps", "Apple GPU"))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     name = f"{_cpu_name()}, {torch.backends.cpu.get_cpu_capability()}"
-    return [*rows, _device("cpu", name, cores=cores, threads=torch.get_num_threads())]
+    return [*rows, _device("cpu", name, cores=available_cores(), threads=torch.get_num_threads())]
 
 
 def _device(
