@@ -71,7 +71,7 @@ def _shortened(lines: list[str], most: int) -> list[str]:
 def _compiled(installation: Installation) -> str:
     """Whether looking goes by compiled code."""
     vectors = installation.compiled_walk
-    return "not compiled: no C compiler" if vectors is None else f"compiled for {vectors}"
+    return "no compiled walk: attn guide costs" if vectors is None else f"compiled walk: {vectors}"
 
 
 def _device(row: Row) -> list[str]:
