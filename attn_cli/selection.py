@@ -9,32 +9,66 @@ from attn_cli.errors import InputError
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen layers and heads; None means all. Negative numbers count from the end."""
+    """The chosen layers and heads; None means all. Negative numbers count from the end.
+
+    pairs  (layer, head) of single heads, in place of layers and heads: then `layers` are those of the pairs
+
+    Raises InputError for pairs beside layers or heads.
+    """
 
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
+    pairs: tuple[tuple[int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.pairs is None:
+            return
+        if (self.layers, self.heads) != (None, None):
+            raise InputError(
+                "pairs of layer and head beside layers or heads", "a pair names its layer; give pairs alone"
+            )
+        object.__setattr__(self, "layers", tuple(dict.fromkeys(layer for layer, _ in self.pairs)))
 
     def has_layer(self, layer: int, total: int) -> bool:
         """Whether block `layer` of a model with blocks 0 .. total - 1 is chosen."""
-        return self.layers is None or layer in {x + total if x < 0 else x for x in self.layers}
+        return self.layers is None or layer in {_from_start(x, total) for x in self.layers}
 
     def check_layers(self, numbers: Sequence[int]) -> None:
         """InputError for a chosen layer that is not among `numbers`, those with attention, ascending."""
         total = numbers[-1] + 1
         for layer in self.layers or ():
-            true = layer + total if layer < 0 else layer
-            if true not in numbers:
+            if _from_start(layer, total) not in numbers:
                 raise InputError(f"there is no attention layer {layer}", f"layers with attention: {ranges(numbers)}")
 
-    def pick_heads(self, total: int) -> tuple[int, ...]:
-        """The chosen heads of a layer with `total` heads, ascending; InputError for one that it doesn't have."""
-        if self.heads is None:
+    def pick_heads(self, total: int, layer: int = 0, layers: int = 1) -> tuple[int, ...]:
+        """The chosen heads, ascending, of block `layer` of `layers`, which has `total` heads.
+
+        Raises InputError for one that it doesn't have.
+        """
+        heads = self._heads_of(layer, layers)
+        if heads is None:
             return tuple(range(total))
-        true = sorted({x + total if x < 0 else x for x in self.heads})
-        if true[0] < 0 or true[-1] >= total:
-            wrong = next(x for x in self.heads if not -total <= x < total)
-            raise InputError(f"there is no head {wrong}", f"heads: {ranges(range(total))}")
-        return tuple(true)
+        for head in heads:
+            if not -total <= head < total:
+                where, name = ("", head) if self.pairs is None else (f"layer {layer} has ", f"{layer}.{head}")
+                raise InputError(f"there is no head {name}", f"{where}heads{':' * (not where)} {ranges(range(total))}")
+        return tuple(sorted({_from_start(head, total) for head in heads}))
+
+    def count_heads(self, total: int, layer: int, layers: int) -> int:
+        """How many of the `total` heads of block `layer` of `layers` are chosen; too large numbers are not refused."""
+        heads = self._heads_of(layer, layers)
+        return total if heads is None else min(len(set(heads)), total)
+
+    def _heads_of(self, layer: int, layers: int) -> tuple[int, ...] | None:
+        """The chosen heads of a block as they were given, None for all."""
+        if self.pairs is None:
+            return self.heads
+        return tuple(head for x, head in self.pairs if _from_start(x, layers) == layer)
+
+
+def _from_start(number: int, total: int) -> int:
+    """A number that counts from the end where it is negative, counted from the start."""
+    return number + total if number < 0 else number
 
 
 class PlannedLayer(NamedTuple):

@@ -11,6 +11,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.compute_options import ProblemOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.shared_options import OutputOptions
@@ -103,7 +104,7 @@ def compute(
     """
     o.one_of(drawing.pool, ("max", "mean"), "--pool")
     o.one_of(drawing.color_scale, SCALES, "--color-scale")
-    selection = o.selection("all", head)
+    selection = selection_of("all", head)
     answers = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", check.requested)) if on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")

@@ -105,7 +105,8 @@ class TableSource:
         return drawn_matrix(seed, "wq", (d, d)), drawn_matrix(seed, "wk", (d, d))
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The only layer, with its chosen heads."""
+        """The only layer, with its chosen heads; InputError for another."""
+        selection.check_layers([0])
         return [PlannedLayer(0, len(selection.pick_heads(self.table.heads)))]
 
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:

@@ -1,12 +1,10 @@
 """Options that several commands take, each declared once as an annotated type, and how their values are read."""
 
-import re
 from typing import Annotated
 
 import typer
 
 from attn_cli.errors import InputError
-from attn_cli.selection import Selection
 from attn_cli.views.formats import names_in_words
 
 Text = Annotated[
@@ -59,7 +57,11 @@ Projections = Annotated[
                  help="W_Q and W_K for a table, as attn learn -o learned.npz writes them."),
 ]  # fmt: skip
 Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
-Head = Annotated[str, typer.Option("--head", "-H", help="Heads: 3, -1, 0,2, 4-7 or all.", metavar="HEADS")]
+Head = Annotated[
+    str,
+    typer.Option("--head", "-H", metavar="HEADS",
+                 help="Heads: 3, -1, 0,2, 4-7 or all; 18.6 is head 6 of layer 18."),
+]  # fmt: skip
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
 TokenPick = Annotated[
     str | None,
@@ -111,31 +113,6 @@ Backend = Annotated[
 ]  # fmt: skip
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use what is in the cache.")]
-
-
-def selection(layers: str, heads: str) -> Selection:
-    """The layers and heads that --layer and --head choose."""
-    return Selection(numbers(layers, "layer"), numbers(heads, "head"))
-
-
-def numbers(text: str, noun: str) -> tuple[int, ...] | None:
-    """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
-
-    `noun` names the option in errors. Raises InputError for other text.
-
-    >>> numbers("0,4-6,-1", "layer")
-    (0, 4, 5, 6, -1)
-    """
-    if text.strip().lower() == "all":
-        return None
-    unique: dict[int, None] = {}  # a set that keeps its order
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
-        if match is None or (match[2] and int(match[1]) > int(match[2])):
-            raise InputError(f"--{noun} {text!r} is not a choice of {noun}s", "examples: 3   -1   0,2   4-7   all")
-        first = int(match[1])
-        unique |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
-    return tuple(unique)
 
 
 def once(values: list[str] | None, option: str) -> str | None:

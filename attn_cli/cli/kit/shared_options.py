@@ -7,6 +7,7 @@ from typing import ClassVar, Unpack
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
+from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.read_texts import texts_of
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Request, answer_texts
 from attn_cli.cli.kit.stderr import status_line
@@ -125,7 +126,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
     @property
     def selection(self) -> Selection:
         """The chosen layers and heads."""
-        return o.selection(self.layer, self.head)
+        return selection_of(self.layer, self.head)
 
     def source(self, **reading: Unpack[Reading]) -> Source:
         """Open the source that --model and its options name; `reading` as for `open_source`."""

@@ -164,8 +164,11 @@ class ModelSource:
         layers = []
         for module, places in self.modules.items():
             heads = heads_of(module) or int(usual)
-            selected = heads if selection.heads is None else min(len(set(selection.heads)), heads)
-            layers += [PlannedLayer(p.layer, selected) for p in places if selection.has_layer(p.layer, p.blocks)]
+            layers += [
+                PlannedLayer(p.layer, selection.count_heads(heads, p.layer, p.blocks))
+                for p in places
+                if selection.has_layer(p.layer, p.blocks)
+            ]
         return layers
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:

@@ -99,6 +99,7 @@ class Matrices:
 
     def each(self, selection: Selection, visit: Callable[[Call], None]) -> None:
         """One call per batch entry; `Place.text` is its number."""
+        selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
             raise InputError("--head picks heads but --wo mixes all of them", "leave out one of the two")
         for call in self.calls(selection):

@@ -31,7 +31,7 @@ class BatchVisitor:
         Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
         """
         b, h, n, _ = query.shape
-        heads = self.ledger.selection.pick_heads(h)
+        heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         fills_output = len(heads) == h and self.keeps_output
         places = [self.ledger.place_of_text(place, index, b) for index in range(b)]
@@ -72,7 +72,7 @@ class BatchVisitor:
         groups  for every head the key/value head that it reads
         """
         b, h, n, m = weights.shape
-        heads = self.ledger.selection.pick_heads(h)
+        heads = self.ledger.heads_of(place, h)
         for index in range(b):
             at = self.ledger.place_of_text(place, index, b)
             text = self.ledger.labels.unpadded(at, b, n, m)

@@ -80,6 +80,10 @@ class Ledger:
         """Keep the place of an attention module whose softmax is not over keys."""
         self._keep_selected(module, self.not_over_keys)
 
+    def heads_of(self, place: Place, total: int) -> tuple[int, ...]:
+        """The selected ones of the `total` heads of a recorded call; InputError for one that it doesn't have."""
+        return self.selection.pick_heads(total, place.layer, self.blocks[place.stream])
+
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
         """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
         text = self.labels.text_of(index, batch)

@@ -41,6 +41,43 @@ def test_negative_numbers_count_from_the_end(smollm: LoadedModel, minilm: Loaded
     assert visited(minilm, Selection(layers=(-6,), heads=(-12, 1))) == [(0, (0, 1), (0, 1))]
 
 
+def test_single_heads_of_several_layers(smollm: LoadedModel) -> None:
+    pairs = ((18, 6), (17, 3), (-1, -9), (18, 0))
+    assert visited(smollm, Selection(pairs=pairs)) == [(17, (3,), (1,)), (18, (0, 6), (0, 2)), (29, (0,), (0,))]
+    planned = ModelSource(smollm).planned_layers(Selection(pairs=pairs))
+    assert planned == [(17, 1), (18, 2), (29, 1)]
+
+
+def test_single_heads_are_those_of_a_run_of_all(minilm: LoadedModel) -> None:
+    inputs = encoded(minilm, TEXT)
+    everything = run_captured(minilm.model, inputs)
+    some = run_captured(minilm.model, inputs, Selection(pairs=((3, 5), (1, 2))))
+    assert [(s.place.layer, s.place.heads) for s in some.summaries] == [(1, (2,)), (3, (5,))]
+    for layer, head in ((1, 2), (3, 5)):
+        np.testing.assert_allclose(some.weights(layer)[0], everything.weights(layer)[head], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pair", "message", "hint"),
+    [
+        ((3, 12), "there is no head 3.12", "layer 3 has heads 0-11"),
+        ((-1, -13), "there is no head 5.-13", "layer 5 has heads 0-11"),
+        ((6, 0), "there is no layer 6", " has layers 0-5"),
+    ],
+)
+def test_a_single_head_that_is_not_there(minilm: LoadedModel, pair: tuple[int, int], message: str, hint: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        visited(minilm, Selection(pairs=(pair,)))
+    assert refusal.value.message == message
+    assert refusal.value.hint.endswith(hint)
+
+
+def test_pairs_beside_layers_or_heads() -> None:
+    for extra in ({"layers": (1,)}, {"heads": (1,)}):
+        with pytest.raises(InputError, match="pairs of layer and head beside layers or heads"):
+            Selection(**extra, pairs=((1, 2),))
+
+
 def test_what_is_shown_does_not_depend_on_the_choice(real: LoadedModel) -> None:
     inputs = encoded(real, TEXT)
     everything = run_captured(real.model, inputs)

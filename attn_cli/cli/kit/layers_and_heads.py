@@ -1,0 +1,69 @@
+"""How --layer and --head are read: numbers and ranges, or 18.6 for head 6 of layer 18."""
+
+import re
+
+from attn_cli.errors import InputError
+from attn_cli.selection import Selection
+
+Pair = tuple[int, int]
+
+
+def selection_of(layers: str, heads: str) -> Selection:
+    """The layers and heads that --layer and --head choose.
+
+    Raises InputError for text that chooses none, and for --layer beside a head that names its layer.
+    """
+    if "." not in heads:
+        return Selection(numbers(layers, "layer"), numbers(heads, "head"))
+    pairs = head_pairs(heads, "--head")
+    if numbers(layers, "layer") is not None:
+        first = heads.split(",")[0].strip()
+        raise InputError(f"--layer {layers} and --head {heads} at once",
+                         f"{first} names its layer already; leave out --layer")  # fmt: skip
+    return Selection(pairs=pairs)
+
+
+def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
+    """The (layer, head) of every head in `18.6`, `17.3,18.6`, `-1.0` or `17.0-3`, in this order, without repeats.
+
+    `option` names the option in errors. Raises InputError for other text.
+
+    >>> head_pairs("17.3,18.0-1", "--head")
+    ((17, 3), (18, 0), (18, 1))
+    """
+    unique: dict[Pair, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(-?\d+)\.(-?\d+)(?:-(\d+))?\s*", part)
+        if match is None or (match[3] and int(match[2]) > int(match[3])):
+            raise InputError(f"{option} {text!r} is not a choice of heads: {_what_is_wrong(part)}",
+                             "examples: 18.6   17.3,18.6   17.0-3   -1.0")  # fmt: skip
+        layer, first = int(match[1]), int(match[2])
+        unique |= dict.fromkeys((layer, head) for head in range(first, int(match[3] or first) + 1))
+    return tuple(unique)
+
+
+def _what_is_wrong(part: str) -> str:
+    """Why a part of a choice of heads is none."""
+    if re.fullmatch(r"\s*-?\d+(-\d+)?\s*", part):
+        return f"{part.strip()} names no layer"
+    return f"{part.strip()!r} is not LAYER.HEAD"
+
+
+def numbers(text: str, noun: str) -> tuple[int, ...] | None:
+    """The numbers in `3`, `-1`, `0,2` or `4-7`, in the order of the text, without repeats; None for `all`.
+
+    `noun` names the option in errors. Raises InputError for other text.
+
+    >>> numbers("0,4-6,-1", "layer")
+    (0, 4, 5, 6, -1)
+    """
+    if text.strip().lower() == "all":
+        return None
+    unique: dict[int, None] = {}  # a set that keeps its order
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
+        if match is None or (match[2] and int(match[1]) > int(match[2])):
+            raise InputError(f"--{noun} {text!r} is not a choice of {noun}s", "examples: 3   -1   0,2   4-7   all")
+        first = int(match[1])
+        unique |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
+    return tuple(unique)
