@@ -71,6 +71,7 @@ class Loading(TypedDict, total=False):
     backend: str
     trust_remote_code: bool
     offline: bool
+    predicts: bool
 
 
 def open_source(
@@ -94,7 +95,8 @@ def open_source(
     audio         a .wav file, read in the same way
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
-    loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline
+    loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline; and
+                  whether one that has a head of words is loaded with it, because it predicts
     """
     if is_table(model):
         values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,

@@ -100,8 +100,16 @@ class LoadOptions:
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
-    def open(self, model: str, *, quiet: bool, projections: str | None = None, **reading: Unpack[Reading]) -> Source:
-        """Open the source of a --model value, with a status line while it loads; `reading` as for `open_source`."""
+    def open(
+        self,
+        model: str,
+        *,
+        quiet: bool,
+        projections: str | None = None,
+        predicts: bool = False,
+        **reading: Unpack[Reading],
+    ) -> Source:
+        """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
         with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
             return open_source(
                 model,
@@ -113,6 +121,7 @@ class LoadOptions:
                 trust_remote_code=self.trust_remote_code,
                 offline=self.offline,
                 projections=projections,
+                predicts=predicts,
                 **reading,
             )
 
@@ -128,9 +137,9 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         """The chosen layers and heads."""
         return selection_of(self.layer, self.head)
 
-    def source(self, **reading: Unpack[Reading]) -> Source:
-        """Open the source that --model and its options name; `reading` as for `open_source`."""
-        return self.open(self.model, quiet=self.quiet, projections=self.projections, **reading)
+    def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
+        """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
+        return self.open(self.model, quiet=self.quiet, projections=self.projections, predicts=predicts, **reading)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text
+from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
@@ -247,6 +248,13 @@ class ModelSource:
         """Run one prompt; `visit` sees each selected layer, `arrive` the vectors of `rows` around each block."""
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
+
+    def experiment(
+        self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
+    ) -> ModelExperiment:
+        """Run one prompt, plainly; interventions in its attention then follow. As for `Predicting`."""
+        arguments = self._arguments([prompt])
+        return ModelExperiment(self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """The arguments of the forward: a single prompt's arrays, or the texts as one batch; then a decoder's."""

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import modules_to_watch, names_a_softmax
-from attn_cli.sources.huggingface.capture.own_code import OwnCode
+from attn_cli.sources.huggingface.capture.own_code import OwnCodeVisitor
 from attn_cli.sources.huggingface.capture.returned_weights import request_weights, returns_weights
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
@@ -30,7 +30,7 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 
 @contextmanager
-def watching(model: nn.Module, own_code: OwnCode) -> Iterator[None]:
+def watching(model: nn.Module, own_code: OwnCodeVisitor) -> Iterator[None]:
     """Context manager: passes all attention in `model` that doesn't use the registry to `own_code`."""
     mode = AttentionMode(own_code)
     handles: list[RemovableHandle] = []
@@ -76,7 +76,7 @@ class AttentionMode(TorchFunctionMode):
     running  the watched modules that run now, outermost first
     """
 
-    def __init__(self, own_code: OwnCode) -> None:
+    def __init__(self, own_code: OwnCodeVisitor) -> None:
         super().__init__()
         self.own_code, self.ledger = own_code, own_code.ledger
         self.running: list[RunningModule] = []

@@ -108,6 +108,13 @@ class LayerRule:
         weights = torch.cat([scores, sink.float()], dim=-1).softmax(-1)[..., :-1]  # [b, h, n, m + 1] less the sink
         return weights, scores
 
+    def output_with_sink_per_query(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sink: torch.Tensor
+    ) -> torch.Tensor:
+        """The output `[b, h, n, e]` alone, under this rule and a sink for every query `[b, h, n, 1]`."""
+        weights, _ = self.with_sink_per_query(query, key, value, sink)
+        return weights @ value.float().repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+
     @staticmethod
     def _cut(x: Array, text: int, rows: slice, keys: slice, heads: Sequence[int]) -> Array:
         """One text's part `[h or 1, n or 1, m]` of a bias or mask `[b or 1, h or 1, n or 1, m]`."""

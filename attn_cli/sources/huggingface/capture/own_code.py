@@ -1,6 +1,6 @@
 """Attention captured in a model's own code, outside transformers' registry, reshaped for the visitor."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -13,6 +13,18 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
+
+
+class OwnCodeVisitor(Protocol):
+    """What takes in the attention of a model's own code, beside the ledger in which it records every call."""
+
+    ledger: Ledger
+
+    def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+        """Take in a softmax: the weights in the layout of the module that made them, and the scores if captured."""
+
+    def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
+        """Take in a call of torch's SDPA; an output in place of the call's, or None to leave it alone."""
 
 
 class OwnCode:

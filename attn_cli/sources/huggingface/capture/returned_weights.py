@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.capture.own_code import OwnCode
+from attn_cli.sources.huggingface.capture.own_code import OwnCodeVisitor
 from attn_cli.sources.huggingface.known_types import TYPES
 
 # By name, since importing the classes would load the code of their models.
@@ -19,7 +19,7 @@ def returns_weights(module: nn.Module) -> bool:
     return type(module).__name__ in _CLASSES
 
 
-def request_weights(module: nn.Module, own_code: OwnCode) -> list[RemovableHandle]:
+def request_weights(module: nn.Module, own_code: OwnCodeVisitor) -> list[RemovableHandle]:
     """Hooks that make `module` return its weights, and pass them to `own_code`."""
     parameters = inspect.signature(module.forward).parameters
 

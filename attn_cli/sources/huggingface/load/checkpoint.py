@@ -58,6 +58,8 @@ class LoadedModel:
 def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if it `generates`.
 
+    With `predicts` among the origin's options also with that head, if the model has one.
+
     Raises LoadError when anything is missing, refused or broken, InputError for a device that isn't there or a model
     that can't generate, LimitError for more than fits into memory.
     """
@@ -74,6 +76,7 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
         with _fast_gguf(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             tokenizer = _tokenizer(origin)
+            generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
     except (LoadError, InputError, LimitError):
         raise

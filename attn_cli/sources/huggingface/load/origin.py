@@ -52,6 +52,7 @@ class OriginOptions:
     reads_text         whether texts will be read, so that a tokenizer has to be there
     backend            one of BACKENDS
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
+    predicts           whether a model that has a head of words is loaded with it
     """
 
     revision: str | None = None
@@ -62,6 +63,7 @@ class OriginOptions:
     reads_text: bool = True
     backend: str = "attn"
     device_map: str | None = None
+    predicts: bool = False
 
 
 @dataclass(frozen=True)

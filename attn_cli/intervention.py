@@ -1,0 +1,159 @@
+"""Interventions: what is taken from a model's attention, and what the model then says.
+
+A head is silenced (its output is 0), or tokens are hidden (they can't be seen as keys), in chosen rows; the rest of the
+run is the model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+
+EVERYTHING = Selection()
+
+
+class HeadPlace(NamedTuple):
+    """One head of a model: the number of its block, its own number, and its stream as `Place.stream` names it."""
+
+    layer: int
+    head: int
+    stream: str = "self"
+
+
+class AttentionLayer(NamedTuple):
+    """One block's attention in a stream; `groups` has for every head the number of its key/value head."""
+
+    layer: int
+    stream: str
+    groups: tuple[int, ...]
+
+    @property
+    def heads(self) -> tuple[HeadPlace, ...]:
+        """Its heads in their order."""
+        return tuple(HeadPlace(self.layer, head, self.stream) for head in range(len(self.groups)))
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """What one run of the model lacks. Nothing by default: such a run is an untouched copy.
+
+    silenced  heads whose output, before W_O, is 0 (or their mean, see `Experiment`)
+    hidden    tokens that can't be seen as keys: of the text, in an encoder-decoder of what the encoder reads. A row
+              sees itself nevertheless
+    rows      the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
+              in streams that read something else (an encoder, a vision tower) it holds in all rows
+    blind     the layers and heads for which `hidden` is hidden
+    """
+
+    silenced: tuple[HeadPlace, ...] = ()
+    hidden: tuple[int, ...] = ()
+    rows: tuple[int, ...] | None = None
+    blind: Selection = EVERYTHING
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run with an intervention differs from the plain run; None for what the model or the rows don't have.
+
+    bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target
+              less likely. With several target tokens log2 p is added up
+    kl_bits   sum over all words of p log2(p / p with the intervention), in the last row that chooses; never below 0
+    loss_bits change of the mean -log2 p of the text's own tokens; only where all rows are rows of the intervention
+    distance  of a model without a head of words: 1 - cosine of the mean output vectors; tokens that are hidden are left
+              out of the mean
+    """
+
+    bits: float | None = None
+    kl_bits: float | None = None
+    loss_bits: float | None = None
+    distance: float | None = None
+
+    @property
+    def effect(self) -> float:
+        """The number by which interventions are compared: the bits, or the distance."""
+        value = self.bits if self.distance is None else self.distance
+        return 0.0 if value is None else value
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the answer is: the token that the last chosen row finds likeliest, or the tokens that were generated.
+
+    probability  of the one token, or of all of them in a row, in the plain run
+    rows         the rows that choose these tokens, one for each
+    generated    whether the model wrote them; otherwise the likeliest next token
+    """
+
+    tokens: tuple[Token, ...]
+    probability: float
+    rows: tuple[int, ...]
+    generated: bool
+
+
+@dataclass
+class Floor:
+    """The largest effects of untouched copies: rounding. Smaller effects than 4 times these are no effects.
+
+    FACTOR  how many times the floor an effect must be to be told from rounding
+    """
+
+    FACTOR = 4
+
+    effect: float = 0.0
+    kl_bits: float = 0.0
+    loss_bits: float = 0.0
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in the outcome of an untouched copy."""
+        self.effect = max(self.effect, abs(outcome.effect))
+        self.kl_bits = max(self.kl_bits, abs(outcome.kl_bits or 0.0))
+        self.loss_bits = max(self.loss_bits, abs(outcome.loss_bits or 0.0))
+
+    def is_rounding(self, effect: float) -> bool:
+        """Whether an effect can't be told from rounding."""
+        return abs(effect) < self.FACTOR * self.effect
+
+
+class Experiment(Protocol):
+    """A model, a text, the plain run over it, and any number of interventions.
+
+    layers   every attention layer that ran, in the order of the forward pass
+    rows     the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
+    tokens   the tokens of these rows' stack, all of them
+    target   the answer; None for a model without a head of words
+    floor    what untouched copies differed by, in all runs so far; every batch has one
+    way      how runs are made: "cache" (the chosen rows alone, keys and values of the rows before kept), "prefix"
+             (whole passes, of which blocks below the intervention are skipped) or "whole"
+    why      why it isn't "cache"; "" where it is
+    """
+
+    layers: Sequence[AttentionLayer]
+    rows: Sequence[int]
+    tokens: Sequence[Token]
+    target: Target | None
+    floor: Floor
+    way: str
+    why: str
+
+    def outcomes(self, interventions: Sequence[Intervention]) -> Iterator[Outcome]:
+        """The outcome of each intervention, in their order; neighbours with the same first block share a batch."""
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """A source whose model can be run again with something taken from its attention: ask with `isinstance`."""
+
+    def experiment(
+        self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
+    ) -> Experiment:
+        """Run the prompt once, plainly; the experiment then makes interventions.
+
+        rows        the rows in which interventions hold; None for those that choose: of what was generated, else the
+                    last one. Encoders take all rows
+        everywhere  all rows
+        mean        silence a head to its mean output over all other rows, not to 0
+
+        Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
+        """

@@ -1,0 +1,1 @@
+"""Running a model again with heads silenced or tokens hidden: what its answer rests on."""

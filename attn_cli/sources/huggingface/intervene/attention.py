@@ -1,0 +1,158 @@
+"""The attention of a batch of interventions: outputs of silenced heads are 0, hidden keys are masked."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
+
+
+class InterveningAttention:
+    """Computes the attention of every layer that uses the registry, in a plain run or in that of a batch.
+
+    plain  notes the calls of the plain run; in runs with interventions it has the means of heads
+    batch  the interventions of this run; None for the plain run
+    """
+
+    def __init__(self, ledger: Ledger, plain: PlainCalls, batch: InterventionBatch | None) -> None:
+        self.ledger, self.plain, self.batch = ledger, plain, batch
+
+    def compute(  # noqa: PLR0913  the signature is the registry's
+        self,
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        position_bias: torch.Tensor | None = None,
+        s_aux: torch.Tensor | None = None,
+        sinks: torch.Tensor | None = None,
+        **_: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """One layer, in the registry's signature: query `[S, h, n, d]`, key `[S, g, m, d]`, value `[S, g, m, e]`.
+
+        Returns the output `[S, n, h, e]`, and None for the weights, which are never held whole.
+        """
+        sink, sink_per_query = sink_of(s_aux, sinks), None
+        if sink is not None and sink.numel() != query.shape[1]:
+            sink, sink_per_query = None, sink
+        rule = LayerRule(scale_of(module, query, scaling), softcap, position_bias, sink, attention_mask)
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            output = self.output(module, "registry", (query, key, value), rule, sink_per_query)
+        return output.to(query.dtype).transpose(1, 2).contiguous(), None
+
+    def output(
+        self,
+        module: nn.Module,
+        way: str,
+        qkv: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+        rule: LayerRule,
+        sink_per_query: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The output `[S, h, n, e]` of a layer that ran in this way of capture."""
+        place, _ = self.ledger.record(module, way)
+        query, key, value = qkv
+        (_, h, n, _), (_, g, m, _) = query.shape, key.shape
+        if self.batch is not None:
+            blocks = self.ledger.blocks[place.stream]
+            hidden = self.batch.hidden(place.layer, place.stream, blocks, h, n, m)
+            if hidden is not None:
+                rule = _with_hidden(rule, hidden.to(query.device), query)
+        if sink_per_query is not None:
+            output = rule.output_with_sink_per_query(query, key, value, sink_per_query)
+        else:
+            output = rule.output(query, key, value)
+        if self.batch is None:
+            self.plain.add(place, [head // (h // g) for head in range(h)], output)
+            return output
+        silent = self.batch.silent(place.layer, place.stream, h, n)
+        if silent is None:
+            return output
+        mean = self.plain.mean_of(place.layer, place.stream)
+        silent = silent.to(query.device)[..., None]  # [S, h, n, 1]
+        return output.masked_fill(silent, 0.0) if mean is None else torch.where(silent, mean.to(output.dtype), output)
+
+
+class InterveningOwnCode:
+    """The same for softmaxes and SDPA calls in a model's own code, outside the registry."""
+
+    def __init__(self, attention: InterveningAttention) -> None:
+        self.attention, self.ledger = attention, attention.ledger
+
+    @torch.no_grad()
+    def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
+        """Change the weights in place, in the layout of the module that made them: a silenced head has weights of 0.
+
+        Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
+        """
+        place, _ = self.ledger.record(module, way)
+        batch, plain = self.attention.batch, self.attention.plain
+        size = self.ledger.labels.size
+        matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
+        h = matrices.shape[1]
+        if batch is None:
+            plain.add(place, groups_of(module, h), None)
+            return
+        n, m = matrices.shape[-2:]
+        silent = batch.silent(place.layer, place.stream, h, n)
+        hidden = batch.hidden(place.layer, place.stream, self.ledger.blocks[place.stream], h, n, m)
+        if silent is None and hidden is None:
+            return
+        is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()
+        if way != "softmax" or not is_view or matrices.shape[0] != batch.size or h != (heads_of(module) or h):
+            raise unreachable(place.layer, place.name)
+        if hidden is not None:
+            if scores is None:
+                raise unreachable(place.layer, place.name)
+            lowered = as_matrices(scores, module, size, self.ledger.labels.length, 0.0).float()
+            matrices.copy_(lowered.masked_fill(hidden.to(weights.device), -torch.inf).softmax(-1))
+        if silent is not None:
+            if plain.wants_means:
+                raise unreachable(place.layer, place.name)
+            matrices.masked_fill_(silent.to(weights.device)[..., None], 0.0)
+
+    @torch.no_grad()
+    def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
+        """The output of a call of torch's SDPA, given by argument names.
+
+        Raises LoadError for a call that has no axis of heads.
+        """
+        query, key, value = (arguments[name] for name in ("query", "key", "value"))
+        if query.ndim != 4:
+            place, _ = self.ledger.record(module, "sdpa")
+            raise unreachable(place.layer, place.name)
+        mask, scale = arguments.get("attn_mask"), arguments.get("scale")
+        if arguments.get("is_causal"):
+            mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()[None, None]
+        rule = LayerRule(float(scale) if scale is not None else query.shape[-1] ** -0.5, mask=mask)
+        return self.attention.output(module, "sdpa", (query, key, value), rule).to(query.dtype)
+
+
+def unreachable(layer: int, path: str) -> LoadError:
+    """The error for attention that can be looked at, but not intervened in."""
+    return LoadError(
+        f"layer {layer} ({path}) computes its attention where no head can be silenced and no token hidden",
+        "its weights can be seen: attn top, attn heads",
+    )
+
+
+def _with_hidden(rule: LayerRule, hidden: torch.Tensor, like: torch.Tensor) -> LayerRule:
+    """The rule with the cells of `hidden` `[S, h, n, m]` masked beside those that it masks itself."""
+    mask = rule.mask.materialized() if isinstance(rule.mask, LazyMask) else rule.mask
+    if mask is None:
+        mask = ~hidden
+    elif mask.dtype == torch.bool:
+        mask = mask & ~hidden
+    else:
+        mask = torch.where(hidden, torch.finfo(mask.dtype).min, mask)
+    return LayerRule(rule.scale, rule.softcap, rule.bias, rule.sink, mask)

@@ -1,0 +1,79 @@
+"""Interventions side by side: which cells and which outputs of a layer each of them takes away."""
+
+from collections.abc import Sequence
+
+import torch
+
+from attn_cli.errors import LoadError
+from attn_cli.intervention import Intervention
+from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
+
+_ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
+
+
+class InterventionBatch:
+    """Interventions that run as the elements of one batch; S is their number.
+
+    rows       the rows in which they hold, unless they name rows themselves; None for all rows
+    texts      how many tokens the text has: those that can be hidden
+    everywhere whether the rows are all rows: then tokens are hidden in an encoder, too, and not only from the decoder
+    first      the number of the first row that runs; those before are kept from the plain run
+    """
+
+    def __init__(
+        self, interventions: Sequence[Intervention], rows: Sequence[int] | None, texts: int, *, first: int = 0
+    ) -> None:
+        self.interventions, self.rows, self.texts, self.first = tuple(interventions), rows, texts, first
+
+    @property
+    def size(self) -> int:
+        """S."""
+        return len(self.interventions)
+
+    def silent(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
+        """Which outputs of a layer are taken away: booleans `[S, h, n]`; None for none of them."""
+        silent = torch.zeros((self.size, h, n), dtype=torch.bool)
+        for at, intervention in enumerate(self.interventions):
+            heads = [x.head for x in intervention.silenced if (x.layer, x.stream) == (layer, stream)]
+            if heads:
+                silent[at, heads] = self._in_rows(intervention, stream, n)
+        return silent if bool(silent.any()) else None
+
+    def hidden(self, layer: int, stream: str, blocks: int, h: int, n: int, m: int) -> torch.Tensor | None:
+        """Which cells of a layer are hidden: booleans `[S, h, n, m]`; None for none of them.
+
+        blocks  how many blocks the layer's stack has
+
+        Raises LoadError for a layer whose keys are not the text's tokens.
+        """
+        if not self._reads_text(stream) or not any(x.hidden for x in self.interventions):
+            return None
+        if m != self.texts:
+            raise LoadError(
+                f"layer {layer} ({stream}) has {m:,} keys for {self.texts:,} tokens: none can be hidden by its number",
+                "attn top shows what it looks at",
+            )
+        hidden = torch.zeros((self.size, h, n, m), dtype=torch.bool)
+        for at, intervention in enumerate(self.interventions):
+            if intervention.hidden and intervention.blind.has_layer(layer, blocks):
+                keys = torch.zeros(m, dtype=torch.bool)
+                keys[list(intervention.hidden)] = True
+                cells = self._in_rows(intervention, stream, n)[:, None] & keys  # [n, m]
+                hidden[at, list(intervention.blind.pick_heads(h))] = cells
+        if stream != "cross":  # a row sees itself
+            own = torch.arange(n)
+            hidden[:, :, own, own + self.first] = False
+        return hidden if bool(hidden.any()) else None
+
+    def _reads_text(self, stream: str) -> bool:
+        """Whether a stream's keys are tokens of the text, from which an intervention may hide them."""
+        return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
+
+    def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:
+        """Whether the intervention holds in each of the n rows that run: booleans `[n]`."""
+        rows = self.rows if intervention.rows is None else intervention.rows
+        if rows is None or stream not in _ANSWERING:
+            return torch.ones(n, dtype=torch.bool)
+        chosen = torch.zeros(n, dtype=torch.bool)
+        chosen[[row - self.first for row in rows]] = True
+        return chosen

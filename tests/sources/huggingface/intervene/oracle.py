@@ -1,0 +1,70 @@
+"""An independent way to silence a head: its slice of what W_O reads is set to 0, in whole passes without a cache."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from attn_cli.intervention import HeadPlace
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.capture.registry import all_named
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.model_classes import stack_of
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
+from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.architectures.tiny import tiny_model
+
+IDS = (9, 21, 33, 45, 57, 69, 7, 81, 93, 101, 9, 17)
+
+
+def speaking_source(kind: str) -> ModelSource:
+    """A tiny model of that kind with its head of words, as a source without a tokenizer."""
+    model = tiny_model(kind, "tiny")
+    stack = stack_of(model, model.config)
+    loaded = LoadedModel(stack, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), "attn", model)
+    return ModelSource(loaded)
+
+
+def prompt_of(ids: Sequence[int] = IDS, **others: Sequence[int]) -> Prompt:
+    """A prompt of these token ids, and of those of other streams."""
+    tokens = {name: labels(None, torch.tensor([list(values)])) for name, values in others.items()}
+    return Prompt("", labels(None, torch.tensor([list(ids)])), others=tokens)
+
+
+def log2_p(model: PreTrainedModel, arguments: dict[str, Any], **options: Any) -> torch.Tensor:
+    """log2 p of all words after every row `[n, words]`, by the model's own eager attention."""
+    with torch.no_grad(), all_named(model, "eager"):
+        logits = model(**arguments, **options)["logits"]
+    return logits[0].double().log_softmax(-1) / torch.log(torch.tensor(2.0, dtype=torch.float64))
+
+
+class Silenced:
+    """Context manager: pre-hooks that zero heads' slices in the input of the modules `names` end with, in `rows`."""
+
+    def __init__(
+        self, model: nn.Module, heads: Sequence[HeadPlace], paths: dict[int, str], h: int, rows: Sequence[int] | None
+    ) -> None:
+        self.model, self.heads, self.paths, self.h, self.rows = model, heads, paths, h, rows
+
+    def __enter__(self) -> None:
+        self.handles = [
+            self.model.get_submodule(self.paths[head.layer]).register_forward_pre_hook(self._zero(head.head))
+            for head in self.heads
+        ]
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def _zero(self, head: int) -> Any:
+        def hook(_: nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            x = args[0].clone()
+            width = x.shape[-1] // self.h
+            rows = list(range(x.shape[1])) if self.rows is None else list(self.rows)
+            x[:, rows, head * width : (head + 1) * width] = 0
+            return (x, *args[1:])
+
+        return hook

@@ -1,0 +1,104 @@
+"""Interventions equal whole passes in which W_O's input is cut, or in which the mask is written out."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from attn_cli.intervention import HeadPlace, Intervention
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
+
+# kind: the path of W_O in block {}, and how many heads
+OUTPUTS = {
+    "llama": "model.layers.{}.self_attn.o_proj",
+    "mistral": "model.layers.{}.self_attn.o_proj",
+    "gemma2": "model.layers.{}.self_attn.o_proj",
+    "gpt_oss": "model.layers.{}.self_attn.o_proj",
+    "deepseek_v3": "model.layers.{}.self_attn.o_proj",
+    "gpt_neox": "gpt_neox.layers.{}.attention.dense",
+    "gptj": "transformer.h.{}.attn.out_proj",
+    "bloom": "transformer.h.{}.self_attention.dense",
+    "jamba": "model.layers.{}.self_attn.o_proj",
+}
+
+
+@pytest.fixture(scope="module")
+def smollm(smollm_file: Any) -> ModelSource:
+    return ModelSource(load(find(str(smollm_file), OriginOptions(predicts=True))))
+
+
+def bits_of_oracle(source: ModelSource, prompt: Prompt, head: HeadPlace, rows: Any, path: str, h: int) -> float:
+    """log2 p of the likeliest next token, silenced less plain."""
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+    plain = log2_p(model, arguments)[-1]
+    with Silenced(model, [head], {head.layer: path.format(head.layer)}, h, rows):
+        silenced = log2_p(model, arguments)[-1]
+    best = int(plain.argmax())
+    return float(silenced[best] - plain[best])
+
+
+def test_the_heads_that_paris_rests_on(smollm: ModelSource) -> None:
+    prompt = smollm.read(["The capital of France is"])[0]
+    experiment = smollm.experiment(prompt)
+    assert experiment.target is not None
+    assert experiment.target.tokens[0].text.strip() == "Paris"
+    assert experiment.target.probability == pytest.approx(0.773, abs=5e-4)
+    heads = [HeadPlace(23, 4), HeadPlace(12, 0), HeadPlace(12, 4), HeadPlace(11, 0)]
+    outcomes = list(experiment.outcomes([Intervention((head,)) for head in heads]))
+    assert [outcome.bits for outcome in outcomes] == pytest.approx([-2.40, -0.65, -0.20, 0.18], abs=6e-3)
+    for head, outcome in zip(heads[:2], outcomes[:2], strict=True):
+        oracle = bits_of_oracle(smollm, prompt, head, [4], OUTPUTS["llama"], 9)
+        assert outcome.bits == pytest.approx(oracle, abs=1e-4)
+    everywhere = smollm.experiment(prompt, everywhere=True)
+    kl = [x.kl_bits for x in everywhere.outcomes([Intervention((HeadPlace(23, 4),)), Intervention((HeadPlace(0, 4),))])]
+    assert kl == pytest.approx([1.733, 1.334], abs=6e-4)
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> None:
+    source, prompt = speaking_source(kind), prompt_of()
+    experiment = source.experiment(prompt, everywhere=everywhere)
+    heads = [head for layer in experiment.layers for head in layer.heads]
+    outcomes = list(experiment.outcomes([Intervention((head,)) for head in heads]))
+    rows = None if everywhere else [len(prompt.tokens) - 1]
+    for head, outcome in list(zip(heads, outcomes, strict=True))[1::2]:
+        oracle = bits_of_oracle(source, prompt, head, rows, OUTPUTS[kind], len(experiment.layers[0].groups))
+        assert outcome.bits == pytest.approx(oracle, abs=1e-4), head
+    assert max(abs(outcome.effect) for outcome in outcomes) > 0.01
+    assert experiment.floor.effect < 1e-4
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_hidden_tokens_are_masked_keys(everywhere: bool) -> None:
+    source, prompt = speaking_source("llama"), prompt_of()
+    n, hidden = len(prompt.tokens), [2, 3, 4]
+    experiment = source.experiment(prompt, [8, 9, 10, 11], everywhere=everywhere)
+    (outcome,) = experiment.outcomes([Intervention(hidden=tuple(hidden))])
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    for row in range(n) if everywhere else range(8, n):
+        for key in hidden:
+            seen[row, key] &= row == key
+    mask = torch.zeros(1, 1, n, n).masked_fill(~seen, torch.finfo(torch.float32).min)
+    plain, changed = (log2_p(model, x)[-1] for x in (arguments, arguments | {"attention_mask": mask}))
+    best = int(plain.argmax())
+    assert outcome.bits == pytest.approx(float(changed[best] - plain[best]), abs=1e-4)
+    kl = float((plain.exp2() * (plain - changed)).sum())
+    assert outcome.kl_bits == pytest.approx(kl, abs=1e-6)
+
+
+def test_an_encoder_moves_its_mean_vector(minilm: LoadedModel) -> None:
+    source = ModelSource(minilm)
+    prompt = source.read(["he sat on the river bank"])[0]
+    experiment = source.experiment(prompt)
+    assert experiment.target is None
+    heads = [HeadPlace(5, 7), HeadPlace(5, 6), HeadPlace(5, 5)]
+    distances = [outcome.distance for outcome in experiment.outcomes([Intervention((head,)) for head in heads])]
+    assert distances == pytest.approx([0.059, 0.050, 0.028], abs=6e-4)
