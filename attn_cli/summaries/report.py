@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 
 
@@ -45,6 +46,7 @@ class Report:
     batch        the axes before heads and rows of the user's own matrices; None where a model or a table was read
     merged_from  how many tokens were merged into words; None where none were
     scale        how numbers become colours: linear, sqrt, log or row
+    ranking      the order of the rows of its parts, and how many of them; None for that of the forward pass
     """
 
     command: str
@@ -57,6 +59,7 @@ class Report:
     batch: tuple[int, ...] | None = None
     merged_from: int | None = None
     scale: str = "linear"
+    ranking: Ranking | None = None
 
     @property
     def streams(self) -> list[str]:

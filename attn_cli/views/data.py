@@ -62,6 +62,12 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
     the stream where a model has several, then with module and call where a layer has several.
     """
+    rows = _rows(report)
+    yield from rows if report.ranking is None else report.ranking.of_records(list(rows))
+
+
+def _rows(report: Report) -> Iterator[dict[str, Any]]:
+    """The rows in the order of the forward pass."""
     number: dict[str, Any] = {} if report.index is None else {"text": report.index}
     if report.answer is not None:
         yield from (number | row for row in report.answer.records())
@@ -91,6 +97,8 @@ def to_npz(report: Report) -> bytes:
     """
     if report.answer is not None:
         return archive(report.answer.arrays())
+    if report.ranking is not None:
+        raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
     arrays: dict[str, np.ndarray] = {}
     streams = report.streams
     for stream in streams:
@@ -153,7 +161,9 @@ def _result(report: Report) -> dict[str, Any]:
         lead = {"stream": summary.place.stream} if several else {}
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    return result
+    if report.ranking is None:
+        return result
+    return {name: rows if name == "layers" else report.ranking.of_records(rows) for name, rows in result.items()}
 
 
 def _layer(summary: Summary) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from attn_cli.sources import Source
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.without_special import HiddenWeight, WithoutSpecial, text_places
+from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -46,6 +47,7 @@ class Request:
     memory        estimates memory before the model runs and may raise LimitError; None without a check
     hide_special  whether special tokens are left out of rows and keys
     words         whether the pieces of words are merged
+    ranking       the order of the answer's rows, None for that of the forward pass
     """
 
     command: str
@@ -62,6 +64,7 @@ class Request:
     memory: MemoryEstimate | None = None
     hide_special: bool = False
     words: bool = False
+    ranking: Ranking | None = None
     quiet: bool = False
     verbose: bool = False
 
@@ -189,6 +192,7 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
         report = Report(
             request.command, request.source.about, (question.display,), summaries, warnings,
             index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
+            ranking=request.ranking,
         )  # fmt: skip
         request.view.show(report)
 

@@ -14,6 +14,7 @@ from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
+from attn_cli.summaries.ranking import Ranking
 from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import View
@@ -171,6 +172,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         memory: Callable[[View, Source], MemoryEstimate] | None = None,
         hide_special: bool = False,
         words: bool = False,
+        ranking: Ranking | None = None,
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
@@ -179,6 +181,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         memory        makes `Request.memory` from the view and the source; None without a check
         hide_special  whether special tokens are left out of rows and keys
         words         whether the pieces of words are merged
+        ranking       the order of the answer's rows, None for that of the forward pass
         """
         selection = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -215,6 +218,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     memory=memory(view, source) if memory else None,
                     hide_special=hide_special,
                     words=words,
+                    ranking=ranking,
                     quiet=self.quiet,
                     verbose=self.verbose,
                 )

@@ -9,10 +9,12 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.report import Report
+from attn_cli.text import counted
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
@@ -34,13 +36,30 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     """All heads of all layers; of many, the sharpest alone in an overview."""
     rows = head_rows(report.summaries)
     yield ""
+    if report.ranking is not None:
+        yield Text(_ranking_title(rows, report.ranking), _BOLD)
+        rows = _ranked(rows, report.ranking)
     if report.is_overview and len(rows) > _MANY_HEADS:
         yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
         rows = sharpest(rows, _SHARPEST)
-    yield from heads_table(rows, screen, unit=report.unit)
+    yield from heads_table(rows, screen, unit=report.unit, kept=report.ranking.column if report.ranking else "")
     masked = sum(int(part.masked_rows.max(initial=0)) for s in report.summaries if (part := s.part(Heads)) is not None)
     if masked:
         yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM)
+
+
+def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
+    """The rows in the order that was asked for."""
+    return ranking.of(rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))
+
+
+def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
+    """How many heads are shown, of how many, and in which order."""
+    if all(np.isnan(row.heads.statistics[ranking.column][row.at]) for row in rows):
+        return f"no head has a number for {ranking.heading} here"
+    shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)
+    some = f"{shown} of {len(rows)} heads" if shown < len(rows) else counted(len(rows), "head")
+    return f"{some} {ranking.words}"
 
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
@@ -54,19 +73,20 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
 
 
-def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token") -> Iterator[Table | Text]:
+def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "") -> Iterator[Table | Text]:
     """One line per head, and what its columns mean; columns without information or room are left out.
 
     unit  what a query and a key are: a token, or a word
+    kept  the name of a statistic whose column stays in any case
     """
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
     streams = {row.summary.place.stream for row in rows} != {"self"}
     lead = [*(["stream"] if streams else []), "layer", "head", *(["kv"] if grouped else [])]
     values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
               for statistic in STATISTICS}  # fmt: skip
-    columns = [statistic for statistic in STATISTICS if not statistic.says_nothing(values[statistic])]
+    columns = [each for each in STATISTICS if each.name == kept or not each.says_nothing(values[each])]
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
-        columns.pop()
+        columns.pop(-2 if columns[-1].name == kept else -1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
     for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)

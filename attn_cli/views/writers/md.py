@@ -77,7 +77,7 @@ def _blocks(report: Report) -> Iterator[str]:
                 rows.setdefault(part.name, []).extend(stream | row for row in part.records(summary))
     for name, records in rows.items():
         yield f"### {_TITLES[name]}\n"
-        yield _table(records)
+        yield _table(records if report.ranking is None else report.ranking.of_records(records))
     for summary in report.summaries:
         for part in summary.parts:
             if isinstance(part, Received):

@@ -47,4 +47,5 @@ ENTROPY_BITS = Entropy(
     caption="entropy of the weights",
     meaning="entropy of a row of weights, in bits: 0 for one key, log2 m for uniform",
     minimum=-1e-6,
+    largest_first=False,
 )

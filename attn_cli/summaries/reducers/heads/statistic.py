@@ -52,6 +52,7 @@ class Statistic(ABC):
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
     nothing  a table without any other value leaves the column out; None: the column always stays
+    largest_first  whether heads with large values come first where a table is sorted by it
     """
 
     name: str
@@ -62,6 +63,7 @@ class Statistic(ABC):
     meaning: str
     minimum: float | None = None
     nothing: float | None = None
+    largest_first: bool = True
 
     @abstractmethod
     def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:

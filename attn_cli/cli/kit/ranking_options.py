@@ -1,0 +1,44 @@
+"""How `--sort COLUMN` and `--top N` of a table of heads are read."""
+
+from difflib import get_close_matches
+
+from attn_cli.errors import InputError
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistic import Statistic
+
+
+def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
+    """The order of a table of heads; None without any.
+
+    sort  the name, the heading or the first word of a statistic; - before it turns the order round
+
+    Raises InputError for a column that there isn't, and for --top alone.
+    """
+    if sort is None:
+        if top is not None:
+            raise InputError("--top says how many heads, and not by what", f"add --sort COLUMN: {_columns()}")
+        return None
+    turned, name = sort.startswith("-"), sort.removeprefix("-").strip().lower()
+    statistic = _names().get(name)
+    if statistic is None:
+        near = get_close_matches(name, _names(), 1)
+        raise InputError(f"--sort {sort!r} is no column of this table" + (f": {near[0]}?" if near else ""),
+                         f"columns: {_columns()}; - before one turns the order round")  # fmt: skip
+    return Ranking(statistic.name, _short(statistic), statistic.largest_first != turned, top)
+
+
+def _short(statistic: Statistic) -> str:
+    """The first word of its heading."""
+    return statistic.heading.split()[0]
+
+
+def _names() -> dict[str, Statistic]:
+    """Every statistic by its name, its heading and the first word of that."""
+    return {
+        name.lower(): each for each in STATISTICS for name in (each.name, each.heading, _short(each))
+    }  # fmt: skip
+
+
+def _columns() -> str:
+    return ", ".join(map(_short, STATISTICS))
