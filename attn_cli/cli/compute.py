@@ -20,7 +20,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
-from attn_cli.summaries.answers.check import TOLERANCES, Check, CheckOutput
+from attn_cli.summaries.answers.check import Check, Checked, CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
@@ -51,7 +51,12 @@ class CheckOptions:
     ] = None
     tol: Annotated[
         float | None,
-        typer.Option("--tol", help="Tolerance of the check, times max(1, |number|).", min=0.0, metavar="NUMBER"),
+        typer.Option(
+            "--tol",
+            help="Largest error taken for right, relative to a number's size.",
+            min=0.0,
+            metavar="NUMBER",
+        ),
     ] = None
 
     @property
@@ -144,14 +149,13 @@ def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions)
     output = None if check.expect is None else read_expected(check.expect, "output", matrices)
     weights = None if check.expect_weights is None else read_expected(check.expect_weights, "weights", matrices)
     files = [file for file in (output, weights) if file is not None]
-    tolerance = max(TOLERANCES[min(file.itemsize, 8)] for file in files) if check.tol is None else check.tol
     reducer = CheckOutput(
-        None if output is None else output.values,
-        None if weights is None else weights.values,
-        tolerance,
+        None if output is None else Checked(output.values, output.precision),
+        None if weights is None else Checked(weights.values, weights.precision),
+        check.tol,
         joined=matrices.joined,
     )
-    matrices = replace(matrices, notes=matrices.notes + tuple(file.note for file in files if file.note))
+    matrices = replace(matrices, notes=matrices.notes + tuple(note for file in files for note in file.notes))
     return _report("check", matrices, selection, lambda _: [reducer])
 
 

@@ -13,7 +13,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.ascii import in_ascii
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import line_count, packed
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -36,10 +36,11 @@ def render(report: Report, screen: Screen) -> str:
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for `report`, parts separated by blank lines."""
-    yield _header(report, screen)
+    above = [_header(report, screen)]
     if report.is_overview:
-        yield _tokens(report, screen)
-    yield from draw_answer(report, screen)
+        above.append(_tokens(report, screen))
+    yield from above
+    yield from draw_answer(report, screen.below(line_count(above)))
 
 
 def _header(report: Report, screen: Screen) -> Text:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch.nn.functional import scaled_dot_product_attention
 
 from tests.program import Run, attn, refused
@@ -237,12 +238,125 @@ def test_the_errors_are_those_of_numpy() -> None:
     assert [head["bad"] for head in heads] == [0, 2, 0, 0]
     assert (heads[1]["first_bad_row"], heads[1]["first_bad_column"]) == (2, 1)
     assert heads[1]["worst_absolute_error"] == pytest.approx(0.5)
-    relative = max(0.5 / abs(right[1, 2, 1]), 0.25 / abs(right[1, 4, 0]))
+    weights = softmax(a["q"][1] @ a["k"][1].T / 2)
+    size = np.maximum(np.sqrt(((weights[:, :, None] * a["v"][1]) ** 2).sum(axis=1)), abs(right[1]))
+    relative = max(0.5 / size[2, 1], 0.25 / size[4, 0])
+    assert heads[1]["bad_rows"] == 2
     assert heads[1]["worst_relative_error"] == pytest.approx(relative)
     assert heads[1]["found"] == pytest.approx(wrong[1, 2, 1])
     assert heads[1]["expected"] == pytest.approx(right[1, 2, 1])
     one = check(save(**a), wrong, "-H", "0")
     assert one.code == 0
+
+
+SHAPES = {"q": (4, 96, 64), "k": (2, 96, 64), "v": (2, 96, 64)}
+BFLOAT16, FLOAT16 = torch.bfloat16, torch.float16
+
+
+def low(dtype: torch.dtype, spread: float = 1.0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    arrays = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+    return {name: (x * (spread if name != "v" else 1)).to(dtype) for name, x in arrays.items()}
+
+
+def step_by_step(a: dict[str, torch.Tensor], scale: float = 0.125, offset: int = 0, *, tile: bool = False):
+    """Attention as models write it out: every product rounded to the dtype of the arrays."""
+    k, v = (a[x].repeat(2, 1, 1) if tile else a[x].repeat_interleave(2, 0) for x in "kv")
+    scores = a["q"] @ k.mT * scale
+    scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=bool).tril(offset), -torch.inf)
+    return torch.softmax(scores.float(), -1).to(scores.dtype) @ v
+
+
+def low_check(a: dict[str, torch.Tensor], output: torch.Tensor, *options: str, widened: bool = False) -> Run:
+    save_file({name: x.contiguous() for name, x in a.items()}, "a.safetensors")
+    files = [word for name in "qkv" for word in (f"--{name}", f"a.safetensors:{name}")]
+    if widened:
+        np.save("mine.npy", output.float().numpy())
+    else:
+        save_file({"output": output.contiguous()}, "mine.safetensors")
+    mine = "mine.npy" if widened else "mine.safetensors"
+    return attn("compute", *files, "--mask", "causal", "-q", "--expect", mine, *options)
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+@pytest.mark.parametrize("spread", [1, 6])  # with 6, scores reach 200
+def test_right_kernels_of_16_bits_pass_however_they_are_saved(dtype: torch.dtype, spread: float) -> None:
+    a = low(dtype, spread)
+    fused = scaled_dot_product_attention(*(a[x][None] for x in "qkv"), is_causal=True, enable_gqa=True)[0]
+    for output in (fused, step_by_step(a)):
+        for widened in (False, True):
+            run = low_check(a, output, widened=widened)
+            assert run.code == 0, run.text
+            assert f"checked as {str(dtype).removeprefix('torch.')}" in run.text
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_an_output_rounded_to_8_bits_passes(dtype: torch.dtype) -> None:
+    run = low_check(low(BFLOAT16), step_by_step(low(BFLOAT16)).to(dtype))
+    assert run.code == 0, run.text
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"scale": 1.0}, "the scale is missing"),
+        ({"offset": 1}, "see one key ahead"),
+        ({"offset": -1}, "blocks the diagonal too"),
+        ({"tile": True}, "tiled instead of repeated"),
+    ],
+)
+def test_wrong_kernels_of_16_bits_are_named(dtype: torch.dtype, wrong: dict, words: str) -> None:
+    a = low(dtype)
+    output = torch.nan_to_num(step_by_step(a, **wrong))
+    for widened in (False, True):
+        run = low_check(a, output, widened=widened)
+        assert run.code == 1
+        assert words in " ".join(run.text.split()), run.text
+
+
+@pytest.mark.parametrize("wrong", ["zero", "of another head", "of the row before"])
+def test_one_wrong_row_of_16_bits_is_found(wrong: str) -> None:
+    a = low(BFLOAT16)
+    output = step_by_step(a)
+    output[2, 77] = {"zero": 0, "of another head": output[1, 77], "of the row before": output[2, 76]}[wrong]
+    run = low_check(a, output, "--json")
+    heads = run.json["result"]["check"][0]["heads"]
+    assert run.code == 1
+    assert [head["bad_rows"] for head in heads] == [0, 0, 1, 0]
+    assert heads[2]["first_bad_row"] == 77
+
+
+def test_small_and_large_values_are_checked_as_strictly() -> None:
+    for factor in (1e-6, 1e6):
+        a = low(BFLOAT16)
+        a["v"] = a["v"] * factor
+        assert low_check(a, step_by_step(a)).code == 0
+        assert low_check(a, step_by_step(a, scale=0.25)).code == 1
+
+
+def test_a_causal_mask_may_have_an_offset() -> None:
+    a = case(g=4)
+    allowed = np.tril(np.ones((5, 7), dtype=bool), 1)
+    command = [*save(**a), "--mask", "causal:1", "-q"]
+    assert check(command, attention(a, allowed)).code == 0
+    for mask, words in ((CAUSAL, "first query with the first key"), (BOTTOM, "last query with the last key")):
+        assert words in " ".join(check(command, attention(a, mask)).text.split())
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_many_heads_have_one_verdict_and_a_map_on_one_screen(width: int) -> None:
+    q = RANDOM.normal(size=(6, 32, 64, 4))
+    right = scaled_dot_product_attention(*[torch.from_numpy(q)] * 3).numpy()
+    right[3, 7, 30] += 1
+    np.save("mine.npy", right)
+    run = attn(*save(q=q), "--expect", "mine.npy", terminal=True,
+               env={"COLUMNS": str(width), "LINES": "24", "NO_COLOR": "1"})  # fmt: skip
+    assert run.code == 1
+    assert len(run.lines) <= 23
+    assert max(map(len, run.lines)) <= width
+    assert run.text.count("wrong: ") == 2  # the verdict, and the first wrong number
+    assert sum(bool(set("░▒▓█") & set(line)) for line in run.lines) == 2  # the head's line, and the legend
 
 
 def test_weights_may_be_checked_too_or_alone() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -34,8 +35,9 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     schema = strict_json(attn("schema", name).bytes)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["properties"]["schema"]["const"] == schema["$id"] == f"attn.{name}/1"
-    assert attn("schema", f"attn.{name}/1").bytes == attn("schema", name).bytes
+    assert schema["properties"]["schema"]["const"] == schema["$id"] == schema_id(name)
+    assert re.fullmatch(rf"attn\.{name}/\d", schema_id(name))
+    assert attn("schema", schema_id(name)).bytes == attn("schema", name).bytes
     for field, description in schema["properties"]["result"]["properties"].items():
         assert description.get("description") or description["items"]["description"], field
 

@@ -67,10 +67,10 @@ def _masks(mask: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
         yield f"the mask is missing ({mask})", Open()
     for diagonal in causal:
         rest = [other for other in parts if other is not diagonal]
-        other_offset = m - n if diagonal.offset == 0 else 0
-        if n != m:
-            side = "last query with the last key" if diagonal.offset == 0 else "first query with the first key"
-            yield f"the causal mask is aligned the other way: {side}", all_of(Causal(other_offset), *rest)
+        sides = {0: "first query with the first key", m - n: "last query with the last key"}
+        for offset, side in sides.items():
+            if offset != diagonal.offset:
+                yield f"the causal mask is aligned the other way: {side}", all_of(Causal(offset), *rest)
         yield (
             "the causal mask blocks the diagonal too (j < i instead of j <= i)",
             all_of(Causal(diagonal.offset - 1), *rest),

@@ -1,4 +1,4 @@
-"""A user's matrix, read from a file or from stdin: read_array."""
+"""A user's matrix, read from a file or from stdin: read_array; and the precision it was stored in."""
 
 from typing import BinaryIO
 
@@ -8,10 +8,10 @@ from attn_cli.sources.files.json_lists import read_json
 from attn_cli.sources.files.kinds import Kind, kind_of
 from attn_cli.sources.files.npy import read_npy, read_npz
 from attn_cli.sources.files.raw import Raw, open_raw
-from attn_cli.sources.files.tensors import read_safetensors
+from attn_cli.sources.files.tensors import read_safetensors, stored_precision
 from attn_cli.sources.files.text import read_text
 
-__all__ = ["read_array"]
+__all__ = ["read_array", "widened_from"]
 
 
 def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_nonfinite: bool = False) -> Matrix:
@@ -36,6 +36,14 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
     # read-only whether mapped or not, so that writing fails for small files as for large ones
     array.flags.writeable = False
     return array
+
+
+def widened_from(spec: str, *, name: str) -> str | None:
+    """The precision in which a file stores the array that `read_array` widens, such as "bfloat16"; None for others."""
+    if spec.partition(":")[0] == "-":  # standard input is read once
+        return None
+    raw = open_raw(spec, None)
+    return stored_precision(raw, name) if kind_of(raw) is Kind.SAFETENSORS else None
 
 
 def _read(raw: Raw, name: str) -> tuple[Matrix, str, str | None]:

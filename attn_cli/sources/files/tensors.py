@@ -44,6 +44,12 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     return _WIDEN[entry["dtype"]](array), label
 
 
+def stored_precision(raw: Raw, name: str) -> str | None:
+    """The precision of an array that `read_safetensors` widens, such as "bfloat16"; None for one that it doesn't."""
+    header, _ = _header(raw)
+    return _WIDENED.get(header[choose_member(list(header), raw.member, name, raw.label)]["dtype"])
+
+
 def _header(raw: Raw) -> tuple[dict[str, Any], int]:
     """Return what the header says of each array, and where the numbers begin.
 
@@ -99,3 +105,4 @@ _WIDEN: dict[str, Callable[[Any], Matrix]] = {
     "F8_E5M2": _from_float8_e5m2,
     "F8_E4M3": _from_float8_e4m3,
 }
+_WIDENED = {"BF16": "bfloat16", "F8_E5M2": "float8_e5m2", "F8_E4M3": "float8_e4m3"}

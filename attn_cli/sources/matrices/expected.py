@@ -6,16 +6,17 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
-from attn_cli.sources.files import read_array
+from attn_cli.kernel.lessons.precision import PRECISIONS, Precision, precision_of
+from attn_cli.sources.files import read_array, widened_from
 from attn_cli.sources.matrices import Matrices
 
 
 class ExpectedArray(NamedTuple):
-    """The user's numbers `[batch, h, n, e]` or `[batch, n, width]`, the bytes of one in its file, and a note or ""."""
+    """The user's numbers `[batch, h, n, e]` or `[batch, n, width]`, the precision they were computed in, and notes."""
 
     values: np.ndarray
-    itemsize: int
-    note: str
+    precision: Precision
+    notes: tuple[str, ...]
 
 
 def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
@@ -30,20 +31,25 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     last = matrices.k.shape[-2] if name == "weights" else _width(matrices)
     joined = matrices.joined and name == "output"
     layout = (*lead, n, last) if joined else (*lead, h, n, last)
-    note = ""
+    notes = []
     if _squeezed(values.shape) == _squeezed(layout):
         values = values.reshape(layout)
     elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
         values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)
-        note = f"{spec}: rows before heads {array.shape}; read as [..., n, h, {'m' if name == 'weights' else 'e'}]"
+        letter = "m" if name == "weights" else "e"
+        notes = [f"{spec}: rows before heads {array.shape}; read as [..., n, h, {letter}]"]
     elif not joined and name == "output" and _squeezed(values.shape) == _squeezed((*lead, n, h * last)):
         values = split_heads(values.reshape(*lead, n, h * last), h)
-        note = f"{spec}: heads side by side {array.shape}; cut into {h}"
+        notes = [f"{spec}: heads side by side {array.shape}; cut into {h}"]
     else:
         shape = layout if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
         raise InputError(f"{name} {spec} has shape {array.shape} but the definition gives {shape}", slip)
-    return ExpectedArray(values.reshape(-1, *values.shape[len(lead) :]), array.dtype.itemsize, note)
+    stored = widened_from(spec, name=name)
+    precision = precision_of(array) if stored is None else PRECISIONS[stored]
+    if stored is None and precision.name != str(array.dtype) and array.dtype == np.float32:
+        notes.append(f"{spec}: {array.dtype} that holds numbers of {precision.name} alone; checked as {precision.name}")
+    return ExpectedArray(values.reshape(-1, *values.shape[len(lead) :]), precision, tuple(notes))
 
 
 def _width(matrices: Matrices) -> int:

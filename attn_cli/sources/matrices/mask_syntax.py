@@ -123,7 +123,10 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
-    """How far query 0 stands behind key 0: m - n where the last query is aligned with the last key, else 0."""
+    """How far query 0 stands behind key 0: as given, m - n where the last query meets the last key, else 0."""
+    given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
+    if given is not None:
+        return int(given.partition(":")[2])
     top_left = any(text in ("causal", "causal-top-left") for text in options.masks)
     return m - n if "causal-bottom-right" in options.masks or (options.causal and not top_left) else 0
 
@@ -132,6 +135,15 @@ def _causal(request: MaskRequest) -> MaskParts:
     n, m = request.shape.n, request.shape.m
     note = f"causal, first query with first key (n = {n}, m = {m}); --mask causal-bottom-right aligns the last"
     return MaskParts((Causal(),), notes=() if n == m else (note,))
+
+
+def _causal_offset(request: MaskRequest) -> MaskParts:
+    if not re.fullmatch(r"-?\d{1,18}", request.argument):
+        raise InputError(
+            f"--mask {request.text!r} needs a whole number",
+            f"query i attends to keys up to i + OFFSET: --mask {request.example}",
+        )
+    return MaskParts((Causal(int(request.argument)),))
 
 
 def _lengths(request: MaskRequest) -> MaskParts:
@@ -172,6 +184,7 @@ MASKS = (
     MaskEntry("causal", _causal),
     MaskEntry("causal-top-left", lambda request: MaskParts((Causal(),)), help=""),
     MaskEntry("causal-bottom-right", lambda request: MaskParts((Causal(request.shape.m - request.shape.n),))),
+    MaskEntry("causal:OFFSET", _causal_offset, "causal:2", help="causal:OFFSET (keys up to i + OFFSET)"),
     MaskEntry("window:W", _window, "window:3"),
     MaskEntry("dilated:W:D", _dilated, "dilated:3:2", help="dilated:W:D (window:W of keys D apart)"),
     MaskEntry("prefix:P", _prefix, "prefix:2"),

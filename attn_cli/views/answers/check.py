@@ -1,8 +1,10 @@
-"""The verdict on the user's numbers: a line per head, the first bad number, and the likely cause."""
+"""The verdict on the user's numbers, the likely cause, and a map of where they are wrong: heads by blocks of rows."""
 
 import textwrap
 from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
 from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
@@ -10,60 +12,155 @@ from rich.text import Text
 from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.cells import packed
+from attn_cli.text import counted
+from attn_cli.views.drawing.cells import fit, line_count, packed
 from attn_cli.views.drawing.labels import place_prefix
+from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _RIGHT = Style(bold=True, color="green")
 _WRONG = Style(bold=True, color="red")
-_MOST_HEADS = 32
+_WIDE = 60  # from so many columns on, the largest error stands beside its relative size
+_MOST_CAUSES = 3
+_LINES_AROUND = 6  # of the map: a blank, title, ruler and legend, on narrow screens more
+
+
+class _Line(NamedTuple):
+    """A line of the map: one head of one batch entry, or several next to each other."""
+
+    label: str
+    checks: tuple[HeadCheck, ...]
 
 
 def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """Everything to print for one batch entry."""
-    entry = place_prefix(summary, report)
-    yield ""
-    bad = [head for head in check.heads if head.bad]
-    names = " and ".join(dict.fromkeys(head.what for head in check.heads))
-    if check.right:
-        yield Text(f"{entry}right: {names} within {check.tolerance:g} of the definition", _RIGHT)
+    """One verdict on all batch entries and heads; of wrong ones the causes, the first wrong number, and the map."""
+    entries = [(each, part) for each in report.summaries if (part := each.part(Check)) is not None]
+    checks = [head for _, part in entries for head in part.heads]
+    parts = [part for _, part in entries]
+    above = [Text(""), *_verdict(parts, checks, screen)]
+    wrong = [part for part in parts if not part.right]
+    if wrong:
+        above += [*_causes(wrong, screen), *_first(entries, report, screen)]
+    nan_rows = sum(head.nan_rows for head in checks)
+    if nan_rows:
+        above.append(Text(f"{counted(nan_rows, 'row')} with NaN or Inf"))
+    yield from above
+    if wrong:
+        yield ""
+        lines = _lines(entries, report)
+        most = len(lines) if screen.height is None else screen.height - line_count(above) - _LINES_AROUND
+        yield from _map(_together(lines, max(most, 1)), screen)
+
+
+def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Iterator[Text]:
+    first = parts[0]
+    names = " and ".join(first.precisions)
+    precisions = " and ".join(dict.fromkeys(first.precisions.values()))
+    right = all(part.right for part in parts)
+    bad, total = sum(head.bad for head in checks), sum(head.numbers for head in checks)
+    widest = max((part.widest for part in parts if part.widest is not None), default=None)
+    if right:
+        words = [f"right: {names} within {first.tolerance:g} of the definition"]
     else:
-        numbers, total = sum(head.bad for head in check.heads), sum(head.numbers for head in check.heads)
-        parts = [f"{entry}wrong: {numbers:,} of {total:,} numbers are off", f"tolerance {check.tolerance:g}"]
-        yield Text("\n".join(packed(parts, screen.width)), _WRONG)
-    yield Text(f"{'':14}{'largest error':>14}{'relative':>10}{'bad':>9}  {'first bad':<12}".rstrip(), _DIM)
-    for head in check.heads[:_MOST_HEADS]:
-        yield _head(head)
-    if len(check.heads) > _MOST_HEADS:
-        yield Text(f"… {len(check.heads) - _MOST_HEADS} more", _DIM)
-    if bad:
-        yield from _first(bad[0], summary, screen)
-        rows = sum(head.nan_rows for head in check.heads)
-        if rows:
-            yield Text(f"{rows} {'row' if rows == 1 else 'rows'} with NaN or Inf")
-        yield from _cause(check, screen)
+        words = [f"wrong: {bad:,} of {total:,} numbers are off", f"tolerance {first.tolerance:g}"]
+    words.append(f"{names if not right else 'checked'} as {precisions}")
+    yield Text("\n".join(packed(words, screen.width)), _RIGHT if right else _WRONG)
+    if right:
+        worst = max(checks, key=lambda head: head.worst_relative)
+        where = worst.what if worst.head is None else f"{worst.what}, head {worst.head}"
+        errors = [f"largest error {worst.worst_absolute:.3g}", f"relative {worst.worst_relative:.2g}", where]
+        yield Text("\n".join(packed(errors, screen.width)), _DIM)
+    if widest is not None:
+        note = f"rows with large scores may be off by up to {widest:.2g}: rounding them to {precisions} costs as much"
+        yield Text("\n".join(textwrap.wrap(note, screen.width)), _DIM)
 
 
-def _head(head: HeadCheck) -> Text:
-    name = head.what if head.head is None else f"{head.what} {head.head}"
-    first = "" if head.first_bad is None else f"[{head.first_bad[0]}, {head.first_bad[1]}]"
-    line = f"{name:<14}{head.worst_absolute:>14.3g}{head.worst_relative:>10.2g}{head.bad:>9}  {first}"
-    return Text(line.rstrip(), Style.null() if not head.bad else _WRONG)
+def _causes(wrong: list[Check], screen: Screen) -> Iterator[Text]:
+    """The likely causes, each once."""
+    causes = {part.cause: part.cause_error for part in reversed(wrong)}
+    for cause, error in [*causes.items()][: -_MOST_CAUSES - 1 : -1]:
+        words = cause or "none of the usual mistakes gives these numbers"
+        near = "" if error is None else f" (then the largest difference is {error:.2g})"
+        sentence = f"{'likely cause' if cause else 'cause unknown'}: {words}{near}"
+        yield Text("\n".join(textwrap.wrap(sentence, screen.width)), _BOLD)
 
 
-def _first(head: HeadCheck, summary: Summary, screen: Screen) -> Iterator[Text]:
+def _first(entries: list[tuple[Summary, Check]], report: Report, screen: Screen) -> Iterator[Text]:
+    """The first wrong number, beside the definition's."""
+    summary, head = next((summary, head) for summary, part in entries for head in part.heads if head.bad)
     assert head.first_bad is not None
     row, column = head.first_bad
-    array_words = head.what + ("" if head.head is None else f", head {head.head}")
-    parts = [f"first bad: {array_words}, row {row}, column {column}", f"yours {head.found:.6g}",
+    array_words = place_prefix(summary, report) + head.what + ("" if head.head is None else f", head {head.head}")
+    parts = [f"first wrong: {array_words}, row {row}, column {column}", f"yours {head.found:.6g}",
              f"definition {head.expected:.6g}"]  # fmt: skip
     yield Text("\n".join(packed(parts, screen.width)))
 
 
-def _cause(check: Check, screen: Screen) -> Iterator[Text]:
-    words = check.cause or "none of the usual mistakes gives these numbers"
-    near = "" if check.cause_error is None else f" (then the largest difference is {check.cause_error:.2g})"
-    sentence = f"{'likely cause' if check.cause else 'cause unknown'}: {words}{near}"
-    yield Text("\n".join(textwrap.wrap(sentence, screen.width)), _BOLD)
+def _lines(entries: list[tuple[Summary, Check]], report: Report) -> list[_Line]:
+    """A line per head and array."""
+    lines = []
+    for summary, part in entries:
+        entry = place_prefix(summary, report).removesuffix(" · ").removeprefix("batch ")
+        for head in part.heads:
+            name = head.what if head.head is None else f"{head.what} {head.head}"
+            lines.append(_Line(f"{entry} {name}".strip(), (head,)))
+    return lines
+
+
+def _together(lines: list[_Line], most: int) -> list[_Line]:
+    """At most so many lines: heads next to each other share one, which is labelled as its first head is."""
+    step = -(-len(lines) // most)
+    groups = [lines[at : at + step] for at in range(0, len(lines), step)]
+    return [
+        _Line(group[0].label + (f" +{len(group) - 1}" if len(group) > 1 else ""),
+              tuple(check for line in group for check in line.checks))
+        for group in groups
+    ]  # fmt: skip
+
+
+def _map(lines: list[_Line], screen: Screen) -> Iterator[Text]:
+    """A line per head, a cell per block of rows: how many of its numbers are wrong."""
+    n = max(len(head.bad_by_row) for line in lines for head in line.checks)
+    label_width = min(max(len(line.label) for line in lines), max(10, screen.width // 3)) + 1
+    wide = screen.width >= _WIDE
+    room = screen.width - label_width - (20 if wide else 10)
+    block = -(-n // max(room, 1))
+    cells = -(-n // block)
+    heads = len(lines[0].checks)
+    of = "a head" if heads == 1 else f"{heads} heads, the worst of them"
+    title = ["where it is wrong", f"a cell: {counted(block, 'row')} of {of}"]
+    yield Text("\n".join(packed(title, screen.width)), _BOLD)
+    ruler = f"0{n - 1:>{max(cells - 1, 1)}}" if cells > len(str(n)) + 1 else "0"
+    largest = f"{'largest':>11}" if wide else ""
+    yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'relative':>9}".rstrip(), _DIM)
+    shades = ASCII_SHADES if screen.ascii_only else SHADES
+    for line in lines:
+        shares = np.max([_shares(head, block) for head in line.checks], axis=0)
+        text = Text(fit(line.label, label_width))
+        for share in shares.tolist():
+            text.append(_mark(share, shades), _WRONG if share > 0 else _DIM)
+        worst = max(line.checks, key=lambda head: head.worst_relative)
+        largest = f"{worst.worst_absolute:>11.3g}" if wide else ""
+        text.append(f"{largest}{worst.worst_relative:>9.2g}", _DIM)
+        yield text
+    some, every = _mark(0.01, shades), _mark(1.0, shades)
+    yield Text("\n".join(packed([f"{_mark(0.0, shades)} right", f"{some} a few numbers wrong", f"{every} all"],
+                                screen.width, "  ")), _DIM)  # fmt: skip
+
+
+def _shares(head: HeadCheck, block: int) -> np.ndarray:
+    """The share of wrong numbers in each block of rows, `[cells]`."""
+    starts = np.arange(0, len(head.bad_by_row), block)
+    wide = head.numbers // len(head.bad_by_row)
+    sizes = np.diff(np.append(starts, len(head.bad_by_row))) * wide
+    return np.asarray(np.add.reduceat(head.bad_by_row, starts) / sizes)
+
+
+def _mark(share: float, shades: str) -> str:
+    """A dot where all is right, else a shade that is darker the more numbers are wrong."""
+    if share == 0:
+        return "." if shades is ASCII_SHADES else "·"
+    filled = shades[1:] if shades is not ASCII_SHADES else shades[2:]
+    return filled[min(int(share * len(filled)), len(filled) - 1)]

@@ -1,8 +1,9 @@
 """Text in terminal cells: cut or padded to a width, parts packed into lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
+from rich.text import Text
 
 from attn_cli.text import visible
 
@@ -34,3 +35,8 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
         else:
             lines.append(part if cell_len(part) <= width else fit(part, width))
     return lines
+
+
+def line_count(texts: Iterable[Text | str]) -> int:
+    """The lines of texts that are printed one after the other, none of them wider than the screen."""
+    return sum(str(text).count("\n") + 1 for text in texts)

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
@@ -11,11 +11,22 @@ TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 @dataclass(frozen=True)
 class Screen:
-    """What the output can show: its width in columns, colour depth (one of `DEPTHS`), and whether only ASCII."""
+    """What the output can show.
+
+    width       in columns
+    depth       of colour, one of `DEPTHS`
+    ascii_only  whether other characters can't be shown
+    height      the lines that a person sees at once, less one for the prompt; None for pipes and files, which get all
+    """
 
     width: int = 80
     depth: str = "none"
     ascii_only: bool = False
+    height: int | None = None
+
+    def below(self, lines: int) -> "Screen":
+        """What is left of the screen under so many lines."""
+        return self if self.height is None else replace(self, height=max(self.height - lines, 1))
 
     @property
     def halves(self) -> bool:
@@ -34,9 +45,10 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     width = int(columns) if columns.isdecimal() and stream is not None else 0
     if not width:
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
+    height = max(shutil.get_terminal_size((80, 24)).lines - 1, 8) if terminal else None
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
     ascii_only = not encoding.startswith(("utf", "cp65001"))
-    return Screen(max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only)
+    return Screen(max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only, height)
 
 
 def largest_map(screen: Screen) -> tuple[int, int]:

@@ -16,6 +16,7 @@ ALLOWED = [
     ("causal", ["1000", "1100", "1110"]),
     ("causal-top-left", ["1000", "1100", "1110"]),
     ("causal-bottom-right", ["1100", "1110", "1111"]),
+    ("causal:1", ["1100", "1110", "1111"]),
     ("window:2", ["1100", "1110", "0111"]),
     ("dilated:2:2", ["1010", "0101", "1010"]),
     ("prefix:2", ["1100", "1100", "1110"]),
@@ -37,6 +38,8 @@ def test_what_a_mask_allows(text: str, rows: list[str]) -> None:
 
 def test_every_name_is_held_to_its_cells() -> None:
     assert [entry.name for entry in MASKS] == [text.partition(":")[0] for text, _ in ALLOWED]
+    assert cells(3, 4, "causal:-1") == ["0000", "1000", "1100"]
+    assert cells(3, 4, "causal:1", "window:2") == ["1100", "0110", "0011"]  # a window stands where the offset says
 
 
 def test_several_masks_allow_what_each_of_them_allows() -> None:
@@ -46,7 +49,8 @@ def test_several_masks_allow_what_each_of_them_allows() -> None:
 
 @pytest.mark.parametrize("entry", [entry for entry in MASKS if entry.example], ids=lambda entry: entry.name)
 def test_a_mask_without_its_numbers_is_refused_with_an_example(entry) -> None:
-    for text in (entry.name, f"{entry.name}:", f"{entry.name}:many", f"{entry.example}:1"):
+    alone = () if any(other.syntax == entry.name for other in MASKS) else (entry.name,)
+    for text in (*alone, f"{entry.name}:", f"{entry.name}:many", f"{entry.example}:1"):
         with pytest.raises(InputError, match="needs") as refusal:
             cells(3, 4, text)
         assert entry.example in refusal.value.hint
