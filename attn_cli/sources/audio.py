@@ -3,11 +3,16 @@
 import wave
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
-from attn_cli.errors import InputError, reason
+from attn_cli.errors import InputError
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import nonempty_file
+from attn_cli.text import excerpt
+
+# Samples a second: from below a telephone's to beyond any microphone's. The others are made by damaged headers.
+_RATES = range(1_000, 1_000_001)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,8 @@ class Audio:
         """
         if rate == self.rate:
             return self
+        if rate not in _RATES:
+            raise InputError(f"the model wants {rate:,} samples a second", "is its preprocessor_config.json whole?")
         if find_spec("soxr") is None:
             raise InputError(
                 f"{self.file} has {self.rate:,} samples a second, the model wants {rate:,}",
@@ -46,22 +53,21 @@ def read_audio(file: str) -> Audio:
 
     Raises InputError for a file of another format or compression, and for one without samples.
     """
-    path = Path(file).expanduser()
-    try:
-        if path.is_file() and path.stat().st_size == 0:
-            raise InputError(f"{file} is empty", "is the download complete?")
-        with wave.open(str(path), "rb") as wav:
-            width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
-            data = wav.readframes(wav.getnframes())
-    except (wave.Error, EOFError) as error:
-        raise InputError(
-            f"{file} is not a .wav file of whole numbers: {error or 'it ends early'}", _convert(file)
-        ) from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from error
+    path, label = nonempty_file(file), excerpt(file)
+    with (
+        parse_errors(f"{label} is no .wav file of whole numbers and", _convert(file)),
+        wave.open(str(path)) as wav,
+    ):
+        width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
+        # not more than the file can hold, whatever its header says
+        data = wav.readframes(min(wav.getnframes(), path.stat().st_size // max(1, width * channels)))
+    if width > 4:
+        raise InputError(f"{label} has {8 * width} bits a sample; 8, 16, 24 and 32 are read", _convert(file))
+    if rate not in _RATES:
+        raise InputError(f"{label} states {rate:,} samples a second", "1,000 to 1,000,000 are read: is it damaged?")
     data = data[: len(data) // (width * channels) * (width * channels)]
     if not data:
-        raise InputError(f"{file} holds no sound", "its header is there, and nothing after it")
+        raise InputError(f"{label} holds no sound", "its header is there, and nothing after it")
     return Audio(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
 
 

@@ -1,10 +1,14 @@
 """An image from a file, ready for a model's own processor."""
 
+import warnings
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attn_cli.errors import InputError, LimitError, LoadError, reason
+from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import nonempty_file
+from attn_cli.sources.memory import free_memory
+from attn_cli.text import excerpt
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,15 +26,21 @@ def read_image(file: str) -> "Image":
         raise LoadError("--image needs the package pillow", "pip install 'attn-cli[image]'")
     from PIL import Image, ImageOps, UnidentifiedImageError  # an optional package
 
-    path = Path(file).expanduser()
-    try:
-        if path.is_file() and path.stat().st_size == 0:
-            raise InputError(f"{file} is empty", "is the download complete?")
-        with Image.open(path) as image:
-            return ImageOps.exif_transpose(image).convert("RGB")
-    except UnidentifiedImageError:
-        raise InputError(f"{file} is not a picture", _HINT) from None
-    except Image.DecompressionBombError as error:
-        raise LimitError(f"{file} is too large: {error}", "make it smaller first") from error
-    except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: Pillow's error for a broken PNG
-        raise InputError(f"can't read {file}: {reason(error)}", "check the name, and that the file is whole") from error
+    path, label = nonempty_file(file), excerpt(file)
+    with parse_errors(label, "is the file whole?"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Pillow says of damaged metadata
+        try:
+            with Image.open(path) as image:
+                _check_pixels(image.width * image.height, label)
+                return ImageOps.exif_transpose(image).convert("RGB")
+        except UnidentifiedImageError:
+            raise InputError(f"{label} is not a picture", _HINT) from None
+        except Image.DecompressionBombError:
+            raise LimitError(f"{label} has too many pixels", "make it smaller first") from None
+
+
+def _check_pixels(pixels: int, label: str) -> None:
+    """Refuse an image whose pixels don't fit into the free memory: 3 bytes each, and twice where it is turned."""
+    free = free_memory()
+    if free is not None and 8 * pixels > free:
+        raise LimitError(f"{label} has {pixels:,} pixels, more than fit into memory", "make it smaller first")

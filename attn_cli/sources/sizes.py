@@ -1,12 +1,13 @@
 """The sizes of a model's attention, read from its config.json alone: no weights, no torch."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import LoadError
 from attn_cli.kernel.lessons.cost import LayerSizes
+from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.text import excerpt
 
 # the names of each size in configurations, the preferred one first
 _NAMES = {
@@ -31,18 +32,13 @@ class Sizes:
 
 def read_sizes(model: str) -> Sizes:
     """The sizes in `model`, a folder with a config.json or that file itself; LoadError where it states none."""
-    path = Path(model).expanduser()
+    path = expanded(model)
     if path.suffix.lower() == ".gguf":
         raise LoadError(f"there is no config.json in a .gguf file ({model})", "give sizes: --heads, --dim, --layers")
-    path = path / "config.json" if path.is_dir() else path
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise LoadError(
-            f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise LoadError(f"{path}: can't be read: {error}", "is it a model's config.json?") from None
+    path = path / "config.json" if kind_of_path(path, LoadError) is PathKind.FOLDER else path
+    if kind_of_path(path, LoadError) is PathKind.NOTHING:
+        raise LoadError(f"no config.json at {model}", "give a model folder, or sizes: --heads, --dim, --layers")
+    config = read_json_document(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
     if not isinstance(config, dict):
         raise LoadError(f"{path} is not an object", "is it a model's config.json?")
     inner = config.get("text_config")

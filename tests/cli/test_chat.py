@@ -81,7 +81,7 @@ def test_what_is_wrong_with_a_chat(model: Path, minilm_model: Path, tmp_path: Pa
     refused(attn("top", "hi", "-m", model, "--chat", "--pair", "no"), 2, "--pair")
     refused(attn("top", "hi", "-m", model, "--messages", tmp_path / "none.json"), 2, "No such file")
     for content, words in (
-        ("{", "can't read"),
+        ("{", "m.json can't be read"),
         ("[]", "no list of messages"),
         ('[{"role": 1}]', "message 0 has no role"),
     ):

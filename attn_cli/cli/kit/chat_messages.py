@@ -1,9 +1,9 @@
 """The messages of a chat: --system, and a file of them."""
 
-import json
-from pathlib import Path
-
-from attn_cli.errors import InputError, reason
+from attn_cli.errors import InputError
+from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import expanded
+from attn_cli.text import excerpt
 
 ChatMessages = tuple[dict[str, str], ...]
 _HINT = 'it looks like [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "..."}]'
@@ -17,10 +17,7 @@ def messages_before(system: str | None, file: str | None) -> ChatMessages:
 
 def _read(file: str) -> ChatMessages:
     """The messages of a JSON file: a list, or an object with the list under "messages"."""
-    try:
-        content = json.loads(Path(file).expanduser().read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"can't read {file}: {reason(error)}", _HINT) from error
+    content = read_json_document(expanded(file), excerpt(file), InputError, _HINT)
     messages = content.get("messages") if isinstance(content, dict) else content
     if not isinstance(messages, list) or not messages:
         raise InputError(f"{file} holds no list of messages", _HINT)

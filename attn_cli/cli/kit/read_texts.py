@@ -2,12 +2,18 @@
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import BinaryIO
 
-from attn_cli.errors import InputError, reason
+from attn_cli.errors import InputError, LimitError, reason
+from attn_cli.sources.files.content import read_content, read_stream
+from attn_cli.sources.files.paths import expanded
+from attn_cli.text import decimal_bytes
 
 _CONVERT = "convert it: iconv -t utf-8"
+_LONGEST_LINE = 10**8
+_MOST_BAD_LINES = 100
 
 
 def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str | InputError]:
@@ -30,7 +36,7 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
     if lines:
         yield from _by_line(source)
     else:
-        yield _decode(b"".join(source), label)
+        yield _decode(read_stream(source, label), label)
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
@@ -47,28 +53,37 @@ def whole_texts(texts: Sequence[str]) -> list[str]:
 
 def _content(file: str) -> bytes:
     try:
-        return Path(file).expanduser().read_bytes()
+        return read_content(expanded(file))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from None
 
 
-def _stdin(*, explicit: bool) -> Iterator[bytes]:
-    """The lines of standard input, one by one; a terminal is read only if the user gave - (`explicit`)."""
+def _stdin(*, explicit: bool) -> BinaryIO:
+    """Standard input; a terminal is read only if the user gave - (`explicit`)."""
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
         if not explicit:
             raise InputError("no text", "give it in quotes or with --file FILE; - reads what you type")
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
-    yield from iter(sys.stdin.buffer.readline, b"")  # not the stream itself, which `yield from` would close
+    return sys.stdin.buffer
 
 
-def _by_line(lines: Iterable[bytes]) -> Iterator[str | InputError]:
-    for number, line in enumerate(lines, 1):
+def _by_line(stream: BinaryIO) -> Iterator[str | InputError]:
+    """The lines of a stream; InputError for many in a row that are no text, LimitError for one without an end."""
+    bad = 0
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE + 1), b""), 1):
+        if len(line) > _LONGEST_LINE:
+            raise LimitError(f"line {number} has more than {decimal_bytes(_LONGEST_LINE)} without an end",
+                             "without --lines all of it is one text")  # fmt: skip
         try:
             yield _decode(line, "the line", first=number == 1)
+            bad = 0
         except InputError as error:
             yield error
+            bad += 1
+            if bad == _MOST_BAD_LINES:
+                raise InputError(f"{bad} lines in a row are not UTF-8: it is no text", _CONVERT) from None
 
 
 def _decode(content: bytes, label: str, *, first: bool = True) -> str:

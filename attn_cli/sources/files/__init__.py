@@ -7,6 +7,7 @@ from attn_cli.sources.files.checks import Matrix, as_floats, require_finite
 from attn_cli.sources.files.json_lists import read_json
 from attn_cli.sources.files.kinds import Kind, kind_of
 from attn_cli.sources.files.npy import read_npy, read_npz
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.files.tensors import read_safetensors, stored_precision
 from attn_cli.sources.files.text import read_text
@@ -29,10 +30,11 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
            [3., 4.]])
     """
     raw = open_raw(spec, stdin)
-    array, label, root = _read(raw, name)
-    array = as_floats(array, name, label)
-    if not allow_nonfinite:
-        require_finite(array, name, label, root)
+    with parse_errors(raw.label):
+        array, label, root = _read(raw, name)
+        array = as_floats(array, name, label)
+        if not allow_nonfinite:
+            require_finite(array, name, label, root)
     # read-only whether mapped or not, so that writing fails for small files as for large ones
     array.flags.writeable = False
     return array

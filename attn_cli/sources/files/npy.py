@@ -3,11 +3,12 @@
 import io
 import lzma
 import math
-import tokenize
 import warnings
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,34 +16,55 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory, require_shape, view_as
 from attn_cli.sources.files.kinds import READABLE, pickle_error
 from attn_cli.sources.files.members import choose_member
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.raw import Bytes, Raw
-from attn_cli.text import counted
+from attn_cli.text import counted, excerpt
 
 _MAGIC_BYTES = 8
 _SAVE_AGAIN = "save it again with np.save or np.savez"
+# NumPy refuses headers of more than 10,000 characters, so this holds any that can be read.
+_LONGEST_HEADER = 2**17
 
 # What zipfile and its decompressors raise over bytes that aren't what they claim
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
-# What NumPy's header reader raises over a header that isn't one
-_HEADER_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError, tokenize.TokenError)
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, KeyError)
+
+
+class NpyHeader(NamedTuple):
+    """What the header of a .npy file says, and the offset at which the numbers begin."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def promised_bytes(self) -> int:
+        """How many bytes of numbers the header promises."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy(data: Bytes, name: str, label: str) -> Matrix:
-    """Return the array in the bytes of a .npy file, as a view of them.
+    """Return the matrix in the bytes of a .npy file, as a view of them.
 
     Errors: InputError before anything is allocated, where the header is broken or promises more than is there.
     Source: numpy.lib.format, versions 1.0 to 3.0.
     """
-    shape, fortran, dtype, offset = _header(data, label)
-    require_dtype(dtype, label)
-    # the header's numbers may have thousands of digits, so the message leaves them out
-    if not all(0 <= size < 2**63 for size in shape):
-        raise InputError(f"{label}: the header gives an impossible shape", _SAVE_AGAIN)
-    require_shape(shape, name, label)
-    promised_size, actual_size = math.prod(shape) * dtype.itemsize, data.size - offset
-    if actual_size < promised_size:
-        raise _truncated(label, f"the header promises {counted(promised_size, 'byte')}, {actual_size} are there")
-    return view_as(data[offset:], dtype, shape, fortran=fortran)
+    header = _header(data, label)
+    require_dtype(header.dtype, label)
+    require_shape(header.shape, name, label)
+    return _view(data, header, label)
+
+
+def read_any_npy(data: Bytes, label: str) -> np.ndarray:
+    """Return the array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
+
+    Errors: as `read_npy`.
+    """
+    header = _header(data, label)
+    if header.dtype.hasobject:
+        raise pickle_error(label)
+    with parse_errors(label, _SAVE_AGAIN):  # dtypes of no bytes, of which no view can be made
+        return _view(data, header, label)
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
@@ -50,27 +72,63 @@ def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
 
     Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """
+    with npz_archive(raw) as archive:
+        entries = archive.namelist()
+        arrays = [entry.removesuffix(".npy") for entry in entries if entry.endswith(".npy")]
+        if not arrays:
+            raise _no_arrays(entries, raw.label)
+        member = choose_member(arrays, raw.member, name, raw.label)
+        label = raw.label if len(arrays) == 1 else f"{raw.label}:{excerpt(member, 60)}"
+        data = unpacked(archive, member + ".npy", label)
+    return read_npy(data, name, label), label
+
+
+@contextmanager
+def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
+    """Context manager: the zip file in `raw`. Errors: InputError for all that zipfile finds wrong in the block."""
     try:
         with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
-            entries = archive.namelist()
-            arrays = [entry.removesuffix(".npy") for entry in entries if entry.endswith(".npy")]
-            if not arrays:
-                raise _no_arrays(entries, raw.label)
-            member = choose_member(arrays, raw.member, name, raw.label)
-            label = raw.label if len(arrays) == 1 else f"{raw.label}:{member}"
-            entry = archive.getinfo(member + ".npy")
-            require_memory(entry.file_size, label)
-            # zipfile never returns more than file_size bytes, so a wrong size can't evade the check above
-            data = np.frombuffer(archive.read(entry), np.uint8)
+            yield archive
     except RuntimeError:  # encrypted, or compressed in a way that zipfile doesn't support
         raise InputError(f"{raw.label} is packed in a way that can't be read here", _SAVE_AGAIN) from None
     except _ZIP_ERRORS:
         raise _truncated(raw.label, "the zip file is damaged") from None
-    return read_npy(data, name, label), label
 
 
-def _header(data: Bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, whether columns are stored one by one, dtype, and where the numbers begin."""
+def unpacked(archive: zipfile.ZipFile, entry: str, label: str) -> Bytes:
+    """Return the bytes of a .npy file in an archive, as many as its own header promises.
+
+    Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is
+    too small; both before anything is unpacked but the header.
+    """
+    size = archive.getinfo(entry).file_size
+    with archive.open(entry) as member:
+        start = np.frombuffer(member.read(min(size, _LONGEST_HEADER)), np.uint8)
+        header = _header(start, label)
+        whole = header.offset + header.promised_bytes
+        if whole > size:
+            raise _promises(header, size, label)
+        require_memory(whole, label)
+        data = np.empty(whole, np.uint8)
+        data[: start.size] = start[:whole]
+        filled = start.size
+        while filled < whole:
+            piece = member.read(min(whole - filled, 2**20))
+            if not piece:
+                raise _truncated(label, f"the zip file promises {counted(size, 'byte')}, {filled} are there")
+            data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+            filled += len(piece)
+    return data
+
+
+def _view(data: Bytes, header: NpyHeader, label: str) -> np.ndarray:
+    if data.size - header.offset < header.promised_bytes:
+        raise _promises(header, data.size, label)
+    return view_as(data[header.offset :], header.dtype, header.shape, fortran=header.fortran)
+
+
+def _header(data: Bytes, label: str) -> NpyHeader:
+    """Return the header; InputError where it is broken or gives a shape that no array can have."""
     start = data[:12].tobytes()
     if not start.startswith(b"\x93NUMPY") and len(start) >= _MAGIC_BYTES:
         raise InputError(f"{label} is not a .npy file: it begins with the bytes {start[:6].hex(' ')}", READABLE)
@@ -87,10 +145,17 @@ def _header(data: Bytes, label: str) -> tuple[tuple[int, ...], bool, np.dtype[An
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2
             shape, fortran, dtype = read_header(file)
-    except _HEADER_ERRORS:
-        # NumPy's own message is left out: some of them advise to trust the file
+    except Exception:  # of any type; NumPy's own message is left out, since some of them advise to trust the file
         raise InputError(f"{label} has a damaged .npy header", _SAVE_AGAIN) from None
-    return tuple(map(int, shape)), fortran, dtype, offset
+    # the header's numbers may have thousands of digits, so the message leaves them out
+    if not all(0 <= size < 2**63 for size in shape) or math.prod(shape) * dtype.itemsize >= 2**63:
+        raise InputError(f"{label}: the header gives an impossible shape", _SAVE_AGAIN)
+    return NpyHeader(tuple(map(int, shape)), fortran, dtype, offset)
+
+
+def _promises(header: NpyHeader, size: int, label: str) -> InputError:
+    promised = counted(header.promised_bytes, "byte")
+    return _truncated(label, f"the header promises {promised}, {size - header.offset} are there")
 
 
 def _no_arrays(entries: list[str], label: str) -> InputError:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attn_cli.errors import InputError, reason
+from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.text import excerpt
 
 Bytes = npt.NDArray[np.uint8]
@@ -74,7 +75,7 @@ def _open_path(path: Path, member: str | None) -> Raw:
         if stat.S_ISREG(mode):
             return Raw(label, _file_bytes(path), member, path)
         if stat.S_ISFIFO(mode):
-            return Raw(label, np.frombuffer(path.read_bytes(), np.uint8), member)
+            return Raw(label, np.frombuffer(read_content(path), np.uint8), member)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"no file {label}", _nearest(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
@@ -109,6 +110,6 @@ def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:
     if stream.isatty():
         raise InputError("- reads stdin, and stdin is a terminal", "pipe a file into it, or give the name of a file")
     try:
-        return np.frombuffer(stream.read(), np.uint8)
+        return np.frombuffer(read_stream(stream, "stdin"), np.uint8)
     except OSError as error:
         raise InputError(f"stdin can't be read: {reason(error)}", "give the name of a file") from None

@@ -1,7 +1,7 @@
 """Arrays in .safetensors, bfloat16 and float8 included, without torch."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, require_dtype, require_memory, require_shape, view_as
 from attn_cli.sources.files.json_lists import parse_json
 from attn_cli.sources.files.members import choose_member
-from attn_cli.sources.files.raw import Raw
+from attn_cli.sources.files.raw import Bytes, Raw
 from attn_cli.text import excerpt
 
 _DTYPES = {
@@ -22,22 +22,29 @@ _DTYPES = {
 }
 
 
+class SafetensorsHeader(NamedTuple):
+    """What the header says of each tensor by its name, its metadata, and where the numbers begin."""
+
+    tensors: dict[str, Any]
+    metadata: dict[str, str]
+    offset: int
+
+
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
     """Return the array that `raw.member`, or else `name`, picks, and its label; bfloat16 and float8 come as float32.
 
     Errors: InputError where the safetensors library finds a fault in the file.
     """
-    header, offset = _header(raw)
-    member = choose_member(list(header), raw.member, name, raw.label)
-    label = raw.label if len(header) == 1 else f"{raw.label}:{excerpt(member, 60)}"
-    entry = header[member]
+    header = safetensors_header(raw)
+    member = choose_member(list(header.tensors), raw.member, name, raw.label)
+    label = raw.label if len(header.tensors) == 1 else f"{raw.label}:{excerpt(member, 60)}"
+    entry = header.tensors[member]
     if entry["dtype"] not in _DTYPES:
         raise InputError(f"{label} has dtype {entry['dtype']}", "save it as float32, float16 or bfloat16")
     dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"]))
     require_dtype(dtype, label)
     require_shape(shape, name, label)
-    begin, end = map(int, entry["data_offsets"])
-    array = view_as(raw.data[offset + begin : offset + end], dtype, shape)
+    array = view_as(tensor_bytes(raw, header, member), dtype, shape)
     if entry["dtype"] not in _WIDEN:
         return array, label
     require_memory(4 * array.size, label)
@@ -46,15 +53,15 @@ def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 def stored_precision(raw: Raw, name: str) -> str | None:
     """The precision of an array that `read_safetensors` widens, such as "bfloat16"; None for one that it doesn't."""
-    header, _ = _header(raw)
-    return _WIDENED.get(header[choose_member(list(header), raw.member, name, raw.label)]["dtype"])
+    tensors = safetensors_header(raw).tensors
+    return _WIDENED.get(tensors[choose_member(list(tensors), raw.member, name, raw.label)]["dtype"])
 
 
-def _header(raw: Raw) -> tuple[dict[str, Any], int]:
-    """Return what the header says of each array, and where the numbers begin.
+def safetensors_header(raw: Raw) -> SafetensorsHeader:
+    """Return what the file says of its tensors.
 
     The safetensors library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy
-    reader isn't used, because it copies and has no bfloat16.
+    reader isn't used, because it copies and has no bfloat16. Errors: as `read_safetensors`.
     """
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
@@ -68,9 +75,15 @@ def _header(raw: Raw) -> tuple[dict[str, Any], int]:
             deserialize(raw.data.tobytes())  # type: ignore[no-untyped-call]
     except (SafetensorError, OSError) as error:
         raise InputError(f"{raw.label} can't be read: {excerpt(str(error))}", _AGAIN) from None
-    header = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
-    header.pop("__metadata__", None)
-    return header, offset
+    tensors = parse_json(raw.data[8:offset].tobytes().decode("utf-8"), raw.label)
+    metadata = tensors.pop("__metadata__", None)
+    return SafetensorsHeader(tensors, metadata or {}, offset)
+
+
+def tensor_bytes(raw: Raw, header: SafetensorsHeader, member: str) -> Bytes:
+    """Return the bytes of a tensor, whatever its dtype and shape, as a view."""
+    begin, end = map(int, header.tensors[member]["data_offsets"])
+    return raw.data[header.offset + begin : header.offset + end]
 
 
 _AGAIN = "it may be truncated or still being written: save it again"

@@ -1,7 +1,5 @@
 """Tables that store words and vectors separately: .npz, .safetensors, .json."""
 
-import io
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files.checks import Matrix, require_memory
+from attn_cli.sources.files.checks import Matrix
 from attn_cli.sources.files.json_lists import parse_json
-from attn_cli.sources.files.npy import read_npy, read_npz
+from attn_cli.sources.files.npy import npz_archive, read_any_npy, read_npy, read_npz, unpacked
 from attn_cli.sources.files.raw import Raw
-from attn_cli.sources.files.tensors import read_safetensors
+from attn_cli.sources.files.tensors import read_safetensors, safetensors_header, tensor_bytes
 from attn_cli.sources.files.text import decode_text
 from attn_cli.sources.tables.table import Table
 from attn_cli.text import counted, excerpt
@@ -26,15 +24,10 @@ def npz_table(raw: Raw) -> Table:
 
     A compressed archive is unpacked in memory; in one that np.savez wrote, the vectors are mapped.
     """
-    try:
-        with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
-            _require({name.removesuffix(".npy") for name in archive.namelist()}, raw.label)
-            entry = archive.getinfo("words.npy")
-            require_memory(entry.file_size, raw.label)
-            words = np.lib.format.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
-            place = _stored_at(raw, archive.getinfo("vectors.npy"))
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError, MemoryError) as error:
-        raise InputError(f"{raw.label}: its words can't be read: {excerpt(str(error), 80)}", "save it again") from None
+    with npz_archive(raw) as archive:
+        _require({name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}, raw.label)
+        words = read_any_npy(unpacked(archive, "words.npy", f"{raw.label}: words"), f"{raw.label}: words")
+        place = _stored_at(raw, archive.getinfo("vectors.npy"))
     if place is None:
         vectors, _ = read_npz(Raw(raw.label, raw.data, "vectors", raw.path), "vectors")
     else:
@@ -48,18 +41,13 @@ def safetensors_table(raw: Raw) -> Table:
     In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; the text file of `vectors.safetensors` is
     `vectors.txt`, with a word on every line. The vectors are mapped.
     """
-    length = int.from_bytes(raw.data[:8].tobytes(), "little")
-    try:
-        header = json.loads(raw.data[8 : 8 + length].tobytes())
-        metadata = header.pop("__metadata__", {})
-        members = set(header)
-    except (ValueError, AttributeError, TypeError):
-        members, metadata = {"words", "vectors"}, {}  # read_safetensors raises the error for a broken header
+    header = safetensors_header(raw)
+    members, metadata = set(header.tensors), header.metadata
     beside = raw.path.with_suffix(".txt") if raw.path else None
     if "words" in metadata:
         words = _word_list(parse_json(metadata["words"], f"{raw.label}: its words"), raw.label)
     elif "words" in members:
-        words = _words_of(read_safetensors_bytes(raw), raw.label)
+        words = _words_of(tensor_bytes(raw, header, "words"), raw.label)
     elif beside is not None and beside.is_file():
         content = decode_text(np.fromfile(beside, np.uint8), str(beside))
         words = tuple(content.removesuffix("\n").replace("\r\n", "\n").split("\n"))
@@ -76,29 +64,19 @@ def safetensors_table(raw: Raw) -> Table:
     return _table(raw.label, words, vectors)
 
 
-def read_safetensors_bytes(raw: Raw) -> np.ndarray:
-    """The bytes of the tensor `words`, which has one axis, so that `read_safetensors` refuses it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(raw.path, framework="np") as file:
-            words: np.ndarray = file.get_tensor("words")
-    except (SafetensorError, OSError, TypeError) as error:
-        raise InputError(f"{raw.label} can't be read: {excerpt(str(error), 80)}", "save it again") from None
-    return words
-
-
 def json_table(raw: Raw) -> Table:
     """The table in a JSON object: words with their lists of numbers, or the two lists `words` and `vectors`."""
     value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
         raise InputError(f"{raw.label} is no object of words", 'expected {"word": [0.1, 0.2], ...}')
-    if set(value) == {"words", "vectors"} and all(isinstance(word, str) for word in value["words"]):
-        words, lists = _word_list(value["words"], raw.label), value["vectors"]
+    if set(value) == {"words", "vectors"} and _is_text_list(value["words"]):
+        words, lists = tuple(value["words"]), value["vectors"]
+        if not isinstance(lists, list) or len(lists) != len(words):
+            raise InputError(f"{raw.label}: vectors is no list of {counted(len(words), 'vector')}", _EXPECTED)
     else:
         words, lists = tuple(value), list(value.values())
     width: int | None = None
-    for word, numbers in zip(words, lists, strict=False):
+    for word, numbers in zip(words, lists, strict=True):
         if not isinstance(numbers, list) or not numbers or set(map(type, numbers)) != {float}:
             raise InputError(f"{raw.label}: {excerpt(word, 40)!r} has no list of numbers", "each word has its vector")
         width = width or len(numbers)
@@ -140,9 +118,13 @@ def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
 
 
 def _word_list(value: Any, label: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+    if not _is_text_list(value):
         raise InputError(f"{label}: words is no list of text", _EXPECTED)
     return tuple(value)
+
+
+def _is_text_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _stored_at(raw: Raw, entry: zipfile.ZipInfo) -> slice | None:

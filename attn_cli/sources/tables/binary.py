@@ -1,5 +1,6 @@
 """Word vectors as word2vec's own program writes them: a line with two counts, then words and float32 numbers."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -11,22 +12,26 @@ from attn_cli.text import excerpt
 
 _LONGEST_WORD = 1000
 _CHUNK = 2**20
+_HINT = "is it a word2vec file, and whole?"
+_COUNTS = re.compile(rb"(\d{1,12}) (\d{1,12})\n")
 
 
 class BinaryFormat:
     """Records of a word, a blank, d little-endian float32 numbers and perhaps a line end; line 1 states their number.
 
-    Errors: InputError that names the word by its number, from 1.
+    Errors: InputError that names the word by its number, from 1. `most_bytes` is what the file may hold, unpacked.
     """
 
-    def __init__(self, file: BinaryIO, label: str) -> None:
+    def __init__(self, file: BinaryIO, label: str, most_bytes: int) -> None:
         self.file, self.label = file, label
         file.seek(0)
-        header = file.readline(100)
-        self.count, self.d = map(int, header.split())
-        self.begin = len(header)
-        if self.d < 1:
-            raise InputError(f"{label}: the first line promises {self.d} numbers a word", "is it a word2vec file?")
+        header = _COUNTS.match(file.readline(100))
+        if header is None:
+            raise InputError(f"{label}: the first line doesn't say how many words and numbers", _HINT)
+        self.count, self.d = map(int, header.groups())
+        self.begin = header.end()
+        if not 1 <= self.d <= most_bytes // 4:
+            raise InputError(f"{label}: the first line promises {self.d:,} numbers a word", _HINT)
 
     def records(self, row: int, start: int) -> Iterator[Record]:
         """The records from number `row` on, as many as the first line states."""
@@ -36,7 +41,7 @@ class BinaryFormat:
             stop = blank + 1 + 4 * self.d
             if blank < 0 or stop > len(buffer):
                 self.file.seek(place + len(buffer))
-                more = self.file.read(max(_CHUNK, 4 * self.d))
+                more = self.file.read(max(_CHUNK, len(buffer)))  # twice as much each time, however long a vector is
                 if not more or (blank < 0 and len(buffer) - at > _LONGEST_WORD):
                     raise self._broken(row)
                 place, buffer, at = place + at, buffer[at:] + more, 0

@@ -2,13 +2,15 @@
 
 import difflib
 import gzip
+import os
 import re
-import zlib
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.files.raw import open_raw
 from attn_cli.sources.tables.arrays import json_table, npz_table, safetensors_table
 from attn_cli.sources.tables.binary import BinaryFormat
@@ -19,6 +21,7 @@ from attn_cli.text import excerpt
 
 _KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
 _SAMPLE = 4096
+_MOST_RATIO = 1032  # deflate makes at most so many bytes of one: zlib's documentation, "Maximum Compression Factor"
 _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
 
@@ -28,18 +31,27 @@ def open_table_file(name: str) -> WordTable:
     Only words that are looked up are read, as far as the format allows. Raises LoadError for a file that isn't there,
     InputError for one that is no table.
     """
-    path = Path(name).expanduser()
-    if not path.is_file():
-        problem = "no such file" if not path.exists() else "it is a folder" if path.is_dir() else "it is no plain file"
-        raise LoadError(f"no table at {excerpt(name)}: {problem}", _nearest(path))
+    path = expanded(name)
+    kind = kind_of_path(path, LoadError)
+    if kind is PathKind.NOTHING:
+        raise LoadError(f"no table at {excerpt(name)}: {kind.value}", _nearest(path))
+    if kind is not PathKind.FILE:
+        raise LoadError(f"no table at {excerpt(name)}: it is {kind.value}", _KINDS)
     label = excerpt(str(path))
     try:
         stream: IO[bytes] = path.open("rb")
     except OSError as error:
         raise LoadError(f"{label} can't be read: {reason(error)}", "check its permissions") from error
+    with parse_errors(label):
+        return _table(stream, path, label)
+
+
+def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
+    most_bytes = os.fstat(stream.fileno()).st_size
     start = stream.read(_SAMPLE)
     if start.startswith(b"\x1f\x8b"):
-        stream = cast(IO[bytes], _Unpacked(stream, label))
+        stream.seek(0)
+        stream, most_bytes = cast(IO[bytes], gzip.GzipFile(fileobj=stream)), most_bytes * _MOST_RATIO
         start = stream.read(_SAMPLE)
     elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return npz_table(open_raw(str(path), None))
@@ -52,43 +64,20 @@ def open_table_file(name: str) -> WordTable:
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
     if _WORD2VEC.match(start) and (".bin" in path.suffixes or not _is_text(start)):
-        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label))
+        return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label, most_bytes))
     if not _is_text(start):
         raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
     return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
-
-
-class _Unpacked(gzip.GzipFile):
-    """A gzip file that raises InputError where it is damaged or cut off."""
-
-    def __init__(self, file: IO[bytes], label: str) -> None:
-        file.seek(0)
-        super().__init__(fileobj=cast(BinaryIO, file))
-        self.label = label
-
-    def read(self, size: int | None = -1) -> bytes:
-        """The next bytes."""
-        try:
-            return super().read(size)
-        except (EOFError, OSError, zlib.error) as error:
-            raise self._damaged(error) from error
-
-    def readline(self, size: int | None = -1) -> bytes:
-        """The next line."""
-        try:
-            return super().readline(size)
-        except (EOFError, OSError, zlib.error) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> InputError:
-        return InputError(f"{self.label} is damaged or cut off: {excerpt(str(error), 80)}", "download it again")
 
 
 def _nearest(path: Path) -> str:
     """A hint: the most similar name in the same folder, else the formats that a table may have."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
-    close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    try:
+        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    except OSError:
+        close = []
     return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else _KINDS
 
 

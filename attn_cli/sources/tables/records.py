@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.tables.table import BLOCK, Vectors
 
 
@@ -29,9 +30,10 @@ class Record(NamedTuple):
 
 
 class RecordFormat(Protocol):
-    """Cuts one file into records and parses them; every vector has d numbers."""
+    """Cuts one file, `label` in messages, into records and parses them; every vector has d numbers."""
 
     d: int
+    label: str
 
     def records(self, row: int, start: int) -> Iterator[Record]:
         """The records from number `row` on; `start` is that record's first byte. 0, 0 for all records."""
@@ -71,7 +73,10 @@ class RecordTable:
 
     def look_up(self, words: Iterable[str]) -> None:
         """Find these words: among the records already read, then by reading on."""
-        new_words = {word for word in words if word not in self._rows and word not in self._missing}
+        with parse_errors(self.format.label):
+            self._find({word for word in words if word not in self._rows and word not in self._missing})
+
+    def _find(self, new_words: set[str]) -> None:
         open_keys: dict[int, set[str]] = {}
         for word in new_words:
             open_keys.setdefault(_key(word.encode("utf-8", "backslashreplace")), set()).add(word)
@@ -102,6 +107,10 @@ class RecordTable:
 
     def blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         """The whole file, from its first record."""
+        with parse_errors(self.format.label):
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterator[tuple[int, Sequence[str], Vectors]]:
         words: list[str] = []
         numbers = array("f")
         first = 0

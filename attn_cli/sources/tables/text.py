@@ -78,7 +78,9 @@ class TextFormat:
             if not _is_number(cell):
                 return InputError(f"{place}: {excerpt(_text(cell), 40)!r} is not a number (word {word!r})", _LINE)
             if not isfinite(float(cell)):
-                return InputError(f"{place}: {_text(cell)} in the vector of {word!r}", "every number must be finite")
+                return InputError(
+                    f"{place}: {excerpt(_text(cell), 40)} in the vector of {word!r}", "every number must be finite"
+                )
         raise AssertionError(place)
 
     def _number(self, row: int) -> int:

@@ -188,7 +188,11 @@ FAULTS: list[tuple[str, bytes | str, str]] = [
     ("t.txt", "", "t.txt is empty"),
     ("t.txt", "a 1\n" + "b" * 2**20, "t.txt line 2 is longer than 1,048,576 bytes"),
     ("t.txt", b"\xff\xd8\xff\xe0 a picture \0", "t.txt is no table of words"),
-    ("t.txt.gz", gzip.compress(b"a 1 2\nriver 3 4\n" * 999)[:-20], "t.txt.gz is damaged or cut off"),
+    (
+        "t.txt.gz",
+        gzip.compress(b"a 1 2\nriver 3 4\n" * 999)[:-20],
+        "t.txt.gz can't be read: Compressed file ended before",
+    ),
     ("t.bin", b"\x80\x04\x95 a pickle", "pickle"),
     ("t.bin", b"2 2\na \0\0\0\0\0\0\0\0", "t.bin is truncated: the first line promises 2 words, 1 are there"),
     ("t.bin", b"1 1\nriver \0\0\xc0\x7f", "the vector of 'river' (word 1) has NaN or Inf"),
@@ -196,7 +200,7 @@ FAULTS: list[tuple[str, bytes | str, str]] = [
     ("t.json", '{"river": ["x"]}', "'river' has no list of numbers"),
     ("t.json", '{"river": [1, 2', "t.json is not JSON"),
     ("t.json", '{"river": [NaN, 2]}', "the vector of 'river' has NaN or Inf"),
-    ("t.npz", b"PK\x03\x04 cut off", "t.npz: its words can't be read"),
+    ("t.npz", b"PK\x03\x04 cut off", "t.npz is truncated or still being written: the zip file is damaged"),
     ("t.safetensors", b"\x02\0\0\0\0\0\0\0{}", "t.safetensors has no words"),
 ]
 

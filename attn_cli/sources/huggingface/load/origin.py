@@ -6,7 +6,6 @@ options and the files are raised here, at once and not after seconds of imports.
 """
 
 import difflib
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.huggingface.load.quantised import check_packages
 from attn_cli.sources.media import MEDIA_COMMANDS
 
@@ -165,10 +165,7 @@ def vet(origin: Origin, path: Path) -> None:
 
     path  the config.json of `origin`
     """
-    try:
-        raw = json.loads(path.read_text("utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise LoadError(f"{origin.name}: config.json can't be read: {error}", "is the download complete?") from error
+    raw = read_json_document(path, f"{origin.name}: config.json", LoadError, "is the download complete?")
     if not isinstance(raw, dict):
         raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
     for place, part in _objects(raw, "config.json"):
@@ -218,13 +215,16 @@ def _check_gguf(origin: Origin) -> None:
 
 
 def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, including itself, as (path, object)."""
-    if isinstance(value, dict):
-        inner = [pair for key, x in value.items() for pair in _objects(x, f"{place}.{key}")]
-        return [(place, value), *inner]
-    if isinstance(value, list):
-        return [pair for i, x in enumerate(value) for pair in _objects(x, f"{place}[{i}]")]
-    return []
+    """Every JSON object inside `value`, including itself, as (path, object); nested as deeply as may be."""
+    objects, open_values = [], [(place, value)]
+    while open_values:
+        place, value = open_values.pop()
+        if isinstance(value, dict):
+            objects.append((place, value))
+            open_values += [(f"{place}.{key}", x) for key, x in reversed(value.items())]
+        elif isinstance(value, list):
+            open_values += [(f"{place}[{i}]", x) for i, x in reversed([*enumerate(value)])]
+    return objects
 
 
 def _nearest(path: Path, name: str) -> str:

@@ -1,24 +1,25 @@
 """A model's inputs from a file of arrays, with which any model can be run."""
 
 import inspect
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.files.npy import npz_archive, read_any_npy, unpacked
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import nonempty_file
+from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
 from attn_cli.sources.huggingface.read.text_patches import with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
+from attn_cli.text import excerpt
 
 PREFIX = "input."
 
@@ -35,22 +36,33 @@ def read_inputs(file: str) -> dict[str, torch.Tensor]:
 
     Raises InputError for a file that is neither or can't be read.
     """
-    path = Path(file).expanduser()
-    try:
+    path = nonempty_file(file)
+    with parse_errors(excerpt(file), "it holds arrays named as the model's inputs"):
         if path.suffix == ".safetensors":
             arrays = load_file(path)
         elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {name: torch.from_numpy(archive[name]) for name in archive.files}
+            arrays = _npz_tensors(open_raw(str(path), None))
         else:
             raise InputError(f"{file} is neither .npz nor .safetensors", "save the model's inputs in one of them")
-    except (OSError, ValueError, TypeError, SafetensorError, zipfile.BadZipFile) as error:
-        raise InputError(f"can't read {file}: {error}", "it holds arrays named as the model's inputs") from error
     prefixed = {name.removeprefix(PREFIX): x for name, x in arrays.items() if name.startswith(PREFIX)}
     inputs = prefixed or arrays
     if not inputs:
         raise InputError(f"{file} holds no arrays", "name them as the model's inputs, such as input_ids")
     return inputs
+
+
+def _npz_tensors(raw: Raw) -> dict[str, torch.Tensor]:
+    """Every array of an .npz file; InputError for one of no numbers, or of numbers that torch doesn't have."""
+    tensors = {}
+    with npz_archive(raw) as archive:
+        for entry in archive.namelist():
+            if entry.endswith(".npy"):
+                label = f"{raw.label}:{excerpt(entry, 60)}"
+                array = read_any_npy(unpacked(archive, entry, label), label)
+                with parse_errors(label, "save numbers or bool"):
+                    # a copy of its own: aligned, in the machine's order of bytes, and writable
+                    tensors[entry.removesuffix(".npy")] = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
+    return tensors
 
 
 def array_prompt(

@@ -1,0 +1,42 @@
+"""Whatever a parser raises over the bytes of a file, as one line with the right exit code."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attn_cli.errors import AttnError, InputError, LimitError, reason
+from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.text import excerpt
+
+SAVE_AGAIN = "it may be damaged, truncated or still being written: save it again"
+
+
+@contextmanager
+def parse_errors(label: str, hint: str = SAVE_AGAIN, kind: type[AttnError] = InputError) -> Iterator[None]:
+    """Context manager: an exception of any type that a parser of the file `label` raises becomes one of `kind`.
+
+    An AttnError stays as it is. MemoryError becomes a LimitError: sizes that a file claims are compared with the file
+    before memory is taken, so a file that needs too much really is that large. Where a library advises to unpickle,
+    its words are left out.
+    """
+    try:
+        yield
+    except AttnError:
+        raise
+    except MemoryError as error:
+        raise LimitError(f"{label} doesn't fit into memory", "a smaller file, or fewer rows of it") from error
+    except RecursionError as error:
+        raise kind(f"{label} is nested too deeply", hint) from error
+    except Exception as error:
+        if "pickle" in str(error).lower():
+            raise pickle_error(label) from None
+        raise kind(f"{label} can't be read: {problem(error)}", hint) from error
+
+
+def problem(error: Exception) -> str:
+    """The first line of an error, made visible and cut; its type where it says nothing.
+
+    >>> problem(ValueError("no header\\nat all")), problem(EOFError())
+    ('no header', 'EOFError')
+    """
+    line = next((line.strip() for line in reason(error).splitlines() if line.strip()), "")
+    return excerpt(line or type(error).__name__, 160)

@@ -1,0 +1,62 @@
+"""What a name leads to: a file, a folder, something else or nothing, without an exception of the system's."""
+
+import errno
+import os
+import stat
+from enum import Enum
+from pathlib import Path
+
+from attn_cli.errors import AttnError, InputError, reason
+from attn_cli.text import excerpt
+
+
+class PathKind(Enum):
+    """What a path leads to; the value is what a message calls it."""
+
+    FILE = "a file"
+    FOLDER = "a folder"
+    PIPE = "a pipe"
+    DEVICE = "a device"
+    NOTHING = "no such file"
+
+
+def expanded(name: str) -> Path:
+    """The path of that name, with ~ for the home folder; a ~NAME that nobody has stays as it is."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def kind_of_path(path: Path, kind: type[AttnError]) -> PathKind:
+    """What `path` leads to; an error of `kind` where the system won't say: a name too long, no permission.
+
+    >>> from attn_cli.errors import InputError
+    >>> kind_of_path(Path("/dev/null"), InputError)
+    <PathKind.DEVICE: 'a device'>
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null byte in the name
+        return PathKind.NOTHING
+    except OSError as error:
+        raise kind(
+            f"{excerpt(str(path))} can't be read: {reason(error)}", "check the name and its permissions"
+        ) from None
+    if stat.S_ISREG(mode):
+        return PathKind.FILE
+    if stat.S_ISDIR(mode):
+        return PathKind.FOLDER
+    return PathKind.PIPE if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else PathKind.DEVICE
+
+
+def nonempty_file(name: str) -> Path:
+    """The path of a file that holds something; InputError for a folder, a pipe, a device, nothing and no bytes."""
+    path, label = expanded(name), excerpt(name)
+    kind = kind_of_path(path, InputError)
+    if kind is not PathKind.FILE:
+        problem = {PathKind.NOTHING: os.strerror(errno.ENOENT), PathKind.FOLDER: os.strerror(errno.EISDIR)}
+        raise InputError(f"can't read {label}: {problem.get(kind, f'it is {kind.value}')}", "check the name")
+    if path.stat().st_size == 0:
+        raise InputError(f"{label} is empty", "is the download complete?")
+    return path

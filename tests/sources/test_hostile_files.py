@@ -1,0 +1,205 @@
+"""One law for every reader: whatever bytes come, it reads them or refuses them in one line, and takes little memory."""
+
+import gzip
+import io
+import json
+import random
+import re
+import struct
+import tracemalloc
+import wave
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from attn_cli.cli.kit.chat_messages import messages_before
+from attn_cli.errors import AttnError, InputError, LimitError
+from attn_cli.sources.audio import read_audio
+from attn_cli.sources.files import read_array
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, vet
+from attn_cli.sources.huggingface.read.input_files import read_inputs
+from attn_cli.sources.image import read_image
+from attn_cli.sources.sizes import read_sizes
+from attn_cli.sources.tables.files import open_table_file
+from attn_cli.sources.tables.projections import read_projections
+from tests.spoiling import spoilt
+
+CASES = 100  # of every kind of file; tens of thousands were run to find what these hold
+MOST_MEMORY = 40_000_000  # the files have some kilobytes; deep JSON and the buffers of decompressors are the most
+
+WORDS = ["river", "bank", "the"]
+Q = np.arange(12.0).reshape(3, 4)
+CONFIG = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "layer_types": ["full_attention"]}
+
+
+def _npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def _npz(method: int, **arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", _npy(array))
+    return file.getvalue()
+
+
+def _word2vec() -> bytes:
+    return b"3 4\n" + b"".join(w.encode() + b" " + struct.pack("<4f", 1, 2, 3, 4) + b"\n" for w in WORDS)
+
+
+def _wav() -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as opened:
+        opened.setnchannels(2)
+        opened.setsampwidth(2)
+        opened.setframerate(8000)
+        opened.writeframes(bytes(400))
+    return file.getvalue()
+
+
+def _png() -> bytes:
+    image = pytest.importorskip("PIL.Image")
+    file = io.BytesIO()
+    image.new("RGB", (9, 7), (1, 2, 3)).save(file, "PNG")
+    return file.getvalue()
+
+
+def _table(path: str) -> None:
+    table = open_table_file(path)
+    table.look_up([*WORDS, "none"])
+    rows = [row for row in map(table.index, ("river", "BANK", "none")) if row is not None]
+    table.rows(rows)
+    assert all(isinstance(table.word(row), str) for row in rows)
+    assert sum(len(words) for _, words, _ in table.blocks()) >= len(rows)
+
+
+def _matrix(path: str) -> None:
+    read = read_array(path, name="q")
+    assert read.ndim >= 2
+    assert np.isfinite(read).all()
+
+
+def _audio(path: str) -> None:
+    assert np.isfinite(read_audio(path).samples).all()
+
+
+def _image(path: str) -> None:
+    assert read_image(path).mode == "RGB"
+
+
+def _vet(path: str) -> None:
+    vet(Origin("m", "m", OriginOptions()), Path(path))
+
+
+TABLE = {"words": np.array(WORDS), "vectors": Q}
+GLOVE = "".join(f"{word} 0.5 -1 2e-3\n" for word in WORDS).encode()
+NAMED = {"q": Q.tolist(), "k": Q.tolist()}
+MESSAGES = [{"role": "user", "content": "hi"}]
+IDS = {"input_ids": np.arange(5)[None], "attention_mask": np.ones((1, 5), np.int64)}
+PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "wv": np.eye(4)}
+
+# the name of the file, what is in it before it is spoilt, and what reads it
+FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
+    ("q.npy", lambda: _npy(Q), _matrix),
+    ("q.npz", lambda: _npz(zipfile.ZIP_DEFLATED, q=Q, k=Q), _matrix),
+    ("lzma.npz", lambda: _npz(zipfile.ZIP_LZMA, q=Q), _matrix),
+    ("q.csv", lambda: b"a,b\n1,2.5\n-3,4\n", _matrix),
+    ("q.json", lambda: json.dumps(NAMED).encode(), _matrix),
+    ("q.safetensors", lambda: safetensors.numpy.save({"q": Q, "k": Q}), _matrix),
+    ("t.txt", lambda: GLOVE, _table),
+    ("t.vec", lambda: b"3 3\n" + GLOVE, _table),
+    ("t.txt.gz", lambda: gzip.compress(GLOVE), _table),
+    ("t.bin", _word2vec, _table),
+    ("t.bin.gz", lambda: gzip.compress(_word2vec(), 0), _table),
+    ("t.npz", lambda: _npz(zipfile.ZIP_STORED, **TABLE), _table),
+    ("bz2.npz", lambda: _npz(zipfile.ZIP_BZIP2, **TABLE), _table),
+    ("t.json", lambda: json.dumps({"words": WORDS, "vectors": Q.tolist()}).encode(), _table),
+    ("object.json", lambda: json.dumps(dict(zip(WORDS, Q.tolist(), strict=True))).encode(), _table),
+    ("t.safetensors", lambda: safetensors.numpy.save({"vectors": Q}, {"words": json.dumps(WORDS)}), _table),
+    ("w.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **PROJECTIONS), lambda path: read_projections(path, 4, 2)),
+    ("i.npz", lambda: _npz(zipfile.ZIP_DEFLATED, **IDS), read_inputs),
+    ("i.safetensors", lambda: safetensors.numpy.save(IDS), read_inputs),
+    ("s.wav", _wav, _audio),
+    ("p.png", _png, _image),
+    ("config.json", lambda: json.dumps(CONFIG).encode(), read_sizes),
+    ("vetted.json", lambda: json.dumps(CONFIG | {"auto_map": {"a": []}, "text_config": CONFIG}).encode(), _vet),
+    ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), lambda path: messages_before(None, path)),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "content", "read"), FILES, ids=[name for name, _, _ in FILES])
+def test_spoilt_files_are_read_or_refused_in_one_line(
+    name: str, content: Callable[[], bytes], read, here: Path
+) -> None:
+    good = content()
+    outcomes = set()
+    Path(name).write_bytes(good)
+    _outcome(read, name, "the good one")  # what is loaded only once is loaded now
+    for number in range(CASES):
+        chance = random.Random(f"{name}/{number}")
+        Path(name).write_bytes(spoilt(good, chance))
+        tracemalloc.start()
+        outcomes.add(_outcome(read, name, f"case {number}"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MOST_MEMORY, (name, number)
+    assert len(outcomes) > 1, "refused one way whatever the fault: is it read at all?"
+
+
+def _outcome(read: Callable[[str], Any], name: str, case: str) -> str:
+    """What became of the file; AssertionError for an exception or a message that nobody should see."""
+    try:
+        read(name)
+    except AttnError as error:
+        for text in (error.message, error.hint):
+            assert text, case
+            assert "\n" not in text, case
+            assert len(text) < 600, case
+            assert not re.search(r"allow_pickle|weights_only|set_int_max_str_digits|Traceback", text), (case, text)
+        assert not isinstance(error, LimitError), (case, "a size in the file was believed", error.message)
+        return error.message
+    except Exception as error:
+        raise AssertionError(f"{name}, {case}: {type(error).__name__}: {error}") from error
+    return "read"
+
+
+@pytest.mark.parametrize(("name", "content", "read"), FILES, ids=[name for name, _, _ in FILES])
+def test_one_kind_of_file_under_the_name_of_another(name: str, content, read, here: Path) -> None:
+    for other, others_content, _ in FILES:
+        Path(name).write_bytes(others_content())
+        _outcome(read, name, other)
+
+
+# Sizes that a file claims
+
+
+def test_a_word2vec_header_that_lies_is_refused_before_memory_is_taken(here: Path) -> None:
+    for counts in ("3 999999999999", "999999999999 4", "9" * 150 + " 3", f"3 {10**40}"):
+        for name, pack in (("t.bin", bytes), ("t.bin.gz", gzip.compress)):
+            Path(name).write_bytes(pack(counts.encode() + b"\nriver \x00\x00\x80?"))
+            with pytest.raises(InputError, match=r"promises|is no table|doesn't say"):
+                _table(name)
+
+
+def test_a_member_is_unpacked_no_further_than_its_header_promises(here: Path) -> None:
+    with zipfile.ZipFile("q.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("q.npy", _npy(Q) + bytes(20_000_000))
+    tracemalloc.start()
+    np.testing.assert_array_equal(read_array("q.npz", name="q"), Q)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
