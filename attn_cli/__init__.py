@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.reducers.pooled import PooledMatrix
     from attn_cli.summaries.reducers.received import Received, ReceivedShares
     from attn_cli.summaries.reducers.top import Top, TopKeys
+    from attn_cli.summaries.reducers.why import ExplainedKeys, Why
 
 _HOMES = {
     "call": ("AttentionCall",),
@@ -50,6 +51,7 @@ _HOMES = {
     "summaries.reducers.received": ("Received", "ReceivedShares"),
     "summaries.reduce": ("Summary", "reduce"),
     "summaries.reducers.top": ("Top", "TopKeys"),
+    "summaries.reducers.why": ("ExplainedKeys", "Why"),
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "AttentionCall",
     "AttnError",
     "Causal",
+    "ExplainedKeys",
     "FullMatrix",
     "Given",
     "HeadStatistics",
@@ -75,6 +78,7 @@ __all__ = [
     "Token",
     "Top",
     "TopKeys",
+    "Why",
     "Window",
     "__version__",
     "attend",

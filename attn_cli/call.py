@@ -1,17 +1,16 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
-from attn_cli.kernel.definition.positions import Rotation
+from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.gpu import walk as gpu
-from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.fused import row_numbers, suits
 from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -135,6 +134,7 @@ class Ingredients:
     latent      the latents that k and v are computed from
     projected   whether q, k and v are products of x and not x itself
     rotation    the rotary position embedding of q and k
+    turning     finds out how columns of q and k were turned, while the call is visited
     """
 
     x: Array | None = None
@@ -144,6 +144,7 @@ class Ingredients:
     latent: Latent | None = None
     projected: bool = False
     rotation: Rotation | None = None
+    turning: Callable[[], Turning] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +201,11 @@ class AttentionCall:
             yield band
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row, by compiled code, which fills `output` too; None where none suits the call."""
-        walk = next((x for x in (fused, gpu) if x.suits(self.q, self.k, self.v, self.rule)), None)
-        if walk is None:
+        """What is asked of every row, by the compiled walk, which fills `output` too; None where it doesn't suit."""
+        if not suits(self.q, self.k, self.v, self.rule):
             return None
         output = None if self.output is None else self.output.array
-        numbers: RowNumbers | None = walk.row_numbers(self.q, self.k, self.v, self.rule, needs, output)
+        numbers = row_numbers(self.q, self.k, self.v, self.rule, needs, output)
         if numbers is not None and self.output is not None:
             self.output.filled()
         return numbers

@@ -29,10 +29,13 @@ from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
+
+_EXPLAINED = 5  # keys of a query that --why explains
 
 CallReducers = Callable[[Call], Sequence[Reducer]]
 """The reducers that look at one call."""
@@ -66,6 +69,20 @@ class CheckOptions:
 
 
 @dataclass(frozen=True)
+class RowOptions:
+    """Options for looking at single rows."""
+
+    steps: o.Steps = False
+    why: o.Why = False
+    token: o.TokenPick = None
+
+    def of(self, matrices: Matrices) -> list[int] | None:
+        """The rows that --token picks; None for all of them."""
+        prompt = matrices.labelled
+        return None if self.token is None else picked_tokens(self.token, prompt.tokens, prompt.text)[0]
+
+
+@dataclass(frozen=True)
 class MapOptions:
     """Options for drawing matrices on a screen."""
 
@@ -81,8 +98,7 @@ class MapOptions:
 def compute(
     problem: ProblemOptions,
     *,
-    steps: o.Steps = False,
-    token: o.TokenPick = None,
+    rows: RowOptions,
     decode: Annotated[
         bool, typer.Option("--decode", help="Causal, one row at a time from a key/value cache, and what that saves.")
     ] = False,
@@ -103,6 +119,7 @@ def compute(
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
+      attn compute "the cat sat" --random-projections 1 --positions rotary --why -t sat
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
@@ -110,17 +127,22 @@ def compute(
     o.one_of(drawing.pool, ("max", "mean"), "--pool")
     o.one_of(drawing.color_scale, SCALES, "--color-scale")
     selection = selection_of("all", head)
-    answers = [name for name, on in (("--steps", steps), ("--decode", decode), ("--expect", check.requested)) if on]
+    choices = (("--steps", rows.steps), ("--why", rows.why), ("--decode", decode), ("--expect", check.requested))
+    answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
-    if token is not None and not steps:
-        raise InputError("--token picks the query of a walk", "add --steps")
+    if rows.token is not None and not (rows.steps or rows.why):
+        raise InputError("--token picks the query of a walk", "add --steps or --why")
     if check.tol is not None and not check.requested:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
     with output.view() as view:
         matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
-        if steps:
-            report = _report("steps", matrices, selection, _walk(matrices, token), drawing.color_scale)
+        if rows.steps:
+            walk = WalkSteps(rows.of(matrices))
+            report = _report("steps", matrices, selection, lambda _: [walk], drawing.color_scale)
+        elif rows.why:
+            explained = ExplainedKeys(_EXPLAINED, rows=rows.of(matrices))
+            report = _report("why", matrices, selection, lambda _: [explained])
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
         elif check.requested:
@@ -135,13 +157,6 @@ def compute(
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
     return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
-
-
-def _walk(matrices: Matrices, pick: str | None) -> CallReducers:
-    """The reducers for --steps: the walk through the queries that `pick` names, or all queries if it is None."""
-    prompt = matrices.labelled
-    rows = None if pick is None else picked_tokens(pick, prompt.tokens, prompt.text)[0]
-    return lambda _: [WalkSteps(rows)]
 
 
 def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:

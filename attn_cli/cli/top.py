@@ -1,6 +1,8 @@
 """The keys that each query (or the asked one) attends to most."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -8,26 +10,58 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import TextCommandOptions
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.views.view import View
 
 _MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall
 
 
+@dataclass(frozen=True)
+class WhyOptions:
+    """Options for explaining cells."""
+
+    why: o.Why = False
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="WORD|INDEX", help="With --why: this key, not the heaviest ones."),
+    ] = None
+
+    def requested(self, others: Mapping[str, bool]) -> bool:
+        """Whether cells are to be explained; InputError beside any of the `others` that is on."""
+        if self.key is not None and not self.why:
+            raise InputError("--key picks the key to be explained", "add --why")
+        for option in (name for name, is_on in others.items() if is_on and self.why):
+            raise InputError(f"--why and {option} at once", "it explains keys one by one, in one head at a time")
+        return self.why
+
+    def reducers(self, count: int, view: View, source: Source) -> ReducersFor:
+        """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
+
+        def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+            keys = None if self.key is None else picked_tokens(self.key, call.keys, "")[0]
+            return [ExplainedKeys(count, rows=rows, keys=keys)]
+
+        return of_call
+
+
 @takes_options
 def top(
     options: TextCommandOptions,
+    *,
     k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
     token: o.TokenPick = None,
     overall: Annotated[
         bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
     ] = False,
+    explanation: WhyOptions,
     mean: o.Mean = False,
     words: o.Words = False,
     no_special: o.NoSpecial = False,
@@ -36,16 +70,20 @@ def top(
 
     With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
     64 tokens, unless --token picks some.
+    With --why every key is explained against the mean of all keys that the row may see.
 
     \b
     Examples:
       attn top "he sat on the river bank" --token bank
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
+      attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
     merges = options.merges(words)
+    if explanation.requested({"--overall": overall, "--mean": mean, "--words": words, "--no-special": no_special}):
+        return options.run("why", partial(explanation.reducers, k), token=token, rotations=True)
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:

@@ -36,8 +36,13 @@ class Source(Protocol):
     def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
         """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention calls of the chosen layers, for every prompt."""
+    def each(
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None], *, rotations: bool = False
+    ) -> None:
+        """Call `visit` with the attention calls of the chosen layers, for every prompt.
+
+        rotations  calls can say how rotary positions turned their queries and keys, where they were
+        """
 
     def follow(
         self,

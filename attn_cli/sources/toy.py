@@ -114,8 +114,10 @@ class TableSource:
         self.each([prompt], Selection(), visit)
         return []
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` once per prompt, with the call of layer 0."""
+    def each(
+        self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None], *, rotations: bool = False
+    ) -> None:
+        """Call `visit` once per prompt, with the call of layer 0; a table turns nothing, so `rotations` is nothing."""
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))

@@ -107,6 +107,13 @@ def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
     assert run.json["schema"] == "attn.overall/1"
 
 
+@pytest.mark.parametrize("options", [[], ["-t", "bank", "-k", "1"], ["-H", "1,2", "--key", "river"]], ids=" ".join)
+def test_explained_keys_hold(options: list[str]) -> None:
+    run = attn("top", TEXT, "--why", "--json", "--quiet", *options)
+    hold(run, "why")
+    assert run.json["schema"] == "attn.why/1"
+
+
 def test_data_of_a_long_text_tell_of_every_query() -> None:
     run = attn("top", "river bank " * 50, "--json", "--mean")
     hold(run, "top")

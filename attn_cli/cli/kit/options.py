@@ -72,6 +72,9 @@ Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --t
 NoSpecial = Annotated[
     bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys; for screens and pages.")
 ]
+Why = Annotated[
+    bool, typer.Option("--why", help="Each key explained: content and position, and the pairs of columns that count.")
+]
 Words = Annotated[
     bool,
     typer.Option("--words", help="Merge the pieces of words: weights on a word add up, its own rows are averaged."),

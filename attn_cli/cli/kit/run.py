@@ -48,6 +48,7 @@ class Request:
     hide_special  whether special tokens are left out of rows and keys
     words         whether the pieces of words are merged
     ranking       the order of the answer's rows, None for that of the forward pass
+    rotations     whether calls must be able to say how rotary positions turned their queries and keys
     """
 
     command: str
@@ -65,6 +66,7 @@ class Request:
     hide_special: bool = False
     words: bool = False
     ranking: Ranking | None = None
+    rotations: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -224,7 +226,8 @@ def _summaries(
             summaries[text].append(reduce(call if hidden is None else WithoutSpecial(call, hidden[text]), *reducers))
         progress.step()
 
-    request.source.each([question.prompt for question in questions], request.selection, visit)
+    prompts = [question.prompt for question in questions]
+    request.source.each(prompts, request.selection, visit, rotations=request.rotations)
     return [tuple(parts) for parts in summaries]
 
 

@@ -173,6 +173,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         hide_special: bool = False,
         words: bool = False,
         ranking: Ranking | None = None,
+        rotations: bool = False,
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
@@ -182,6 +183,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         hide_special  whether special tokens are left out of rows and keys
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
+        rotations     whether calls must be able to say how rotary positions turned their queries and keys
         """
         selection = self.selection
         o.one_of(self.scale, SCALES, "--scale")
@@ -219,6 +221,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     hide_special=hide_special,
                     words=words,
                     ranking=ranking,
+                    rotations=rotations,
                     quiet=self.quiet,
                     verbose=self.verbose,
                 )

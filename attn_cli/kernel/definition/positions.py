@@ -1,5 +1,6 @@
 """Positions of tokens: sines added to a token's vector, or rotations of its query and key."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from attn_cli.arrays import Array, indices, namespace
@@ -43,6 +44,24 @@ def rotary(x: Array, positions: Array, base: float = BASE, *, interleaved: bool 
     return xp.concat(turned, axis=-1)
 
 
+@dataclass(frozen=True, eq=False)
+class Turning:
+    """How the columns of queries and keys were turned in pairs, and what a reader of them was told of it.
+
+    first, second  the columns of every pair, which one angle turns
+    cos, sin       of that angle at every key `[m, pairs]`, times what a model may give both (YaRN)
+    layout         the pairs in words, such as "halves"; "" where nothing is turned
+    unknown        why nobody knows whether columns were turned; "" where that is known, and there are no pairs then
+    """
+
+    first: tuple[int, ...] = ()
+    second: tuple[int, ...] = ()
+    cos: Array = None
+    sin: Array = None
+    layout: str = ""
+    unknown: str = ""
+
+
 class Rotation(NamedTuple):
     """The settings of `rotary` for queries and keys; the first key is at position 0, the first query at `offset`."""
 
@@ -61,6 +80,16 @@ class Rotation(NamedTuple):
         xp = namespace(x)
         positions = xp.astype(indices(offset, offset + x.shape[-2], x) * times, xp.float64)
         return rotary(x, positions, self.base, interleaved=self.interleaved)
+
+    def turning(self, like: Array) -> Turning:
+        """The pairs of columns of keys `[..., m, d]`, and the angles by which `turn` turns them."""
+        xp = namespace(like)
+        m, d = like.shape[-2:]
+        angles = _angles(xp.astype(indices(0, m, like), xp.float64), d, self.base)  # [m, d / 2]
+        cos, sin = xp.cos(angles), xp.sin(angles)
+        if self.interleaved:
+            return Turning(tuple(range(0, d, 2)), tuple(range(1, d, 2)), cos, sin, "interleaved")
+        return Turning(tuple(range(d // 2)), tuple(range(d // 2, d)), cos, sin, "halves")
 
 
 def _angles(positions: Array, width: int, base: float) -> Array:

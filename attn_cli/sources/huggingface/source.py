@@ -182,8 +182,10 @@ class ModelSource:
         others = blocks_without_attention(self.loaded.model, self.places)
         return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit) -> None:
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, rotations: bool = False) -> None:
         """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
+
+        rotations  calls can say how rotary positions turned their queries and keys
 
         Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist
         and for inputs that don't fit the model, MemoryError where memory is too small.
@@ -202,6 +204,7 @@ class ModelSource:
                 others=[prompt.others for prompt in prompts],
                 until_asked=True,
                 backend=self.loaded.backend,
+                rotations=rotations,
             ) as ledger,
             torch.no_grad(),
         ):

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import torch
 
-from attn_cli.call import AttentionCall, Call, Output, Place
+from attn_cli.call import AttentionCall, Call, Ingredients, Output, Place
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
 from attn_cli.sources.huggingface.capture.seen_call import SeenCall, UnknownRule, check_rows
 
 Visit = Callable[[Call], None]
@@ -18,10 +19,13 @@ class BatchVisitor:
     """Calls `visit` for each text of a batch, with the selected heads.
 
     keeps_output  whether the output that `visit` computes while walking the call becomes the layer's output
+    rotations     reads how queries and keys were turned; None where nobody asks
     """
 
-    def __init__(self, visit: Visit, ledger: Ledger, *, keeps_output: bool) -> None:
-        self.visit, self.ledger, self.keeps_output = visit, ledger, keeps_output
+    def __init__(
+        self, visit: Visit, ledger: Ledger, *, keeps_output: bool, rotations: RotationReader | None = None
+    ) -> None:
+        self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
 
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
@@ -53,6 +57,7 @@ class BatchVisitor:
                 text.queries,
                 text.key_tokens,
                 Output(output[index, :, rows]) if fills_output else None,
+                self._ingredients(query, index, text),
             )
             self.visit(call)
             # padded rows have outputs too
@@ -63,6 +68,12 @@ class BatchVisitor:
                 )
             is_complete = is_complete and call.output is not None and call.output.complete
         return output if is_complete else None
+
+    def _ingredients(self, query: torch.Tensor, index: int, text: UnpaddedText) -> Ingredients:
+        """How the columns of one text's queries were turned, if anybody asks."""
+        if self.rotations is None:
+            return Ingredients()
+        return Ingredients(turning=self.rotations.turning(query, index, text.rows, text.keys))
 
     def visit_weights(
         self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None

@@ -17,6 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
@@ -25,6 +26,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code import OwnCode
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced, watched_backends
+from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
 
 EVERYTHING = Selection()
 
@@ -39,6 +41,7 @@ def capture(
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
     until_asked: bool = False,
     backend: Literal["attn", "model"] = "attn",
+    rotations: bool = False,
 ) -> Iterator[Ledger]:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
 
@@ -49,6 +52,7 @@ def capture(
                  There is no model output then.
     backend  "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
              keys and values, to inspect what that backend does. Only selected rows are computed again.
+    rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Yields the ledger of the pass: which layers attended and how often, and which could not be captured. Attention
     outside the registry is captured by a function mode; `Place.way` says how each call was captured.
@@ -63,7 +67,8 @@ def capture(
     ledger = Ledger(model, selection, labels)
     if until_asked:
         ledger.end_after_selection()
-    visitor = BatchVisitor(visit, ledger, keeps_output=backend == "attn")
+    reader = RotationReader() if rotations else None
+    visitor = BatchVisitor(visit, ledger, keeps_output=backend == "attn", rotations=reader)
     function = AttentionFunction(ledger, visitor)
     with ExitStack() as stack:
         if backend == "attn":
@@ -72,8 +77,10 @@ def capture(
             stack.enter_context(all_named(model, "eager"))
         else:
             stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
-        reader = model.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
-        stack.callback(reader.remove)
+        labelling = model.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
+        stack.callback(labelling.remove)
+        if reader is not None:
+            stack.enter_context(reader.watching(attention_modules(model)))
         stack.enter_context(watching(model, OwnCode(ledger, visitor)))
         stack.enter_context(suppress(SelectionDone))
         yield ledger

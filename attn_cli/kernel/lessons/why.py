@@ -1,0 +1,166 @@
+"""Why a query looks at a key: its score taken apart, column by column, against the mean key of its row.
+
+A softmax forgets what all keys of a row have in common, so every number here is less its mean over V(i), the keys that
+the row may see:
+
+    log w_ij - mean of log w_i over V(i) = score_ij - mean score = sum of contrasts + contrast of the bias
+
+without a softcap, whatever the sink. With rotary positions the two columns of a pair are one term, since one angle
+turns both. Then the score has two parts. With R_j the rotation of key j, and k_j the key before it:
+
+    content    q · (mean R) k_j, the mean over V(i): what key j has, at no distance in particular
+    position   what remains: that the key has that distance and not another, and the bias, which is of the distance too
+
+The mean rotation is exact and no estimate; content and position add up to the contrast before a softcap.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.kernel.definition.positions import Turning
+
+
+class Columns(NamedTuple):
+    """The terms of a dot product: pairs of columns that are turned together, fastest first, then single columns.
+
+    `second` is -1 for a single column.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class RowTerms:
+    """The scores of one query against all m keys, taken apart; masked keys hold numbers without a meaning.
+
+    scores       `[m]`, after softcap and bias
+    mean_score   over the visible keys
+    contrasts    `[m, terms]`: the scaled term of every pair or column, less its mean over the visible keys
+    content      `[m]`, and `position` `[m]`; None where nobody knows how columns were turned, or nothing is of places
+    bias         `[m]`, less its mean over the visible keys; None for none
+    cap_factor   `[m]`: the contrast that a softcap leaves of the one before it; None without a softcap
+    ranks        of every key among the visible by score, 1 for the first; likewise by content and by distance alone
+    """
+
+    scores: np.ndarray
+    mean_score: float
+    contrasts: np.ndarray
+    content: np.ndarray | None
+    position: np.ndarray | None
+    bias: np.ndarray | None
+    cap_factor: np.ndarray | None
+    ranks: np.ndarray
+    content_ranks: np.ndarray | None
+    distance_ranks: np.ndarray | None
+
+
+def columns_of(turning: Turning | None, d: int) -> Columns:
+    """The terms of a dot product of width d.
+
+    >>> columns_of(Turning((0, 1), (2, 3)), 5)
+    Columns(first=array([0, 1, 4]), second=array([ 2,  3, -1]))
+    """
+    first, second = ((), ()) if turning is None else (turning.first, turning.second)
+    alone = sorted(set(range(d)) - {*first, *second})
+    return Columns(np.array([*first, *alone], dtype=int), np.array([*second, *[-1] * len(alone)], dtype=int))
+
+
+def row_terms(
+    q: np.ndarray,
+    k: np.ndarray,
+    visible: np.ndarray,
+    scale: float,
+    *,
+    softcap: float | None = None,
+    bias: np.ndarray | None = None,
+    turning: Turning | None = None,
+) -> RowTerms:
+    """One query q `[d]` against keys k `[m, d]`, both as they meet in the dot product, after any rotation.
+
+    visible  booleans `[m]`, at least one of them True: the keys that the row may see
+    scale    the factor on q · k
+    softcap  as in `Rule`
+    bias     `[m]`, added to the scores; None for none
+    turning  how pairs of columns were turned; None where there is nothing that says so
+
+    Computed in float64, in O(m d).
+
+    >>> terms = row_terms(np.array([1.0, 2.0]), np.eye(2), np.array([True, True]), 1.0)
+    >>> terms.scores.tolist(), terms.contrasts.tolist()
+    ([1.0, 2.0], [[0.5, -1.0], [-0.5, 1.0]])
+    """
+    q, k = q.astype(np.float64), k.astype(np.float64)
+    columns = columns_of(turning, len(q))
+    products = k * (q * scale)  # [m, d]
+    paired = columns.second >= 0
+    terms = products[:, columns.first]  # [m, terms]
+    terms[:, paired] += products[:, columns.second[paired]]
+    before = terms.sum(axis=1)
+    capped = before if softcap is None else softcap * np.tanh(before / softcap)
+    bias = None if bias is None else np.broadcast_to(bias.astype(np.float64), before.shape)
+    scores = capped if bias is None else capped + bias
+    factor = None
+    if softcap is not None:
+        linear = _contrast(before, visible)
+        factor = np.divide(_contrast(capped, visible), linear, out=np.ones_like(linear), where=linear != 0)
+    content, distance = _content_and_distance(q * scale, k, visible, before, turning, bias)
+    bias = None if bias is None else _contrast(bias, visible)
+    position = None
+    if content is not None:
+        position = _contrast(before, visible) - content + (0.0 if bias is None else bias)
+    return RowTerms(
+        scores,
+        float(scores[visible].mean()),
+        terms - terms[visible].mean(axis=0),
+        content,
+        position,
+        bias,
+        factor,
+        _ranks(scores, visible),
+        None if content is None else _ranks(content, visible),
+        None if distance is None else _ranks(distance, visible),
+    )
+
+
+def _content_and_distance(
+    q: np.ndarray,
+    k: np.ndarray,
+    visible: np.ndarray,
+    before: np.ndarray,
+    turning: Turning | None,
+    bias: np.ndarray | None,
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The content contrast `[m]`, and the score `[m]` that the mean key has at every distance; None where unknown.
+
+    Without a rotation only a bias tells places apart: then all of the dot product is content.
+    """
+    if turning is None or turning.unknown:
+        return None, None
+    if not turning.first:
+        return (None, None) if bias is None else (_contrast(before, visible), bias)
+    first, second = list(turning.first), list(turning.second)
+    turns = np.asarray(turning.cos, dtype=np.float64) + 1j * np.asarray(turning.sin, dtype=np.float64)  # [m, pairs]
+    query = q[first] + 1j * q[second]  # a pair of columns as one complex number, which an angle multiplies
+    keys = (k[:, first] + 1j * k[:, second]) / turns  # [m, pairs], turned back
+    alone = sorted(set(range(len(q))) - {*first, *second})
+    rest = k[:, alone] @ q[alone]  # [m]
+    content = (keys * turns[visible].mean(axis=0) @ query.conj()).real + rest
+    mean_key, mean_rest = keys[visible].mean(axis=0), rest[visible].mean()
+    distance = (mean_key * turns @ query.conj()).real + mean_rest
+    return _contrast(content, visible), distance if bias is None else distance + bias
+
+
+def _contrast(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Values `[m]` less their mean over the visible keys."""
+    contrast: np.ndarray = values - values[visible].mean()
+    return contrast
+
+
+def _ranks(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """For every key how many visible keys have a larger value, plus 1."""
+    ascending = np.sort(values[visible])
+    ranks: np.ndarray = len(ascending) - np.searchsorted(ascending, values, side="right") + 1
+    return ranks

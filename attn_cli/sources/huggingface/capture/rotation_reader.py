@@ -1,0 +1,169 @@
+"""What an attention module is given and makes while it runs, from which the rotation of its queries is found."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.kernel.definition.positions import Turning
+from attn_cli.sources.huggingface.anatomy.rotation import Angles, turning_of
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+
+_CONSTANT = 1e-2  # the most that cos² + sin² of one table differs, in half precision
+_LEAST_TOLERANCE = 1e-4
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run of an attention module: what it was given, and for every module in it what went in and came out."""
+
+    given: list[Any]
+    steps: list[tuple[nn.Module, Any, Any]] = field(default_factory=list)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the modules put out."""
+        return [output for _, _, output in self.steps]
+
+    def origins(self) -> list[Any]:
+        """The outputs but those of norms of what no module put out: such a norm may come after the rotation."""
+        memory = {_memory(x) for value in (*self.given, *self.outputs) for x in _tensors(value)}
+        return [
+            output
+            for module, inputs, output in self.steps
+            if _projects(module) or all(_memory(x) in memory for x in _tensors(inputs))
+        ]
+
+
+class RotationReader:
+    """Keeps, while an attention module runs, its arguments and the outputs of the modules in it, by reference."""
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    @contextmanager
+    def watching(self, modules: Sequence[nn.Module]) -> Iterator[None]:
+        """Context manager: reads these attention modules whenever they run."""
+        hooks = []
+        try:
+            for module in modules:
+                hooks.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
+                hooks.append(module.register_forward_hook(self._leave, always_call=True))
+                parts = [part for part in module.modules() if part is not module]
+                hooks += [part.register_forward_hook(self._keep) for part in parts]
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def turning(self, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Any:
+        """A function that finds the turning of the call that is visited now.
+
+        query  `[b, h, n, d]` as the attention function got it, of all texts with their padding
+        text   the text's index in the batch, of which `rows` and `keys` are not padding
+        """
+        run = self._runs[-1] if self._runs else _Run([])
+        return partial(_turning, run, query, text, rows, keys)
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._runs.append(_Run([*args, *kwargs.values()]))
+
+    def _keep(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if self._runs:
+            self._runs[-1].steps.append((module, args, output))
+
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        self._runs.pop()
+
+
+def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Turning:
+    """The turning of one text's queries, proved on its last row and first head."""
+    place = rows.stop - 1
+    direction = _numbers(query[text, 0, place])
+    b, n = query.shape[0], query.shape[2]
+    outputs = [_numbers(row) for x in run.origins() for row in _rows(x, text, place, b, n)]
+    tables = [
+        Angles(cos[keys], sin[keys])
+        for pair in (*_tables(run.given), *_tables(run.outputs))
+        for cos, sin in _of_text(pair, text, keys.stop)
+    ]
+    tolerance = max(_LEAST_TOLERANCE, 4 * torch.finfo(query.dtype).eps)
+    # queries are the last of the keys
+    return turning_of(direction, keys.stop - keys.start - 1, tables, outputs, tolerance)
+
+
+def _rows(output: Any, text: int, place: int, b: int, n: int) -> Iterator[torch.Tensor]:
+    """What a module put out for the token at `place` of a text: a slice of every axis that can be that of tokens."""
+    for x in _tensors(output):
+        if x.ndim < 2 or not x.is_floating_point():
+            continue
+        if x.shape[0] == b * n and b > 1:
+            yield x[text * n + place].flatten()
+        own = x[text] if x.shape[0] == b and x.ndim > 2 else x
+        yield from (own.select(axis, place).flatten() for axis in range(own.ndim - 1) if own.shape[axis] == n)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in a value: itself, or those of a tuple or list."""
+    if isinstance(value, LazyMask):  # has no memory
+        return
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _tensors(part)
+
+
+def _memory(x: torch.Tensor) -> int:
+    """The memory that a tensor and its views share."""
+    return x.untyped_storage().data_ptr()
+
+
+def _projects(module: nn.Module) -> bool:
+    """Whether a module has a matrix of its own or of a module in it, which a norm has not."""
+    return any(weights.ndim > 1 for weights in module.parameters())
+
+
+def _tables(values: Sequence[Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Every two tensors that can be cos and sin: their squares add up to the same number everywhere."""
+    for value in values:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            value = (value.real, value.imag)
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            continue
+        cos, sin = value
+        if not (isinstance(cos, torch.Tensor) and isinstance(sin, torch.Tensor)):
+            continue
+        if cos.shape != sin.shape or cos.ndim < 2 or not cos.is_floating_point() or cos.numel() == 0:
+            continue
+        squares = cos.float().square() + sin.float().square()
+        if float(squares.max() - squares.min()) <= _CONSTANT * float(squares.max()):
+            yield cos, sin
+
+
+def _of_text(pair: tuple[torch.Tensor, torch.Tensor], text: int, keys: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """cos and sin `[m, columns]` of one text; a table for every axis of an image (M-RoPE) is one by itself."""
+    cos, sin = pair
+    while cos.ndim > 2:
+        if cos.shape[0] == 1 or (cos.ndim == 3 and cos.shape[0] > text and cos.shape[1] >= keys):
+            at = 0 if cos.shape[0] == 1 else text
+            cos, sin = cos[at], sin[at]
+        elif cos.shape[1] == 1:
+            cos, sin = cos[:, 0], sin[:, 0]
+        else:
+            for one, other in zip(cos, sin, strict=True):
+                yield from _of_text((one, other), text, keys)
+            return
+    if cos.shape[0] >= keys:
+        yield _numbers(cos), _numbers(sin)
+
+
+def _numbers(x: torch.Tensor) -> np.ndarray:
+    """As float64, in NumPy."""
+    return to_numpy(at_least_float32(x)).astype(np.float64)

@@ -1,0 +1,274 @@
+"""The keys that a query attends to most, or some that were picked, with what each one's score is made of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError
+from attn_cli.kernel.definition.positions import Turning
+from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.masked_cells import lowest_of
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.topk import heaviest
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedCell:
+    """One key of one query: its weight, and what its score has beyond that of the mean key (see `kernel/lessons/why`).
+
+    head         its place among the heads of the call
+    visible      how many keys the row may see
+    rank         1 for the largest score among them; likewise by content and by distance alone
+    contrasts    `[terms]`, one for every pair or column
+    sink_weight  what a learned sink takes of the row
+    """
+
+    head: int
+    query: int
+    key: int
+    weight: float
+    score: float
+    mean_score: float
+    visible: int
+    content: float | None
+    position: float | None
+    bias: float | None
+    cap_factor: float | None
+    rank: int
+    content_rank: int | None
+    distance_rank: int | None
+    contrasts: np.ndarray
+    sink_weight: float | None = None
+
+    @property
+    def contrast(self) -> float:
+        """The score less the mean score, which is the logarithm of the weight less its mean over the visible keys."""
+        return self.score - self.mean_score
+
+
+@dataclass(frozen=True, eq=False)
+class Why(Part):
+    """Cells explained, in the order of heads, queries and weights.
+
+    columns  the terms of the dot product
+    turning  how its pairs were turned; None where nothing says so
+    """
+
+    name: ClassVar[str] = "why"
+
+    cells: tuple[ExplainedCell, ...]
+    columns: Columns
+    turning: Turning | None
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (cell, pair)."""
+        names = self.column_names
+        for cell in self.cells:
+            lead = self._cell(cell, summary)
+            for pair, (columns, contrast) in enumerate(zip(names, cell.contrasts.tolist(), strict=True)):
+                yield lead | {"pair": pair, "columns": columns, "contrast": contrast}
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object per cell, which holds its pairs, and how they were found."""
+        names = self.column_names
+        for cell in self.cells:
+            pairs = [
+                {"pair": pair, "columns": [int(column) for column in columns.split("+")], "contrast": contrast}
+                for pair, (columns, contrast) in enumerate(zip(names, cell.contrasts.tolist(), strict=True))
+            ]
+            yield self._cell(cell, summary) | {
+                "visible": cell.visible,
+                "cap_factor": cell.cap_factor,
+                "sink_weight": cell.sink_weight,
+                "rotation": self.rotation,
+                "not_split": self.not_split,
+                "pairs": pairs,
+            }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """By cell: `head_places`, `queries`, `keys`, `weights`, `scores`, parts and ranks (NaN for none) `[cells]`.
+
+        Besides `contrasts` `[cells, terms]`.
+        """
+        names = ("weight", "score", "mean_score", "content", "position", "bias", "rank", "content_rank",
+                 "distance_rank")  # fmt: skip
+        numbers = {
+            f"{name}s": np.array([getattr(cell, name) for cell in self.cells], dtype=np.float64) for name in names
+        }
+        places = {
+            "head_places": np.array([cell.head for cell in self.cells]),
+            "cell_queries": np.array([cell.query for cell in self.cells]),
+            "cell_keys": np.array([cell.key for cell in self.cells]),
+        }
+        return places | numbers | {"contrasts": np.array([cell.contrasts for cell in self.cells])}
+
+    @property
+    def column_names(self) -> list[str]:
+        """For every term its columns: "3+35" for a pair, "70" for a single column."""
+        return [
+            str(first) if second < 0 else f"{first}+{second}"
+            for first, second in zip(self.columns.first.tolist(), self.columns.second.tolist(), strict=True)
+        ]
+
+    @property
+    def rotation(self) -> str | None:
+        """The layout of the pairs in words; None where none is known to be turned."""
+        return None if self.turning is None else self.turning.layout or None
+
+    @property
+    def not_split(self) -> str | None:
+        """Why content and position are not told apart; None where they are."""
+        if any(cell.content is not None for cell in self.cells):
+            return None
+        if self.turning is None:
+            return "nothing here turns queries and keys by their positions"
+        return self.turning.unknown or "this layer turns no columns and adds no bias"
+
+    @property
+    def footnote(self) -> str:
+        """What pairs are, and why content and position are missing."""
+        if not self.cells:
+            return ""
+        pairs = "columns of the dot product" if self.rotation is None else "pairs of columns, 0 turns fastest"
+        bars = "" if self.not_split else ": █ for it, ░ against it"
+        reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
+        return f"all against the mean key in view{bars}\n{pairs}{reason}"
+
+    @staticmethod
+    def _cell(cell: ExplainedCell, summary: Summary) -> dict[str, Any]:
+        return {
+            "layer": summary.place.layer,
+            "head": summary.place.heads[cell.head],
+            "query": cell.query,
+            "query_token": summary.queries[cell.query].text,
+            "key": cell.key,
+            "key_token": summary.keys[cell.key].text,
+            "weight": cell.weight,
+            "score": cell.score,
+            "mean_score": cell.mean_score,
+            "content": cell.content,
+            "position": cell.position,
+            "bias": cell.bias,
+            "rank": cell.rank,
+            "content_rank": cell.content_rank,
+            "distance_rank": cell.distance_rank,
+        }
+
+
+class ExplainedKeys:
+    """Collects `Why` of the `count` heaviest keys of all queries or of `rows`; of `keys` alone where some are picked.
+
+    Every row costs what its scores cost, O(m d). Raises InputError for a call whose q and k were not captured, or that
+    has no softmax.
+    """
+
+    needs_scores = True
+    whole_heads = False
+
+    def __init__(self, count: int, *, rows: Sequence[int] | None = None, keys: Sequence[int] | None = None) -> None:
+        self.count, self.rows, self.keys = count, rows, keys
+
+    def start(self, call: Call) -> None:
+        """Keep the call, and find out how its columns were turned."""
+        if not isinstance(call, AttentionCall):
+            raise InputError(
+                f"layer {call.place.layer} shows its weights but not its q and k", "--why needs both; choose other "
+                "layers with --layer",
+            )  # fmt: skip
+        if not call.rule.softmax:
+            raise InputError("weights without a softmax are the scores themselves", "--why explains a softmax")
+        self.call, self.places = call, RowPlaces(self.rows, call.n)
+        self.turning = None if call.ingredients.turning is None else call.ingredients.turning()
+        self.cells: list[tuple[int, int, list[ExplainedCell]]] = []
+
+    def add(self, band: Band) -> None:
+        """Explain the picked rows of the band, head by head."""
+        fit = self.places.of(band)
+        if fit is None or band.first == band.last:
+            return
+        inside = range(band.stop - band.start)[fit.inside] if isinstance(fit.inside, slice) else fit.inside
+        heads = range(self.call.h)[band.heads]
+        for at, head in enumerate(heads):
+            k = to_numpy(at_least_float32(self.call.k[head * self.call.k.shape[0] // self.call.h]))
+            for row in inside:
+                weights = to_numpy(band.weights[at, row])
+                scores = to_numpy(band.raw_scores[at, row])  # type: ignore[index]
+                cells = self._explained(head, band.start + row, k[band.first : band.last], weights, scores, band.first)
+                self.cells.append((head, band.start + row, cells))
+
+    def _explained(
+        self, head: int, row: int, k: np.ndarray, weights: np.ndarray, scores: np.ndarray, first: int
+    ) -> list[ExplainedCell]:
+        """The cells of one row; keys k `[c, d]`, weights and scores `[c]` are those from key `first` on."""
+        visible = scores > lowest_of(scores)
+        if not visible.any():
+            return []
+        call, rule, last = self.call, self.call.rule, first + len(k)
+        bias = rule.bias_of(row, row + 1, first, last)
+        if bias is not None:
+            numbers = to_numpy(at_least_float32(bias))
+            numbers = numbers.reshape((1,) * (3 - numbers.ndim) + numbers.shape)  # [h or 1, 1, c or 1]
+            bias = numbers[head if numbers.shape[0] > 1 else 0, 0]
+        terms = row_terms(
+            to_numpy(at_least_float32(call.q[head, row])), k, visible, rule.scale,
+            softcap=rule.softcap, bias=bias, turning=_of_keys(self.turning, first, last),
+        )  # fmt: skip
+        picked = self._picked(weights, visible, first)
+        sink = None if rule.sink is None else float(1 - weights.sum())
+        return [_cell(terms, head, row, key, first, weights, int(visible.sum()), sink) for key in picked]
+
+    def _picked(self, weights: np.ndarray, visible: np.ndarray, first: int) -> list[int]:
+        """The keys to explain, counted from `first`: those that were picked and are visible, or the heaviest ones."""
+        if self.keys is not None:
+            places = [key - first for key in self.keys]
+            return [place for place in places if 0 <= place < len(weights) and visible[place]]
+        # a masked key never stands before a visible one
+        _, order = heaviest(np.where(visible, weights, -1.0), min(self.count, int(visible.sum())))
+        return [int(place) for place in order]
+
+    def result(self) -> Why:
+        """The explained cells."""
+        cells = [cell for _, _, row in sorted(self.cells, key=lambda entry: entry[:2]) for cell in row]
+        return Why(tuple(cells), columns_of(self.turning, int(self.call.q.shape[-1])), self.turning)
+
+
+def _of_keys(turning: Turning | None, first: int, last: int) -> Turning | None:
+    """The turning of keys first:last alone."""
+    if turning is None or not turning.first:
+        return turning
+    cos, sin = to_numpy(turning.cos)[first:last], to_numpy(turning.sin)[first:last]
+    return Turning(turning.first, turning.second, cos, sin, turning.layout)
+
+
+def _cell(
+    terms: RowTerms, head: int, row: int, key: int, first: int, weights: np.ndarray, visible: int, sink: float | None
+) -> ExplainedCell:
+    """One key of a row's terms, counted from key `first`."""
+
+    def at(values: np.ndarray | None) -> float | None:
+        return None if values is None else float(values[key])
+
+    return ExplainedCell(
+        head,
+        row,
+        first + key,
+        float(weights[key]),
+        float(terms.scores[key]),
+        terms.mean_score,
+        visible,
+        at(terms.content),
+        at(terms.position),
+        at(terms.bias),
+        at(terms.cap_factor),
+        int(terms.ranks[key]),
+        None if terms.content_ranks is None else int(terms.content_ranks[key]),
+        None if terms.distance_ranks is None else int(terms.distance_ranks[key]),
+        terms.contrasts[key],
+        sink,
+    )

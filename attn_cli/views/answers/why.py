@@ -1,0 +1,98 @@
+"""Explained cells: what is content and what is position, with bars, and the pairs of columns that count most."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.why import ExplainedCell, Why
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.labels import stream_suffix, token_label
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD = Style(bold=True)
+_NAME = 9  # columns of "position"
+_BAR = 20
+_RANK = 31  # columns of "rank 1 of 9 by distance alone"
+
+
+def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """For every head a heading; for every cell a line of its own, its parts with bars, and its largest pairs."""
+    yield ""
+    for head, number in enumerate(summary.place.heads):
+        cells = [cell for cell in why.cells if cell.head == head]
+        yield Text(f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary), _BOLD)
+        if not cells:
+            yield Text("  nothing to explain: the row may not see that key")
+        for cell in cells:
+            yield from _cell(cell, why, summary, screen)
+
+
+def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen) -> Iterator[Text]:
+    query, key = token_label(summary.queries[cell.query]), token_label(summary.keys[cell.key])
+    keys = "key" if cell.visible == 1 else "keys"
+    parts = [
+        f"{query} attends to {key} {_weight(cell.weight)}",
+        f"score {cell.score:.2f}, mean of {cell.visible:,} {keys} {cell.mean_score:.2f}",
+    ]
+    if cell.content is None:
+        parts.append(f"rank {cell.rank:,} of {cell.visible:,}")
+    yield from (Text(f"  {line}") for line in packed(parts, screen.width - 2))
+    yield from _parts(cell, screen)
+    yield _pairs(cell, why, screen)
+
+
+def _parts(cell: ExplainedCell, screen: Screen) -> Iterator[Text]:
+    """Lines for content, position, bias, softcap and sink, as far as the cell has them."""
+    values = [value for value in (cell.content, cell.position) if value is not None]
+    longest = max((abs(value) for value in values), default=0.0)
+    ranks = ((cell.content, "content", cell.content_rank), (cell.position, "position", cell.distance_rank))
+    for value, name, rank in ranks:
+        if value is None:
+            continue
+        words = f"rank {rank:,} of {cell.visible:,}"
+        room = screen.width - 4 - _NAME - 9 - _RANK
+        if room >= 4:
+            width = min(_BAR, room)
+            length = bar(abs(value), width, longest)
+            line = f"{length if value > 0 else length.replace('█', '░'):<{width + 2}}"
+            words = f"{line}{words} by {'distance' if name == 'position' else name} alone"
+        yield _line(name, value, words)
+    if cell.bias is not None:
+        yield _line("bias", cell.bias, "" if cell.position is None else "part of the position")
+    if cell.cap_factor is not None:
+        yield Text(f"    {'softcap':<{_NAME}}×{cell.cap_factor:.2f}  what it leaves of the contrast")
+    if cell.sink_weight is not None:
+        yield Text(f"    {'sink':<{_NAME}}{cell.sink_weight:5.2f}  of the row's weight, on no key")
+
+
+def _line(name: str, value: float, words: str) -> Text:
+    return Text(f"    {name:<{_NAME}}{value:<+7.2f}{words}".rstrip())
+
+
+def _pairs(cell: ExplainedCell, why: Why, screen: Screen) -> Text:
+    """The pairs with the largest contrasts, as many as a line holds, and how much of all contrasts they are."""
+    turned = int((why.columns.second >= 0).sum())
+    line = f"    {'pairs' if turned else 'columns':<{_NAME - 1}}"
+    total, shown = f"of {float(cell.contrasts.sum()):+.2f}", 0.0
+    ending = ""
+    for at in np.argsort(-np.abs(cell.contrasts), kind="stable")[:6].tolist():
+        name = f"{at}" if at < turned or not turned else f"c{why.columns.first[at]}"
+        contrast = float(cell.contrasts[at])
+        piece = f" {name} {contrast:+.2f} "
+        longer = f"· {shown + contrast:+.2f} {total}"
+        if ending and cell_len(line + piece + longer) > screen.width:
+            break
+        line, shown, ending = line + piece, shown + contrast, longer
+    return Text(fit(line + ending, screen.width).rstrip())
+
+
+def _weight(weight: float) -> str:
+    """Two digits after the point; of a small weight its first digits."""
+    return f"{weight:.2f}" if weight >= 0.005 or weight == 0 else f"{weight:.1g}"

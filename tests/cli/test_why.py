@@ -1,0 +1,91 @@
+"""attn top --why and attn compute --why: a cell on a screen and in files; what can't be explained is refused."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.sources.tables import open_table
+from tests.program import attn, refused
+from tests.views.test_hostile import HOSTILE, harmless
+from tests.views.test_schemas import hold
+
+SENTENCE = "he sat on the river bank"
+
+
+def test_a_row_for_every_column_adds_up_to_the_log_weight_less_its_mean() -> None:
+    rows = list(csv.DictReader(io.StringIO(attn("top", SENTENCE, "-t", "bank", "--why", "-k", "6", "-f", "csv").text)))
+    assert list(rows[0]) == [
+        "layer", "head", "query", "query_token", "key", "key_token", "weight", "score", "mean_score", "content",
+        "position", "bias", "rank", "content_rank", "distance_rank", "pair", "columns", "contrast",
+    ]  # fmt: skip
+    assert len(rows) == 4 * 6 * 16
+    x = open_table().vectors[[open_table().words.index(word) for word in SENTENCE.split()]].astype(np.float64)
+    for head in range(4):
+        part = x[:, 16 * head : 16 * head + 16]
+        logs = part @ part[5] / 4
+        logs -= np.log(np.exp(logs).sum())
+        for key in range(6):
+            cell = [row for row in rows if (row["head"], row["key"]) == (str(head), str(key))]
+            total = sum(float(row["contrast"]) for row in cell)
+            assert total == pytest.approx(logs[key] - logs.mean(), abs=1e-5)
+            assert cell[0]["content"] == cell[0]["bias"] == ""
+            assert int(cell[0]["rank"]) == 1 + int((logs > logs[key]).sum())
+
+
+def test_a_key_of_ones_own_choice() -> None:
+    run = attn("top", SENTENCE, "-t", "bank", "--why", "--key", "river", "-H", "1", "--json")
+    (cell,) = run.json["result"]["why"]
+    assert (cell["key_token"], cell["visible"]) == ("river", 6)
+    assert "bank attends to 4 river" in attn("top", SENTENCE, "-t", "bank", "--why", "--key", "river").text
+
+
+def test_arrays(tmp_path: Path) -> None:
+    assert attn("top", SENTENCE, "-t", "bank", "--why", "-k", "2", "-o", tmp_path / "why.npz").code == 0
+    arrays = np.load(tmp_path / "why.npz")
+    assert arrays["contrasts"].shape == (1, 8, 16)
+    assert np.isnan(arrays["contents"]).all()
+    np.testing.assert_allclose(arrays["contrasts"].sum(-1), arrays["scores"] - arrays["mean_scores"], atol=1e-6)
+
+
+def test_matrices_with_rotary_positions_of_their_own() -> None:
+    options = ("compute", "the cat sat", "--random-projections", "1", "--mask", "causal", "--why", "-t", "sat")
+    run = attn(*options, "--positions", "rotary", "--json", "--quiet")
+    hold(run, "why")
+    for cell in run.json["result"]["why"]:
+        assert (cell["rotation"], cell["visible"], cell["not_split"]) == ("halves", 3, None)
+        total = sum(pair["contrast"] for pair in cell["pairs"])
+        assert cell["content"] + cell["position"] == pytest.approx(total) == pytest.approx(
+            cell["score"] - cell["mean_score"]
+        )  # fmt: skip
+    plain = attn(*options, "--quiet")
+    assert "by content" not in plain.text and "nothing here turns queries and keys" in plain.text.replace("\n", " ")
+
+
+def test_a_key_that_the_row_may_not_see_is_said(tmp_path: Path) -> None:
+    run = attn("compute", "the cat sat", "--mask", "given.npy", "--why", "--quiet")
+    assert run.code == 2
+    np.save(tmp_path / "mask.npy", np.array([[False] * 3, [True] * 3, [True] * 3]))
+    run = attn("compute", "the cat sat", "--mask", tmp_path / "mask.npy", "--why", "-t", "the", "--quiet", "-H", "0")
+    assert "nothing to explain" in run.text
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_tokens_are_shown_harmless(text: str) -> None:
+    run = attn("top", text, "--why", "-H", "0")
+    assert run.code == 0
+    harmless(run.text)
+
+
+@pytest.mark.parametrize("option", ["--mean", "--words", "--overall", "--no-special"])
+def test_one_head_is_explained_at_a_time(option: str) -> None:
+    refused(attn("top", SENTENCE, "--why", option), 2, f"--why and {option} at once")
+
+
+def test_other_misuse() -> None:
+    refused(attn("top", SENTENCE, "--key", "river"), 2, "add --why")
+    refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")
+    refused(attn("compute", SENTENCE, "--why", "--steps"), 2, "--steps and --why at once")
+    refused(attn("compute", SENTENCE, "--why", "--no-softmax"), 2, "without a softmax")
