@@ -6,9 +6,9 @@ run is the model's own. The rows that choose are those whose outputs decide the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 
 EVERYTHING = Selection()
@@ -23,10 +23,11 @@ class HeadPlace(NamedTuple):
 
 
 class AttentionLayer(NamedTuple):
-    """One block's attention in a stream; `groups` has for every head the number of its key/value head."""
+    """One block's attention in a stream of `blocks`; `groups` has for every head the number of its key/value head."""
 
     layer: int
     stream: str
+    blocks: int
     groups: tuple[int, ...]
 
     @property
@@ -140,20 +141,5 @@ class Experiment(Protocol):
     def outcomes(self, interventions: Sequence[Intervention]) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first block share a batch."""
 
-
-@runtime_checkable
-class Predicting(Protocol):
-    """A source whose model can be run again with something taken from its attention: ask with `isinstance`."""
-
-    def experiment(
-        self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
-    ) -> Experiment:
-        """Run the prompt once, plainly; the experiment then makes interventions.
-
-        rows        the rows in which interventions hold; None for those that choose: of what was generated, else the
-                    last one. Encoders take all rows
-        everywhere  all rows
-        mean        silence a head to its mean output over all other rows, not to 0
-
-        Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
-        """
+    def passes(self, interventions: Sequence[Intervention]) -> float:
+        """About how many plain runs these interventions will cost."""

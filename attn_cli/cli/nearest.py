@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.read_texts import texts_of
 from attn_cli.cli.kit.shared_options import OutputOptions
-from attn_cli.cli.kit.stderr import print_line, print_notes
-from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report
 
@@ -49,31 +49,21 @@ def nearest(
       attn nearest bank --json | jq -r '.result.nearest[].word'
       attn nearest --lines --file analogies.txt -k 1 -f csv
     """
-    worst, number = ExitCode.DONE, -1
     with output.view() as view:
         source = open_table_source(model)
-        for number, question in enumerate(texts_of(text, file, lines=lines)):
-            try:
-                report = _answer(source, question, k, number if lines else None)
-            except AttnError as error:
-                if not lines:
-                    raise
-                worst = max(worst, error.code)
-                print_line(f"attn: line {number + 1}: {error.message}")
-                continue
-            print_notes(report.warnings, quiet=output.quiet)
-            view.show(report)
-        if number < 0:
-            raise InputError("no text", "there was nothing to read")
-    return worst
+        return show_each(
+            texts_of(text, file, lines=lines),
+            view,
+            lambda question, number: _answer(source, question, k, number if lines else None),
+            lines=lines,
+            quiet=output.quiet,
+        )
 
 
-def _answer(source: "TableSource", question: str | InputError, k: int, index: int | None) -> Report:
+def _answer(source: "TableSource", question: str, k: int, index: int | None) -> Report:
     """The k words nearest to one word or expression."""
     from attn_cli.summaries.answers.nearest import nearest as nearest_words  # here: no other command needs it
 
-    if isinstance(question, InputError):
-        raise question
     prompt, signs = source.read_terms(question)
     rows = [token.id for token in prompt.tokens if token.id is not None]
     neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)

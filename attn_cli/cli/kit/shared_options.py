@@ -7,6 +7,7 @@ from typing import ClassVar, Unpack
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
+from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.read_texts import texts_of
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Request, answer_texts
@@ -14,7 +15,9 @@ from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
+from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.report import Report
 from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import View
@@ -186,24 +189,12 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         rotations     whether calls must be able to say how rotary positions turned their queries and keys
         """
         selection = self.selection
-        o.one_of(self.scale, SCALES, "--scale")
-        image, audio = self._media()
-        chat = self.chat_before()
-        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
-        if not self.lines:
-            texts = iter(list(texts))
+        texts, reading = self._input()
         with self.view() as view:
             if hide_special and view.largest is None:
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
-            source = self.source(
-                decoder_text=self.decoder_text,
-                generate=self.generate,
-                inputs=self.inputs,
-                image=image,
-                audio=audio,
-                chat=chat,
-            )
+            source = self.source(**reading)
             return answer_texts(
                 Request(
                     command=command,
@@ -226,6 +217,48 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     verbose=self.verbose,
                 )
             )
+
+    def run_each(self, report: Callable[[Predicting, str, int | None], Report]) -> ExitCode:
+        """Answer each text by itself, with a model that says what comes next; all options are checked before it loads.
+
+        report  makes the report of a text from the source, the text, and its number with --lines
+
+        Raises InputError for a table, which predicts nothing, and for a model whose attention attn only looks at.
+        """
+        if is_table(self.model):
+            raise InputError(f"{self.model} is a table of word vectors, and predicts nothing",
+                             "choose a model with --model")  # fmt: skip
+        if self.backend != "attn":
+            raise InputError(f"--backend {self.backend} runs the model's own attention, which can't be changed",
+                             "leave out --backend")  # fmt: skip
+        texts, reading = self._input()
+        with self.view() as view:
+            source = self.source(predicts=True, **reading)
+            assert isinstance(source, Predicting)
+            return show_each(
+                texts,
+                view,
+                lambda text, number: report(source, text, number if self.lines else None),
+                lines=self.lines,
+                quiet=self.quiet,
+            )
+
+    def _input(self) -> tuple[Iterator[str | InputError], Reading]:
+        """The texts to answer, and what the source reads beside them; all of it checked."""
+        o.one_of(self.scale, SCALES, "--scale")
+        image, audio = self._media()
+        chat = self.chat_before()
+        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
+        if not self.lines:
+            texts = iter(list(texts))
+        return texts, {
+            "decoder_text": self.decoder_text,
+            "generate": self.generate,
+            "inputs": self.inputs,
+            "image": image,
+            "audio": audio,
+            "chat": chat,
+        }
 
     def _media(self) -> tuple[str | None, str | None]:
         """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""

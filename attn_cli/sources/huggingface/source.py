@@ -21,7 +21,7 @@ from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modul
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
-from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text
+from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
@@ -109,7 +109,10 @@ class ModelSource:
                     "shorten the text, or use a model with a longer context",
                 )
         if not self.has_decoder:
-            return prompts if self.generate is None else [continue_text(self.loaded, x, self.generate) for x in prompts]
+            if self.generate is not None:
+                return [continue_text(self.loaded, prompt, self.generate) for prompt in prompts]
+            # the text goes on, so that an end token after it would be the row that chooses
+            return prompts if self.loaded.generating is None else [without_end(self.loaded, x) for x in prompts]
         tokens = decoder_tokens(self.loaded, self.decoder_text)
         if self.generate is not None:
             return [continue_decoder(self.loaded, prompt, tokens, self.generate) for prompt in prompts]
@@ -255,7 +258,10 @@ class ModelSource:
     def experiment(
         self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
     ) -> ModelExperiment:
-        """Run one prompt, plainly; interventions in its attention then follow. As for `Predicting`."""
+        """Run one prompt, plainly; interventions in its attention then follow.
+
+        As for `attn_cli.summaries.predicting.Predicting`.
+        """
         arguments = self._arguments([prompt])
         return ModelExperiment(self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean)
 

@@ -30,7 +30,7 @@ def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     """
     if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
         raise InputError(f"{loaded.about['model']} writes after a text, and was given none", "leave out --generate")
-    prompt = _without_end(loaded, prompt)
+    prompt = without_end(loaded, prompt)
     count = len(prompt.tokens)
     _check_limit(count, most, position_count(loaded.model))
     generation = generate(loaded, _arguments(loaded, prompt), most)
@@ -75,7 +75,7 @@ def _arguments(loaded: LoadedModel, prompt: Prompt) -> dict[str, Any]:
     return {"input_ids": ids} | ({"attention_mask": torch.ones_like(ids)} if takes_mask else {})
 
 
-def _without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
+def without_end(loaded: LoadedModel, prompt: Prompt) -> Prompt:
     """The prompt without the end token that the tokenizer put after the text, if it did."""
     last = prompt.tokens[-1]
     end = None if loaded.tokenizer is None else loaded.tokenizer.eos_token_id

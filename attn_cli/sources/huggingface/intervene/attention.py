@@ -63,8 +63,8 @@ class InterveningAttention:
         place, _ = self.ledger.record(module, way)
         query, key, value = qkv
         (_, h, n, _), (_, g, m, _) = query.shape, key.shape
+        blocks = self.ledger.blocks[place.stream]
         if self.batch is not None:
-            blocks = self.ledger.blocks[place.stream]
             hidden = self.batch.hidden(place.layer, place.stream, blocks, h, n, m)
             if hidden is not None:
                 rule = _with_hidden(rule, hidden.to(query.device), query)
@@ -73,7 +73,7 @@ class InterveningAttention:
         else:
             output = rule.output(query, key, value)
         if self.batch is None:
-            self.plain.add(place, [head // (h // g) for head in range(h)], output)
+            self.plain.add(place, blocks, [head // (h // g) for head in range(h)], output)
             return output
         silent = self.batch.silent(place.layer, place.stream, h, n)
         if silent is None:
@@ -99,13 +99,13 @@ class InterveningOwnCode:
         batch, plain = self.attention.batch, self.attention.plain
         size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
-        h = matrices.shape[1]
+        h, blocks = matrices.shape[1], self.ledger.blocks[place.stream]
         if batch is None:
-            plain.add(place, groups_of(module, h), None)
+            plain.add(place, blocks, groups_of(module, h), None)
             return
         n, m = matrices.shape[-2:]
         silent = batch.silent(place.layer, place.stream, h, n)
-        hidden = batch.hidden(place.layer, place.stream, self.ledger.blocks[place.stream], h, n, m)
+        hidden = batch.hidden(place.layer, place.stream, blocks, h, n, m)
         if silent is None and hidden is None:
             return
         is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()

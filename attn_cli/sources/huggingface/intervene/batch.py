@@ -59,7 +59,7 @@ class InterventionBatch:
                 keys = torch.zeros(m, dtype=torch.bool)
                 keys[list(intervention.hidden)] = True
                 cells = self._in_rows(intervention, stream, n)[:, None] & keys  # [n, m]
-                hidden[at, list(intervention.blind.pick_heads(h))] = cells
+                hidden[at, list(intervention.blind.pick_heads(h, layer, blocks))] = cells
         if stream != "cross":  # a row sees itself
             own = torch.arange(n)
             hidden[:, :, own, own + self.first] = False

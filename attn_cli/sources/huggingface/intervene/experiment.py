@@ -46,7 +46,7 @@ class ModelExperiment:
         """Run the model once, plainly.
 
         arguments  of the model's forward for this prompt
-        others     as for `Predicting.experiment`
+        others     as for `attn_cli.summaries.predicting.Predicting`
         """
         self.loaded, self.prompt, self.arguments = loaded, prompt, {"use_cache": False, **arguments}
         self.model = loaded.generating or loaded.model
@@ -80,6 +80,10 @@ class ModelExperiment:
         most = self._batch_size()
         for start in range(0, len(interventions), most):
             yield from self._outcomes_of_batch(interventions[start : start + most])
+
+    def passes(self, interventions: Sequence[Intervention]) -> float:
+        """As for `Experiment`."""
+        return len(interventions) + -(-len(interventions) // self._batch_size())
 
     def _outcomes_of_batch(self, interventions: Sequence[Intervention]) -> list[Outcome]:
         """One run of these interventions and of an untouched copy, side by side."""

@@ -17,13 +17,13 @@ class PlainCalls:
         self.layers: dict[tuple[int, str], AttentionLayer] = {}
         self._means: dict[tuple[int, str], torch.Tensor] = {}
 
-    def add(self, place: Place, groups: Sequence[int], output: torch.Tensor | None) -> None:
-        """Note a call; `output` is `[1, h, n, e]`, None where it isn't known.
+    def add(self, place: Place, blocks: int, groups: Sequence[int], output: torch.Tensor | None) -> None:
+        """Note a call in a stream of `blocks`; `output` is `[1, h, n, e]`, None where it isn't known.
 
         Raises LoadError for means that can't be taken.
         """
         where = (place.layer, place.stream)
-        self.layers[where] = AttentionLayer(place.layer, place.stream, tuple(groups))
+        self.layers[where] = AttentionLayer(place.layer, place.stream, blocks, tuple(groups))
         if not self.wants_means:
             return
         if output is None or where in self._means:

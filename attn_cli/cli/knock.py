@@ -1,0 +1,84 @@
+"""Which heads an answer rests on: each head silenced, and what the answer loses."""
+
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.layers_and_heads import selection_of
+from attn_cli.cli.kit.picking import picked_tokens
+from attn_cli.cli.kit.progress import Progress
+from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.summaries.predicting import Predicting
+from attn_cli.summaries.report import Report
+
+_MANY_PASSES = 15  # plain runs; more are announced
+
+
+@takes_options
+def knock(
+    options: TextCommandOptions,
+    k: Annotated[int, typer.Option("--top", "-k", help="How many heads a screen names.", min=1, metavar="K")] = 12,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            "-t",
+            metavar="WORD|INDEX",
+            help="Silence heads in these rows, in place of those that choose the answer.",
+        ),
+    ] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Silence heads in all rows; also says what the text's loss does.")
+    ] = False,
+    together: Annotated[
+        str | None,
+        typer.Option("--together", metavar="HEADS", help="Silence these heads at once, and one by one: 18.6,17.3."),
+    ] = None,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="Silence a head to its mean over the other rows, not to 0.")
+    ] = False,
+) -> ExitCode:
+    """Which heads an answer rests on: each head silenced, and what the answer loses.
+
+    The output of a head is set to 0 in the row that chooses the next token; the rest of the run is the model's own.
+    Effects are bits of the likeliest next token; with --generate N, of all that the model writes. In an encoder: how
+    far the mean vector turns.
+
+    \b
+    Examples:
+      attn knock "The capital of France is" -m gpt2
+      attn knock "The capital of France is" -m gpt2 --everywhere -k 5
+      attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
+      attn knock "river bank" -m ./my-encoder -f csv | head
+    """  # fmt: skip
+    from attn_cli.summaries.answers.knock import chosen_heads, interventions_of, knock_of, looks_of  # here: torch-free
+
+    if token is not None and everywhere:
+        raise InputError("--token and --everywhere at once", "leave out one of them")
+    if together is not None and (options.layer, options.head) != ("all", "all"):
+        raise InputError("--together and --layer or --head at once", "--together names its heads itself")
+    selection = options.selection if together is None else selection_of("all", together)
+
+    def report(source: Predicting, text: str, number: int | None) -> Report:
+        prompt = source.read([text], options.pair)[0]
+        rows: list[int] | None = None
+        notes: tuple[str, ...] = ()
+        if token is not None:
+            rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
+        experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
+        layers = chosen_heads(experiment.layers, selection)
+        passes = experiment.passes(interventions_of(layers))
+        if passes > _MANY_PASSES and (everywhere or options.verbose):
+            print_notes([f"as much work as about {passes:,.0f} plain runs"], quiet=options.quiet)
+        with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
+            answer = knock_of(
+                experiment, layers, looks_of(source, prompt, experiment), mean=mean, together=together is not None,
+                step=progress.step, shown=k,
+            )  # fmt: skip
+        warnings = (*prompt.warnings, *notes)
+        return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
+
+    return options.run_each(report)

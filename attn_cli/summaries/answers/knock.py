@@ -1,0 +1,249 @@
+"""attn knock: each head silenced, and what the model's answer loses by it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.call import Call
+from attn_cli.errors import InputError
+from attn_cli.intervention import AttentionLayer, Experiment, Floor, HeadPlace, Intervention, Outcome, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.summaries.predicting import Predicting
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+from attn_cli.summaries.report import Answer
+
+_LOOKS = 3  # keys that are noted for a head
+_ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
+_EVERYTHING = Selection()
+
+Looks = dict[HeadPlace, tuple[tuple[Token, float], ...]]
+"""For each head the keys that it attends to most in the rows that choose, with their mean weights there."""
+
+ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
+"""A layer, and those of its heads that are silenced."""
+
+
+@dataclass(frozen=True)
+class KnockedHead:
+    """One head, silenced alone.
+
+    kv_head  the key/value head that it reads
+    outcome  what the run without it says
+    looks    the keys that it attends to most in the rows that choose, with their mean weights
+    direct   what it adds by itself to the logit of the target, less the mean logit; None where that isn't known
+    """
+
+    place: HeadPlace
+    kv_head: int
+    outcome: Outcome
+    looks: tuple[tuple[Token, float], ...] = ()
+    direct: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Knock(Answer):
+    """What each head does for an answer: heads by their effect, the most needed first.
+
+    target      the answer; None for a model without a head of words, whose mean vector is compared instead
+    row_tokens  the tokens in whose rows heads were silenced; `everywhere` if these are all rows
+    mean        whether heads were silenced to their mean, not to 0
+    together    the outcome of all these heads silenced at once; None unless it was asked for
+    floor       what untouched copies differed by: rounding
+    way, why    how runs were made, and why not from the cache (as for `Experiment`)
+    shown       how many heads a screen names; None for all. Data has all
+    """
+
+    name: ClassVar[str] = "knock"
+
+    heads: tuple[KnockedHead, ...]
+    target: Target | None
+    row_tokens: tuple[Token, ...]
+    everywhere: bool
+    mean: bool
+    floor: Floor
+    way: str
+    why: str
+    together: Outcome | None = None
+    shown: int | None = None
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows in which heads were silenced."""
+        return tuple(token.index for token in self.row_tokens)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per head, the most needed first; `key` is the one that it attends to most in the rows that choose."""
+        several = len({head.place.stream for head in self.heads}) > 1
+        for head in self.heads:
+            stream = {"stream": head.place.stream} if several else {}
+            key, weight = head.looks[0] if head.looks else (None, None)
+            yield stream | {
+                "layer": head.place.layer,
+                "head": head.place.head,
+                "kv_head": head.kv_head,
+                **asdict(head.outcome),
+                "direct": head.direct,
+                "key": None if key is None else key.index,
+                "key_token": None if key is None else key.text,
+                "weight": weight,
+            }
+
+    def document(self) -> dict[str, Any]:
+        """The target, the rows, the floor, and all heads with the keys that they attend to."""
+        heads = []
+        for row, head in zip(self.records(), self.heads, strict=True):
+            cut = {name: value for name, value in row.items() if name not in ("key", "key_token", "weight")}
+            keys = [{"key": key.index, "key_token": key.text, "weight": weight} for key, weight in head.looks]
+            heads.append(cut | {"looks_at": keys})
+        return {
+            "target": _target(self.target),
+            "rows": list(self.rows),
+            "everywhere": self.everywhere,
+            "mean": self.mean,
+            "heads": heads,
+            "together": None if self.together is None else asdict(self.together),
+            "rounding": asdict(self.floor),
+            "way": self.way,
+            "why": self.why,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`layers`, `heads`, `streams`, and the numbers of each, most needed first; NaN where there is none."""
+        numbers = {
+            name: np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+            for name, values in {
+                **{
+                    name: [getattr(head.outcome, name) for head in self.heads]
+                    for name in ("bits", "kl_bits", "loss_bits", "distance")
+                },
+                "direct": [head.direct for head in self.heads],
+            }.items()
+        }
+        return {
+            "layers": np.array([head.place.layer for head in self.heads]),
+            "heads": np.array([head.place.head for head in self.heads]),
+            "kv_heads": np.array([head.kv_head for head in self.heads]),
+            "streams": np.array([head.place.stream for head in self.heads], dtype=np.str_),
+            **{name: values for name, values in numbers.items() if not np.isnan(values).all()},
+        }
+
+
+def knock(
+    source: Predicting,
+    text: str | Prompt,
+    *,
+    rows: Sequence[int] | None = None,
+    everywhere: bool = False,
+    mean: bool = False,
+    selection: Selection = _EVERYTHING,
+    together: bool = False,
+) -> Knock:
+    """Silence each chosen head of a model in turn, and compare what it says with what the plain run says.
+
+    source      a model opened with `open_source(model, predicts=True)`
+    rows        the rows in which heads are silenced; None for those that choose the answer (with `everywhere` all)
+    mean        silence a head to its mean output over the other rows, not to 0
+    selection   the heads; all by default
+    together    silence all chosen heads at once, too
+
+    Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
+    the last row, or what was generated. Encoders: 1 - cosine of the mean vectors with and without the head.
+
+    Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be silenced.
+
+        knocked = knock(open_source("gpt2", predicts=True), "The capital of France is")
+        for head in knocked.heads[:5]:
+            print(head.place.layer, head.place.head, head.outcome.bits)
+    """
+    prompt = source.read([text])[0] if isinstance(text, str) else text
+    experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
+    layers = chosen_heads(experiment.layers, selection)
+    return knock_of(experiment, layers, looks_of(source, prompt, experiment), mean=mean, together=together)
+
+
+def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
+    """The chosen heads by layer, in the order of the forward pass.
+
+    Raises InputError for a layer or head that isn't there.
+    """
+    numbers = sorted({layer.layer for layer in layers})
+    if numbers:
+        selection.check_layers(numbers)
+    chosen: list[ChosenHeads] = []
+    for layer in layers:
+        if selection.has_layer(layer.layer, layer.blocks):
+            heads = selection.pick_heads(len(layer.groups), layer.layer, layer.blocks)
+            chosen.append((layer, [layer.heads[head] for head in heads]))
+    if not any(heads for _, heads in chosen):
+        raise InputError("no head of the model is among those chosen", "attn layers lists layers and heads")
+    return chosen
+
+
+def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
+    """One intervention for each of these heads."""
+    return [Intervention((head,)) for _, heads in layers for head in heads]
+
+
+def looks_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> Looks:
+    """What every head of the model attends to most, in the rows that choose; in all rows of other streams."""
+    looks: Looks = {}
+    choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
+
+    def visit(call: Call) -> None:
+        rows = choosing if call.place.stream in _ANSWERING else None
+        summary = reduce(call, OverallKeys(_LOOKS, rows=rows))
+        part = summary.part(Overall)
+        assert part is not None
+        for at, head in enumerate(summary.place.heads):
+            pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
+            keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
+            looks.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
+
+    source.each([prompt], _EVERYTHING, visit)
+    return looks
+
+
+def knock_of(
+    experiment: Experiment,
+    layers: Sequence[ChosenHeads],
+    looks: Looks,
+    *,
+    mean: bool = False,
+    together: bool = False,
+    step: Callable[[], None] = lambda: None,
+    shown: int | None = None,
+) -> Knock:
+    """Silence these heads in an experiment, layer by layer; `step` is called after each layer."""
+    heads = []
+    for layer, places in layers:
+        outcomes = experiment.outcomes([Intervention((place,)) for place in places])
+        for place, outcome in zip(places, outcomes, strict=True):
+            heads.append(KnockedHead(place, layer.groups[place.head], outcome, looks.get(place, ())))
+        step()
+    at_once = None
+    if together:
+        (at_once,) = experiment.outcomes([Intervention(tuple(head.place for head in heads))])
+    # Signed bits: the most negative helped most. Distances have no sign: the largest first.
+    heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.distance is None else -1))
+    rows = tuple(experiment.tokens[row] for row in experiment.rows)
+    return Knock(
+        tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.floor,
+        experiment.way, experiment.why, at_once, shown,
+    )  # fmt: skip
+
+
+def _target(target: Target | None) -> dict[str, Any] | None:
+    if target is None:
+        return None
+    return {
+        "tokens": [
+            {"id": token.id, "text": token.text, "row": row}
+            for token, row in zip(target.tokens, target.rows, strict=True)
+        ],
+        "probability": target.probability,
+        "generated": target.generated,
+    }

@@ -1,0 +1,153 @@
+"""The heads that an answer rests on: a line per head, its effect as a number and a bar, and what it looks at."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.selection import ranges
+from attn_cli.summaries.answers.knock import Knock, KnockedHead
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted, visible
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
+_BITS, _TURN = 0.05, 0.01  # effects that are counted
+_TOKEN = 16  # columns of a key's name at most
+
+
+def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
+    """What was asked, the most needed heads, those that are in the way, and how much is rounding."""
+    yield ""
+    yield from (Text(line, _BOLD) for line in packed(list(_asked(knock)), screen.width))
+    shown = knock.heads[: knock.shown]
+    if knock.target is not None:
+        shown = tuple(head for head in shown if head.outcome.effect < 0) or knock.heads[:1]
+    yield _headings(knock, shown, screen)
+    longest = max((abs(head.outcome.effect) for head in shown), default=0.0)
+    if knock.together is not None:
+        longest = max(longest, abs(knock.together.effect))
+        yield _line("together", knock, knock.together.effect, longest, None, _layout(knock, shown, screen))
+    for head in shown:
+        yield _line(_label(head), knock, head.outcome.effect, longest, head, _layout(knock, shown, screen))
+    yield from (Text(line, style) for text, style in _closing(knock) for line in wrap(text, screen.width))
+
+
+def _asked(knock: Knock) -> Iterator[str]:
+    """The answer, and where heads were silenced."""
+    target = knock.target
+    if target is None:
+        yield "how far the mean vector turns"
+    elif target.generated:
+        yield f"what it wrote: {counted(len(target.tokens), 'token')}, p {_probability(target.probability)}"
+    else:
+        yield f"likeliest next: {visible(target.tokens[0].text.strip() or target.tokens[0].text)} " + _probability(
+            target.probability
+        )
+    count = len(knock.heads)
+    heads = f"each of {count} heads" if count > 1 else "one head"
+    to = " to its mean" if knock.mean else ""
+    if knock.everywhere:
+        yield f"{heads} silenced{to} in all {counted(len(knock.rows), 'row')}"
+    elif len(knock.rows) > 1:
+        yield f"{heads} silenced{to} in rows {ranges(knock.rows)}"
+    else:
+        yield f"{heads} silenced{to} in row {token_label(knock.row_tokens[0])}"
+
+
+def _probability(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}"
+
+
+class _Layout:
+    """Columns of a line: of the head's name, the bar, and what is left for keys.
+
+    loss, writes  whether there are such columns
+    """
+
+    def __init__(self, knock: Knock, shown: Sequence[KnockedHead], width: int) -> None:
+        names = [_label(head) for head in shown] + (["together"] if knock.together is not None else [])
+        self.name = max((cell_len(name) for name in names), default=4)
+        self.loss = width >= 60 and any(head.outcome.loss_bits is not None for head in shown)
+        self.writes = width >= 60 and any(head.direct is not None for head in shown)
+        self.bar = 7 if width >= 72 else 4 if width >= 50 else 0
+        used = 2 + self.name + 9 + (self.bar + 2) * bool(self.bar) + 8 * self.loss + 8 * self.writes
+        self.keys = width - used - 2
+
+
+def _layout(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> _Layout:
+    return _Layout(knock, shown, screen.width)
+
+
+def _headings(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> Text:
+    layout = _layout(knock, shown, screen)
+    text = Text("  ").append(" " * layout.name)
+    text.append("     bits" if knock.target is not None else "   turned")
+    if layout.bar:
+        rest = " without it" if knock.target is not None else ""
+        text.append(fit(rest, layout.bar + 2) if len(rest) <= layout.bar + 2 else rest[: layout.bar + 2])
+    text.append("    loss" if layout.loss else "").append("  writes" if layout.writes else "").append("  looks at")
+    text.stylize(_BOLD)
+    return text
+
+
+def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedHead | None, layout: _Layout) -> Text:
+    """`23.4    -2.40  ███████   +2.87   3 France 0.90   0 The 0.07`."""
+    line = Text("  ").append(fit(name, layout.name)).append(f" {_number(knock, effect):>8}")
+    if layout.bar:
+        is_rounding = knock.floor.is_rounding(effect)
+        line.append("  ").append(fit("" if is_rounding else bar(abs(effect), layout.bar, longest), layout.bar))
+    if head is None:
+        return line
+    if layout.loss:
+        line.append(f" {head.outcome.loss_bits or 0.0:>+7.3f}")
+    if layout.writes:
+        line.append("        " if head.direct is None else f" {head.direct:>+7.2f}")
+    room = layout.keys
+    for key, weight in head.looks:
+        piece = f"{fit(token_label(key), _TOKEN).rstrip()} {weight:.2f}"
+        if cell_len(piece) + 2 > room:
+            break
+        line.append("  ").append(piece)
+        room -= cell_len(piece) + 2
+    return line
+
+
+def _closing(knock: Knock) -> Iterator[tuple[str, Style]]:
+    """What follows the heads, sentence by sentence."""
+    plain = Style.null()
+    if knock.together is not None:
+        total = sum(head.outcome.effect for head in knock.heads)
+        yield f"one by one they add up to {_number(knock, total)}: effects don't add up", plain
+    elif knock.target is not None:
+        without = [head for head in reversed(knock.heads) if head.outcome.effect >= _BITS][:_NAMED_WITHOUT]
+        if without:
+            named = "  ".join(f"{_label(head)} {_number(knock, head.outcome.effect)}" for head in without)
+            yield f"it helps to be without: {named}", plain
+    least = _BITS if knock.target is not None else _TURN
+    count = sum(abs(head.outcome.effect) > least for head in knock.heads)
+    moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
+    yield f"{counted(count, 'head')} move{'s' * (count == 1)} it {moves} · rounding {knock.floor.effect:.4f}", _DIM
+    if any(head.direct is not None for head in knock.heads) and knock.target is not None:
+        word = visible(knock.target.tokens[0].text.strip())
+        yield f"writes: what the head adds by itself to the logit of {word}, less the mean logit", _DIM
+    yield "a small effect is no proof that a head does nothing: later layers repair", _DIM
+
+
+def _number(knock: Knock, effect: float) -> str:
+    """An effect in digits; 0 for one that can't be told from rounding."""
+    if knock.floor.is_rounding(effect):
+        return "0"
+    return f"{effect:.4f}" if knock.target is None else f"{effect:+.2f}"
+
+
+def _label(head: KnockedHead) -> str:
+    """`23.4`, and the stream where a model has several."""
+    stream = "" if head.place.stream == "self" else f"{head.place.stream} "
+    return f"{stream}{head.place.layer}.{head.place.head}"

@@ -1,0 +1,103 @@
+"""attn knock: the heads by what the answer loses, on every width, in every format; wrong use is one line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import attn, refused
+from tests.views.test_schemas import hold
+
+TEXT = "the cat sat on a photo"
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with its head of words: 2 layers of 4 heads."""
+    folder = tmp_path_factory.mktemp("knock") / "llama"
+    tiny_model("llama", "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
+    run = attn("knock", TEXT, "-m", llama, terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1"})
+    assert run.code == 0
+    assert run.lines[0] == TEXT
+    assert "silenced in row 6 photo" in run.text.replace("\n", " ")
+    assert max(map(len, run.lines)) <= width
+    start = next(number for number, line in enumerate(run.lines) if "looks at" in line) + 1
+    effects = [float(line.split()[1]) for line in run.lines[start:] if line.startswith("  ")]
+    assert effects == sorted(effects)
+    assert effects[0] < -0.05
+    assert run.lines[-1].endswith("repair")
+
+
+def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "-k", "1", "--json")
+    hold(run, "knock")
+    heads = run.json["result"]["heads"]
+    assert sorted((head["layer"], head["head"]) for head in heads) == [(x, y) for x in range(2) for y in range(4)]
+    assert run.json["result"]["target"]["tokens"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
+    table = attn("knock", TEXT, "-m", llama, "-f", "csv").lines
+    assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,distance,direct,key,key_token,weight"
+    assert [float(line.split(",")[3]) for line in table[1:]] == [head["bits"] for head in heads]
+    assert attn("knock", TEXT, "-m", llama, "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["bits"].tolist() == [head["bits"] for head in heads]
+
+
+def test_heads_together_and_one_by_one(llama: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2", "--json")
+    hold(run, "knock")
+    result = run.json["result"]
+    assert {(head["layer"], head["head"]) for head in result["heads"]} == {(0, 1), (1, 2)}
+    assert result["together"]["bits"] != pytest.approx(sum(head["bits"] for head in result["heads"]), abs=1e-6)
+    screen = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2")
+    assert [line.split()[0] for line in screen.lines if line.startswith("  ")][:1] == ["together"] or screen.lines
+    assert "effects don't add up" in screen.text
+
+
+def test_everywhere_has_the_loss_of_the_text(llama: Path) -> None:
+    run = attn("knock", TEXT, "-m", llama, "--everywhere", "-H", "0", "--json")
+    hold(run, "knock")
+    assert run.json["result"]["rows"] == list(range(7))
+    assert all(head["loss_bits"] is not None for head in run.json["result"]["heads"])
+
+
+def test_other_rows_and_what_was_written(llama: Path) -> None:
+    picked = attn("knock", TEXT, "-m", llama, "-t", "cat", "-H", "0.1", "--json").json["result"]
+    assert picked["rows"] == [2]
+    written = attn("knock", TEXT, "-m", llama, "--generate", "3", "-H", "0.1", "--json")
+    hold(written, "knock")
+    target = written.json["result"]["target"]
+    assert target["generated"]
+    assert [token["row"] for token in target["tokens"]] == written.json["result"]["rows"]
+
+
+def test_lines_are_answered_one_by_one(llama: Path) -> None:
+    run = attn("knock", "-m", llama, "--lines", "-H", "0.1", "--json", stdin=b"the cat\n\xff\na photo of\n")
+    assert run.code == 2
+    assert len(run.lines) == 2
+    assert "line 2" in run.errors
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-m", "toy"), "predicts nothing"),
+        (("-H", "9.9"), "there is no attention layer 9"),
+        (("-H", "0.9"), "there is no head 0.9"),
+        (("-t", "dog"), "no token 'dog'"),
+        (("-t", "cat", "--everywhere"), "--token and --everywhere"),
+        (("--mean",), "mean over 7 rows"),
+        (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
+        (("--together", "x"), "x"),
+        (("--backend", "sdpa"), "--backend sdpa"),
+    ],
+)
+def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:
+    refused(attn("knock", TEXT, "-m", llama, *options), 2, words)
