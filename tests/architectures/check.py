@@ -23,6 +23,7 @@ from tests.architectures.layouts import CLOSE, attentions_in, distance, is_atten
 from tests.architectures.outputs import furthest, numbers, run
 from tests.architectures.softmax_recorder import SoftmaxRecorder
 from tests.architectures.tiny import tiny_model
+from tests.architectures.why import why_verified
 
 # Sums of float32 in another order, on scores of size 10; measured 3e-7 where nothing is wrong.
 EXACT = 1e-5
@@ -43,6 +44,7 @@ class Result:
     right       of a type that reads text: how far padding on the right moves a text's weights, or why none can tell
     left        the same of padding on the left
     cache       how far a cache of keys and values moves the weights of the next token
+    why         how queries were turned by their positions, proved or not (see `why_verified`)
     alone       whether `attn` therefore never pads the type's texts
     note        why, in words
     """
@@ -58,6 +60,7 @@ class Result:
     right: str = ""
     left: str = ""
     cache: str = ""
+    why: str = ""
     alone: bool = False
     note: str = ""
 
@@ -81,6 +84,7 @@ def check(name: str, *, batches: bool = True) -> Result:
             result.alone = reads_alone(fresh)
             result.right, result.left = (answer_or_error(padded, fresh, text, side) for side in ("right", "left"))
             result.cache = answer_or_error(cached, fresh, text)
+        result.why = why_verified(fresh, inputs)
     return result
 
 

@@ -31,7 +31,7 @@ def why_verified(model: PreTrainedModel, inputs: Inputs) -> str:
             run(model, inputs)
     except LoadError:
         return ""
-    return ", ".join(dict.fromkeys(words))
+    return "; ".join(dict.fromkeys(words))
 
 
 def word_of(turning: Turning) -> str:
@@ -42,3 +42,12 @@ def word_of(turning: Turning) -> str:
         return "none needed"
     layout, _, part = turning.layout.partition(" of ")
     return f"{layout} of a part" if part else layout
+
+
+def is_all_unproved(words: str) -> bool:
+    """Whether no layer's rotation is proved, by what `why_verified` returned.
+
+    >>> is_all_unproved("no: a; no: b"), is_all_unproved("no: a; halves")
+    (True, False)
+    """
+    return all(word.startswith("no: ") for word in words.split("; "))
