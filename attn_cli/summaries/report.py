@@ -74,4 +74,8 @@ class Report:
     @property
     def is_overview(self) -> bool:
         """Whether parts of several kinds are shown together, each of them short."""
-        return self.batch is None and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)
+        return (
+            self.answer is None
+            and self.batch is None
+            and any(len({part.name for part in summary.parts}) > 1 for summary in self.summaries)
+        )

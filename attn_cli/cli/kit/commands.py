@@ -15,8 +15,8 @@ from typer.main import get_command
 from attn_cli.errors import InputError
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
-    "inspect", "matrix", "top", "heads", "knock", "layers", "compare", "plane", "learn", "nearest", "compute", "cost",
-    "scale", "guide", "schema",
+    "inspect", "matrix", "top", "heads", "knock", "parts", "layers", "compare", "plane", "learn", "nearest", "compute",
+    "cost", "scale", "guide", "schema",
 )  # fmt: skip
 
 

@@ -16,13 +16,16 @@ _BETWEEN_LINES = 0.1  # seconds
 class Progress:
     """Context manager that counts attention layers while a model runs and shows the count; removes its line at the end.
 
-    layers         attention calls expected for each text
+    layers         attention calls expected for each text, or other things that are counted
     texts          texts that run together in this batch
     earlier_texts  the number of texts in earlier batches
+    noun           what is counted
     """
 
-    def __init__(self, layers: int, texts: int, earlier_texts: int, *, quiet: bool, verbose: bool) -> None:
-        self.layers, self.texts, self.earlier_texts = layers, texts, earlier_texts
+    def __init__(
+        self, layers: int, texts: int, earlier_texts: int, *, quiet: bool, verbose: bool, noun: str = "layer"
+    ) -> None:
+        self.layers, self.texts, self.earlier_texts, self.noun = layers, texts, earlier_texts, noun
         self.on_terminal = not quiet and layers > 1 and sys.stderr.isatty()
         self.verbose = verbose and not quiet
         self.calls = 0
@@ -48,13 +51,13 @@ class Progress:
         now = time.monotonic()
         spent, share = now - self.start_time, self.calls / (self.layers * self.texts)
         if self.verbose and self.calls == self.texts and share < 1:
-            note = f"the first layer took {spent:.2f} s, all will take about {spent / share:.1f} s"
+            note = f"the first {self.noun} took {spent:.2f} s, all will take about {spent / share:.1f} s"
             print_notes([note], quiet=False)
         if self.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
             remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
             text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
             layer = min(-(-self.calls // self.texts), self.layers)
-            line = f"{text}layer {layer} of {self.layers}{remaining}"
+            line = f"{text}{self.noun} {layer} of {self.layers}{remaining}"
             print(f"\r{fit(line, self._width())}", end="", file=sys.stderr, flush=True)
             self.last_draw, self.has_line = now, True
 

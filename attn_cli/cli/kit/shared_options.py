@@ -231,10 +231,21 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if self.backend != "attn":
             raise InputError(f"--backend {self.backend} runs the model's own attention, which can't be changed",
                              "leave out --backend")  # fmt: skip
+
+        def of_predicting(source: Source, text: str, number: int | None) -> Report:
+            assert isinstance(source, Predicting)
+            return report(source, text, number)
+
+        return self.look_each(of_predicting)
+
+    def look_each(self, report: Callable[[Source, str, int | None], Report]) -> ExitCode:
+        """Answer each text by itself, by runs of its own; a model that has a head of words is loaded with it.
+
+        report  makes the report of a text from the source, the text, and its number with --lines
+        """
         texts, reading = self._input()
         with self.view() as view:
-            source = self.source(predicts=True, **reading)
-            assert isinstance(source, Predicting)
+            source = self.source(predicts=not is_table(self.model), **reading)
             return show_each(
                 texts,
                 view,

@@ -1,0 +1,255 @@
+"""attn parts: which part of a text some rows read, and which they needed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.intervention import Experiment, Outcome, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.parts import PartShares
+from attn_cli.summaries.reducers.sinks import HeadSinks
+from attn_cli.summaries.report import Answer
+from attn_cli.summaries.text_parts import TextPart
+
+_SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
+
+
+@dataclass(frozen=True)
+class SinkKey:
+    """A sink of the text: a key that is a sink of at least a tenth of the heads.
+
+    heads  the share of heads whose sink it is
+    share  the mean weight that the rows give it
+    """
+
+    token: Token
+    heads: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """A part of the text as the rows read it.
+
+    number      its place in the text, from 0
+    share       mean over rows, heads and layers of the weights on its tokens, added up
+    rest_share  its share of what the rows give to keys that are no sinks
+    of_size     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
+                part that the rows can't see, or that holds sinks alone
+    sinks       the sinks of the text that are in it
+    """
+
+    number: int
+    part: TextPart
+    share: float
+    rest_share: float
+    of_size: float | None
+    sinks: tuple[SinkKey, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadShares:
+    """What some rows gave to each part of a text.
+
+    rows           ascending
+    stream         the attention that reads the text: "self", or "cross" in an encoder-decoder
+    parts          in the order of the text
+    sinks          the sinks of the text, those with the largest share first
+    learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
+    head_shares    per attention call its layer and for every head the shares of the parts `[h, S]`
+    """
+
+    rows: tuple[int, ...]
+    stream: str
+    parts: tuple[ReadPart, ...]
+    sinks: tuple[SinkKey, ...]
+    learned_share: float
+    head_shares: tuple[tuple[int, np.ndarray], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenParts:
+    """What becomes of the answer when one part is hidden.
+
+    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0
+    target      the answer; None of a model without a head of words, whose mean vectors are compared
+    everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
+    rounding    the largest effect of an untouched copy
+    way         how runs were made: "cache", "prefix" or "whole", and why it isn't "cache"
+    why         ""  where it is
+    """
+
+    outcomes: tuple[Outcome, ...]
+    target: Target | None
+    everywhere: bool
+    rounding: float
+    way: str
+    why: str
+
+    @property
+    def effects(self) -> list[float]:
+        """By part: bits of log2 p(target), negative where the part was needed; or minus 1 - cosine."""
+        return [outcome.bits or 0.0 if self.target else -(outcome.distance or 0.0) for outcome in self.outcomes]
+
+
+@dataclass(frozen=True, eq=False)
+class PartsRead(Answer):
+    """The parts of a text, those first that the answer needed most, else those that the rows gave most, sinks aside.
+
+    cut     how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
+    asked   which rows read: "last part", "written" for those that chose what was generated, "picked", "all"
+    hidden  what hiding each part changes; None where nothing can be hidden, as in a table
+    """
+
+    name: ClassVar[str] = "parts"
+
+    cut: str
+    asked: str
+    prompt: Prompt
+    read: ReadShares
+    hidden: HiddenParts | None = None
+
+    @property
+    def effects(self) -> list[float]:
+        """What parts are ordered by, in the order of the text: the effect of hiding them, else minus their share."""
+        return [-read.rest_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
+
+    @property
+    def order(self) -> list[ReadPart]:
+        """The parts as they are shown."""
+        effects = self.effects
+        return sorted(self.read.parts, key=lambda read: (effects[read.number], -read.rest_share))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per part."""
+        for read in self.order:
+            outcome = None if self.hidden is None else self.hidden.outcomes[read.number]
+            yield {
+                "part": read.number,
+                "name": read.part.name,
+                "text": read.part.text(self.prompt.text),
+                "start": read.part.start,
+                "end": read.part.end,
+                "tokens": len(read.part.tokens),
+                "share": read.share,
+                "rest_share": read.rest_share,
+                "of_size": read.of_size,
+                "hidden_bits": None if outcome is None else outcome.bits,
+                "hidden_distance": None if outcome is None else outcome.distance,
+            }
+
+    def document(self) -> dict[str, Any]:
+        """How the text was cut, the rows, the answer and the sinks, then the parts."""
+        parts = [
+            row | {"kind": read.part.kind, "indices": list(read.part.tokens)}
+            for row, read in zip(self.records(), self.order, strict=True)
+        ]
+        sinks = [
+            {"key": sink.token.index, "key_token": sink.token.text, "heads": sink.heads, "share": sink.share}
+            for sink in self.read.sinks
+        ]
+        return {
+            "cut": self.cut,
+            "stream": self.read.stream,
+            "asked": self.asked,
+            "rows": list(self.read.rows),
+            "target": None if self.hidden is None else _target(self.hidden.target),
+            "hidden": None if self.hidden is None else _hidden(self.hidden),
+            "sinks": sinks,
+            "learned_sink": self.read.learned_share,
+            "parts": parts,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Numbers of the parts in the order of the text `[S]`; `head_share` `[calls, heads, S]` where heads agree."""
+        parts = self.read.parts
+        arrays = {
+            "names": np.array([read.part.name for read in parts]),
+            "tokens": np.array([len(read.part.tokens) for read in parts]),
+            "share": np.array([read.share for read in parts]),
+            "rest_share": np.array([read.rest_share for read in parts]),
+            "of_size": np.array([np.nan if read.of_size is None else read.of_size for read in parts]),
+            "rows": np.array(self.read.rows),
+            "layers": np.array([layer for layer, _ in self.read.head_shares]),
+        }
+        if self.hidden is not None:
+            name = "hidden_bits" if self.hidden.target else "hidden_distance"
+            arrays[name] = np.abs(self.hidden.effects) if self.hidden.target is None else np.array(self.hidden.effects)
+        shares = [shares for _, shares in self.read.head_shares]
+        if len({x.shape for x in shares}) == 1:
+            return arrays | {"head_share": np.stack(shares)}
+        return arrays | {f"call{at}.head_share": x for at, x in enumerate(shares)}
+
+
+def hidden_parts(experiment: Experiment, outcomes: Sequence[Outcome], *, everywhere: bool) -> HiddenParts:
+    """What hiding parts changed, in an experiment that had these outcomes for them."""
+    real = tuple(x if not experiment.floor.is_rounding(x.effect) else _NOTHING[x.distance is None] for x in outcomes)
+    floor = experiment.floor.effect
+    return HiddenParts(real, experiment.target, everywhere, floor, experiment.way, experiment.why)
+
+
+_NOTHING = {True: Outcome(bits=0.0, kl_bits=0.0), False: Outcome(distance=0.0)}
+
+
+def _target(target: Target | None) -> dict[str, Any] | None:
+    """The answer, as JSON."""
+    if target is None:
+        return None
+    return {
+        "tokens": [{"id": token.id, "text": token.text} for token in target.tokens],
+        "probability": target.probability,
+        "rows": list(target.rows),
+        "generated": target.generated,
+    }
+
+
+def _hidden(hidden: HiddenParts) -> dict[str, Any]:
+    """How parts were hidden, as JSON."""
+    return {"everywhere": hidden.everywhere, "rounding": hidden.rounding, "way": hidden.way, "why": hidden.why}
+
+
+def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> ReadShares:
+    """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
+
+    Raises InputError where there are none.
+    """
+    pairs = [(s, shares, s.part(HeadSinks)) for s in summaries if (shares := s.part(PartShares)) is not None]
+    if not pairs:
+        raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
+    every = [shares for _, shares, _ in pairs]
+    heads = sum(len(shares.shares) for shares in every)
+    rows = len(every[0].rows)
+    shares = np.sum([x.shares.sum(axis=0) for x in every], axis=0) / heads  # [S]
+    received = np.sum([x.received for x in every], axis=0) / (heads * max(1, rows))  # [m]
+    even = np.sum([x.even for x in every], axis=0) / (heads * max(1, rows))
+    of_heads = np.sum([x.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0) / heads  # [m]
+    sinks = _sinks(prompt, of_heads, received)
+    others = np.ones(len(received))
+    others[[sink.token.index for sink in sinks]] = 0
+    rest, even_rest = float(received @ others), float(even @ others)
+    read = []
+    for number, part in enumerate(every[0].parts):
+        places = list(part.tokens)
+        own = float(received[places] @ others[places]) / rest if rest else 0.0
+        chance = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
+        inside = tuple(sink for sink in sinks if sink.token.index in part.tokens)
+        read.append(ReadPart(number, part, float(shares[number]), own, own / chance if chance > 0 else None, inside))
+    return ReadShares(
+        every[0].rows,
+        pairs[0][0].place.stream,
+        tuple(read),
+        sinks,
+        max(0.0, 1 - float(received.sum())) if any(summary.rule["sink"] for summary, _, _ in pairs) else 0.0,
+        tuple((summary.place.layer, x.shares) for summary, x, _ in pairs),
+    )
+
+
+def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[SinkKey, ...]:
+    """The sinks of the text, those with the largest share first."""
+    keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
+    ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
+    return tuple(SinkKey(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)

@@ -1,0 +1,99 @@
+"""How much attention some rows give to each part of a text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import at_least_float32, to_numpy, zeros
+from attn_cli.call import Call
+from attn_cli.kernel.definition.masks import Mask
+from attn_cli.kernel.walk.band import Band
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.visible import visible_cells
+from attn_cli.summaries.text_parts import TextPart
+
+
+@dataclass(frozen=True, eq=False)
+class PartShares(Part):
+    """What the query rows `rows` give to S parts of the m keys.
+
+    shares    the mean over the rows of the weights on a part's keys, added up `[h, S]`; a row's shares add to 1, less
+              what a learned sink takes
+    received  the sum over heads and rows of the weights on each key `[m]`
+    even      what that would be if every row gave the same to all keys that it may see `[m]`
+    """
+
+    name: ClassVar[str] = "part_shares"
+
+    parts: tuple[TextPart, ...]
+    rows: tuple[int, ...]
+    shares: np.ndarray
+    received: np.ndarray
+    even: np.ndarray
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, part)."""
+        for at, head in enumerate(summary.place.heads):
+            for number, part in enumerate(self.parts):
+                yield {
+                    "layer": summary.place.layer,
+                    "head": head,
+                    "part": number,
+                    "name": part.name,
+                    "share": float(self.shares[at, number]),
+                }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`share` `[h, S]`."""
+        return {"share": self.shares}
+
+
+class SharesOfParts:
+    """Collects `PartShares` of ascending `rows`, from calls whose keys are the tokens that the parts are made of."""
+
+    needs_scores = False
+    whole_heads = False
+
+    def __init__(self, parts: Sequence[TextPart], rows: Sequence[int]) -> None:
+        self.parts = tuple(parts)
+        self.rows: Sequence[int] | None = rows
+        self._even: dict[tuple[Mask, int], np.ndarray] = {}
+
+    def start(self, call: Call) -> None:
+        """One number per head and key."""
+        self.h, self.m, self.mask = call.h, call.m, call.rule.mask
+        self.places = RowPlaces(self.rows, call.n)
+        self.sums = zeros((call.h, call.m), call.like)
+        # where only the model's own code knows the rule, weights tell which keys a row may see
+        self.seen = zeros((call.m,), call.like) if call.rule.describe()["scale"] is None else None
+
+    def add(self, band: Band) -> None:
+        """Add the weights of the band's picked rows, key by key."""
+        fit = self.places.of(band)
+        if fit is None:
+            return
+        weights = band.weights[:, fit.inside, :]  # [h, b, c]
+        self.sums[band.heads, band.first : band.last] += weights.sum(1)
+        if self.seen is not None:
+            allowed = at_least_float32(weights) > 0
+            self.seen[band.first : band.last] += (allowed / allowed.sum(-1)[..., None]).sum((0, 1))
+
+    def result(self) -> PartShares:
+        """The sums of every part's keys."""
+        sums = to_numpy(self.sums).astype(np.float64)
+        indicator = np.zeros((self.m, len(self.parts)))
+        for number, part in enumerate(self.parts):
+            indicator[list(part.tokens), number] = 1
+        shares = sums @ indicator / max(1, len(self.places))  # [h, m] @ [m, S]
+        even = self._even_weights() * self.h if self.seen is None else to_numpy(self.seen).astype(np.float64)
+        return PartShares(self.parts, tuple(self.places.numbers), shares, sums.sum(axis=0), even)
+
+    def _even_weights(self) -> np.ndarray:
+        """What each key would get from the rows of one head `[m]`; layers of equal masks share it."""
+        key = self.mask, self.m
+        if key not in self._even:
+            self._even[key] = visible_cells(self.mask, self.places.numbers, self.m, self.sums).chance
+        return self._even[key]

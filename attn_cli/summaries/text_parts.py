@@ -1,0 +1,228 @@
+"""Parts of a text: its lines, paragraphs, sentences, words or messages, or spans of one's own, as sets of tokens."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Literal, NamedTuple
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+
+CUTS = ("lines", "paragraphs", "sentences", "words")
+
+_ENDS = {
+    "lines": re.compile(r"\r\n?|\n"),
+    "paragraphs": re.compile(r"(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"),
+    # a mark that ends a sentence with what closes it and the space after, unless a small letter follows; a blank line
+    "sentences": re.compile(
+        r"""[.!?…]+["'”’)\]]*\s+(?![a-z])|[。！？]+[”’」』）]*\s*|(?:\r\n?|\n)(?:[ \t]*(?:\r\n?|\n))+"""
+    ),
+}
+# words that end with a full stop and no sentence, before which nothing of a longer word stands
+_ABBREVIATION = re.compile(r"(?:^|[\s(\[\"'“‘])(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Fig|Eq|vs|etc|cf|e\.g|i\.e|[A-Z])\.$")
+_LONGEST = 8  # characters of an abbreviation with what stands before it
+
+
+Kind = Literal["given", "written", "other"]
+
+
+class Span(NamedTuple):
+    """Characters start:end of a text, and the name of the part that they belong to."""
+
+    start: int
+    end: int
+    name: str
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a text as the model read it.
+
+    name     "line 3", "word 5", the role of a message, or the name that a file gives; "special" for what the
+             tokenizer added, "template" for what a chat's template did, "rest" for what no span of a file holds
+    spans    its characters as start:end, ascending; none for tokens that stand for no text
+    tokens   the indices of its tokens, ascending
+    kind     "given" for a part that the text was divided into, "written" for one that the model generated, "other" for
+             what is between or around them
+    """
+
+    name: str
+    spans: tuple[tuple[int, int], ...]
+    tokens: tuple[int, ...]
+    kind: Kind = "given"
+
+    @property
+    def start(self) -> int | None:
+        """Its first character; None where it stands for no text."""
+        return self.spans[0][0] if self.spans else None
+
+    @property
+    def end(self) -> int | None:
+        """One past its last character; None where it stands for no text."""
+        return self.spans[-1][1] if self.spans else None
+
+    def text(self, whole: str) -> str:
+        """Its characters in the `whole` text, one span after the other."""
+        return "".join(whole[start:end] for start, end in self.spans)
+
+
+def parts_of(prompt: Prompt, cut: str, within: Sequence[Span] | None = None) -> tuple[TextPart, ...]:
+    """The text cut into lines, paragraphs, sentences or words; written tokens are the last parts.
+
+    within  the only spans to be cut, as the messages of a chat; what is between them is "template"
+
+    A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".
+    """
+    places = [(0, _read_end(prompt))] if within is None else [(span.start, span.end) for span in within]
+    spans = [span for start, end in places for span in _pieces(prompt, cut, start, end)]
+    parts = _numbered(spans, cut.removesuffix("s"))
+    return _assigned(prompt, parts, _written(prompt, cut), "rest" if within is None else "template")
+
+
+def named_parts(prompt: Prompt, spans: Sequence[Span], rest: str) -> tuple[TextPart, ...]:
+    """The parts of these spans, in the order of the text; the other characters are a part named `rest`.
+
+    Spans of the same name are one part. What the model wrote is a part of its own, the last.
+    """
+    return _assigned(prompt, spans, _written(prompt, None), rest)
+
+
+def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[Span]:
+    """Where the contents of (role, content) messages stand in the text that a chat template made of them.
+
+    Each is searched for after the one before, also without the space around it. A role that speaks several times has
+    the number of its turn. Raises InputError for a content that the template left out or changed.
+    """
+    spans: list[Span] = []
+    roles = [role for role, _ in messages]
+    contents = [content for _, content in messages]
+    at = 0
+    for number, (role, content) in enumerate(zip(roles, contents, strict=True)):
+        found = next((x for x in (content, content.strip()) if x and text.find(x, at) >= 0), None)
+        if found is None:
+            if not content.strip():
+                continue
+            raise InputError(f"message {number + 1} ({role}) does not stand in the chat's text as it was given",
+                             "its template changes messages; cut it otherwise, as by --cut lines")  # fmt: skip
+        start = text.index(found, at)
+        at = start + len(found)
+        turn = roles[: number + 1].count(role)
+        spans.append(Span(start, at, f"{role} {turn}" if roles.count(role) > 1 else role))
+    return spans
+
+
+def rows_of_last(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[int, ...]:
+    """The rows of the last part that was given, such as a question, and of all that was given after it.
+
+    Of a text that the model continued they are the rows before it did.
+    """
+    given = [part for part in parts if part.kind == "given" and part.tokens]
+    first = given[-1].tokens[0] if given else 0
+    return tuple(token.index for token in prompt.tokens if token.index >= first and not token.generated)
+
+
+def _read_end(prompt: Prompt) -> int:
+    """One past the last character that the model did not generate itself."""
+    generated = prompt.generated
+    return len(prompt.text) if generated is None or generated.start is None else generated.start
+
+
+def _pieces(prompt: Prompt, cut: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The pieces of characters start:end, each with the white space after it, the first with that before it."""
+    borders = _word_starts(prompt, start, end) if cut == "words" else _piece_starts(prompt.text, cut, start, end)
+    pieces: list[tuple[int, int]] = []
+    for first, last in pairwise([start, *borders, end]):
+        blank = not prompt.text[first:last].strip()
+        if pieces and (blank or not prompt.text[slice(*pieces[-1])].strip()):
+            pieces[-1] = pieces[-1][0], last
+        elif last > first:
+            pieces.append((first, last))
+    return pieces
+
+
+def _piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
+    """Where all lines, paragraphs or sentences but the first begin."""
+    ends = _ENDS[cut].finditer(text, start, end)
+    return [match.end() for match in ends if cut != "sentences" or not _is_abbreviation(text, match.start())]
+
+
+def _is_abbreviation(text: str, at: int) -> bool:
+    """Whether the full stop at that character ends an abbreviation and no sentence."""
+    return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None
+
+
+def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
+    """Where all words but the first begin: pieces of a word are together, other tokens by themselves."""
+    inside = [token for token in prompt.tokens if token.start is not None and start <= token.start < end]
+    words = groupby((t for t in inside if t.text.strip()), lambda token: token.word or token.start)
+    return [next(pieces).start or 0 for _, pieces in words][1:]
+
+
+def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[Span]:
+    return [Span(start, end, f"{noun} {number}") for number, (start, end) in enumerate(places, 1)]
+
+
+def _written(prompt: Prompt, cut: str | None) -> list[Span]:
+    """The spans of what the model generated: cut likewise, or one."""
+    if prompt.generated is None or prompt.generated.start is None or not prompt.generated.tokens:
+        return []
+    start, end = prompt.generated.start, len(prompt.text)
+    pieces = _pieces(prompt, cut, start, end) if cut else []
+    return _numbered(pieces, "written") if len(pieces) > 1 else [Span(start, end, "written")]
+
+
+def _assigned(prompt: Prompt, spans: Sequence[Span], written: Sequence[Span], rest: str) -> tuple[TextPart, ...]:
+    """The parts of the spans with their tokens, in the order of the text, and of the tokens in none of them."""
+    ordered = [*sorted(spans), *written]
+    for one, other in pairwise(ordered):
+        if other.start < one.end:
+            raise InputError(f"the parts {one.name!r} and {other.name!r} overlap at character {other.start}",
+                             "a character belongs to one part")  # fmt: skip
+    places: dict[tuple[str, Kind], list[tuple[int, int]]] = {}
+    for span in ordered:
+        places.setdefault((span.name, _kind(span, written)), []).append((span.start, span.end))
+    tokens: dict[tuple[str, Kind], list[int]] = {key: [] for key in places}
+    starts = [span.start for span in ordered]
+    for token in prompt.tokens:
+        at = -1 if token.start is None else bisect_right(starts, token.start) - 1
+        inside = at >= 0 and (token.start or 0) < ordered[at].end
+        key = (ordered[at].name, _kind(ordered[at], written)) if inside else (_name_outside(token, rest), "other")
+        tokens.setdefault(key, []).append(token.index)
+    parts = []
+    for (name, kind), indices in tokens.items():
+        own = places.get((name, kind)) or _places_of([prompt.tokens[at] for at in indices])
+        parts.append(TextPart(name, tuple(own), tuple(indices), kind))
+    return tuple(sorted(parts, key=lambda part: (part.kind == "written", _place(part))))
+
+
+def _kind(span: Span, written: Sequence[Span]) -> Kind:
+    return "written" if span in written else "given"
+
+
+def _place(part: TextPart) -> tuple[int, int]:
+    """What parts are sorted by: where their text begins, and their tokens; those without text come first or last."""
+    return (part.tokens[0] if part.tokens else 0, part.start or 0)
+
+
+def _name_outside(token: Token, rest: str) -> str:
+    """The name of the part of a token that no span holds."""
+    if token.start is not None:
+        return rest
+    return "image" if token.row is not None or token.piece is not None else "special"
+
+
+def _places_of(tokens: Sequence[Token]) -> list[tuple[int, int]]:
+    """The characters of tokens, those next to each other as one span; none for tokens without a place."""
+    places: list[tuple[int, int]] = []
+    previous: Token | None = None
+    for token in tokens:
+        if token.start is None or token.end is None:
+            continue
+        if places and previous is not None and token.index == previous.index + 1:
+            places[-1] = places[-1][0], token.end
+        else:
+            places.append((token.start, token.end))
+        previous = token
+    return places

@@ -1,0 +1,150 @@
+"""The parts of a text as lines, those that the answer needed most first, with bars."""
+
+from collections.abc import Iterator
+from math import log2
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.intervention import Target
+from attn_cli.selection import ranges
+from attn_cli.summaries.answers.parts import HiddenParts, PartsRead, ReadPart
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_parts import CUTS
+from attn_cli.text import counted, visible
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_MOST = 12  # parts on a screen; the rest is counted
+_LONGEST = 400  # characters of a part that a line could show
+_SINKS = 4  # named in the legend
+_ROWS = {"last part": ", the last part", "written": ", which chose it", "picked": "", "all": ", all"}
+_NARROW = 60  # columns below which there are no bars, and no column of size
+
+
+def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """What was asked, a line for each of the first parts, one for the rest, and what the columns mean."""
+    yield ""
+    yield from (Text(line, _BOLD) for line in packed(_titles(answer), screen.width))
+    table = _Table(answer, screen)
+    yield Text(table.heading, _DIM)
+    order = answer.order
+    shown = order if len(order) <= _MOST + 1 else order[:_MOST]
+    yield from (table.line(read) for read in shown)
+    if len(shown) < len(order):
+        yield Text(table.rest(order[len(shown) :]), _DIM)
+    yield from (Text(line, _DIM) for line in wrap(_legend(answer), screen.width))
+
+
+def _titles(answer: PartsRead) -> list[str]:
+    """The answer that is asked about, and the rows that read."""
+    rows = ("row " if len(answer.read.rows) == 1 else "rows ") + ranges(answer.read.rows)
+    return [*_target(answer.hidden), rows + _ROWS[answer.asked]]
+
+
+def _target(hidden: HiddenParts | None) -> list[str]:
+    if hidden is None:
+        return []
+    if hidden.target is None:
+        return ["the mean vector"]
+    if hidden.target.generated:
+        return [f"what was written, log2 p {log2(hidden.target.probability):.2f}"]
+    return [f"likeliest next: {_word(hidden.target)} {hidden.target.probability:.3f}"]
+
+
+def _word(target: Target) -> str:
+    """The answer in a word."""
+    return "written" if target.generated else visible(target.tokens[0].text) or "␣"
+
+
+def _legend(answer: PartsRead) -> str:
+    """What the columns mean, and the sinks."""
+    read, hidden = answer.read, answer.hidden
+    sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
+    sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
+    words = ["share: of all weight of these rows"]
+    words += ["of size: 1 as if even" + (f", without sinks: {', '.join(sinks)}" if sinks else "")]
+    if hidden is None:
+        return " · ".join(words)
+    if hidden.target is None:
+        words.append("hidden: 1 - cosine when no token sees the part, which is left out of the mean")
+    else:
+        blind = "no row after it" if hidden.everywhere else "these rows"
+        can = "can see it" if hidden.everywhere else "can't see the part"
+        words.append(f"hidden: bits of log2 p({_word(hidden.target)}) when {blind} {can}")
+    return " · ".join(words)
+
+
+class _Table:
+    """The columns of a screen, and lines that fit them."""
+
+    def __init__(self, answer: PartsRead, screen: Screen) -> None:
+        self.answer, self.wide = answer, screen.width >= _NARROW
+        self.effects = None if answer.hidden is None else answer.hidden.effects
+        self.is_bits = answer.hidden is not None and answer.hidden.target is not None
+        self.places = max(len(_place(read)) for read in answer.read.parts)
+        numbers = 7 + (9 if self.wide else 0) + (0 if self.effects is None else 9)
+        room = screen.width - 4 - self.places - numbers
+        self.bar = min(20, room // 4) if self.wide else 0
+        self.most = max(-effect for effect in answer.effects)
+        longest = max(cell_len(self._label(read)) for read in answer.order[:_MOST])
+        self.label = max(4, min(longest, room - (self.bar + 2 if self.bar else 0)))
+
+    @property
+    def heading(self) -> str:
+        """The names of the columns."""
+        size = f"{'of size':>9}" if self.wide else ""
+        hidden = "" if self.effects is None else f"{'hidden':>9}"
+        return f"{'':{4 + self.places + self.label}}{'share':>7}{size}{hidden}"
+
+    def line(self, read: ReadPart) -> Text:
+        """A part: its tokens, the beginning of its text, its numbers."""
+        line = Text(f"  {_place(read):>{self.places}}  ")
+        line.append(fit(self._label(read), self.label)).append(f"{read.share:>7.3f}")
+        if self.wide:
+            line.append(f"{'' if read.of_size is None else format(read.of_size, '.2f'):>9}")
+        effect = self.answer.effects[read.number]
+        if self.effects is not None:
+            line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
+        if self.bar:
+            marks = [bar(-effect, self.bar, self.most), "sink" if read.sinks else ""]
+            line.append("".join(f"  {mark}" for mark in marks if mark))
+        return line
+
+    def rest(self, reads: list[ReadPart]) -> str:
+        """The parts that have no line of their own: their number, their share together, and their effects."""
+        label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.label)
+        share = f"{sum(read.share for read in reads):>7.3f}"
+        if self.effects is None:
+            return f"  {label}{share}"
+        effects = [self.effects[read.number] for read in reads]
+        span = (
+            f"{min(effects):+.2f} to {max(effects):+.2f}"
+            if self.is_bits
+            else f"{-max(effects):.4f} to {-min(effects):.4f}"
+        )
+        return f"  {label}{share}{'':{9 if self.wide else 0}}  {span}"
+
+    def _label(self, read: ReadPart) -> str:
+        """The beginning of the part's text, after its name where the text doesn't say it."""
+        text = visible(" ".join(read.part.text(self.answer.prompt.text)[:_LONGEST].split()))
+        if read.part.kind == "written":
+            return f"+{text}"
+        is_named = read.part.kind == "other" or self.answer.cut not in CUTS
+        return f"{read.part.name}: {text}" if is_named and text else text or read.part.name
+
+
+def _place(read: ReadPart) -> str:
+    """The tokens of a part: "3-7", with an ellipsis where others are between them."""
+    tokens = read.part.tokens
+    if not tokens:
+        return ""
+    if len(tokens) == tokens[-1] - tokens[0] + 1:
+        return ranges(tokens)
+    return f"{tokens[0]}…{tokens[-1]}"
