@@ -8,9 +8,10 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.gpu import walk as gpu
+from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.fused import row_numbers, suits
 from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -201,11 +202,12 @@ class AttentionCall:
             yield band
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row, by the compiled walk, which fills `output` too; None where it doesn't suit."""
-        if not suits(self.q, self.k, self.v, self.rule):
+        """What is asked of every row, by compiled code, which fills `output` too; None where none suits the call."""
+        walk = next((x for x in (fused, gpu) if x.suits(self.q, self.k, self.v, self.rule)), None)
+        if walk is None:
             return None
         output = None if self.output is None else self.output.array
-        numbers = row_numbers(self.q, self.k, self.v, self.rule, needs, output)
+        numbers: RowNumbers | None = walk.row_numbers(self.q, self.k, self.v, self.rule, needs, output)
         if numbers is not None and self.output is not None:
             self.output.filled()
         return numbers

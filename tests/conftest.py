@@ -1,6 +1,7 @@
 """What all tests share: golden files, a clean slate for what a terminal says, and which tests --fast leaves out."""
 
 import ast
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 from tests.program import TERMINAL_VARIABLES
+
+os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is first imported: GPU kernels run without a GPU
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"

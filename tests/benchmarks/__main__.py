@@ -4,7 +4,7 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, memory, peers, startup
+from tests.benchmarks import capture, compute, gpu, memory, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
@@ -23,7 +23,7 @@ def main() -> None:
             for line in lines if part == "memory" else peers.lines(options.repeats, quick=options.quick):
                 print(line, flush=True)
             continue
-        for row in {"startup": startup, "compute": compute, "capture": capture}[part].rows(
+        for row in {"startup": startup, "compute": compute, "capture": capture, "gpu": gpu}[part].rows(
             options.repeats, quick=options.quick
         ):
             print(row, flush=True)

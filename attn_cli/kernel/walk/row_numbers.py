@@ -51,7 +51,7 @@ class RowNeeds:
 class RowNumbers:
     """What was noted of every row, None where it was not asked for. A row that may attend to nothing has zeros.
 
-    output       `[h, n, e]`, None where the caller has no memory for it
+    output       `[h, n, e]`, the memory that was handed in, or None
     maximum      the largest score of a row `[h, n]`; -infinity where there is none
     log_sum      the logarithm of the sum of the exponentials of its scores, with a learned sink's `[h, n]`
     mass         the sum of its weights `[h, n]`: 1, less what a learned sink takes

@@ -1,0 +1,250 @@
+"""The walk on a GPU: what is asked of every row of a call, by the kernels.
+
+The first sweep computes the output, the moments and the logarithm of each row's sum, which later sweeps divide by:
+column sums, blocks of the matrix, single cells, and the largest weights of a row. What isn't asked isn't computed.
+What it notes is what `bands` says to the precision of the call's type (tests, in Triton's interpreter).
+"""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attn_cli.arrays import Array, is_torch, namespace, to_numpy, zeros
+from attn_cli.kernel.definition.bias import Alibi, GivenBias
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
+
+_TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
+_WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside each other in a core's memory
+
+
+class Tile(NamedTuple):
+    """How many queries and keys a kernel takes at a time, and its warps and stages."""
+
+    rows: int
+    keys: int
+    warps: int = 4
+    stages: int = 2
+
+
+def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
+    """Whether the kernels can walk a call: tensors of one type on a GPU, a softmax, a bias of numbers or ALiBi."""
+    return is_torch(q) and q.device.type == "cuda" and can_walk(q, k, v, rule) and is_built()
+
+
+def can_walk(q: Array, k: Array, v: Array, rule: Rule) -> bool:
+    """The same for tensors on any device, which Triton's interpreter walks."""
+    return (
+        {str(x.dtype) for x in (q, k, v)} <= {str(q.dtype)}
+        and str(q.dtype) in _TYPES
+        and rule.softmax
+        and (rule.bias is None or isinstance(rule.bias, Alibi | GivenBias) or is_torch(rule.bias))
+        and min(*q.shape, *k.shape, *v.shape) > 0
+        and max(q.shape[2], v.shape[2]) <= _WIDEST
+    )
+
+
+@cache
+def is_built() -> bool:
+    """Whether Triton is there, which comes with torch's builds for GPUs."""
+    return find_spec("triton") is not None
+
+
+def row_numbers(
+    q: Array, k: Array, v: Array, rule: Rule, needs: RowNeeds, output: Array | None, *, tile: Tile | None = None
+) -> RowNumbers | None:
+    """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
+
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
+    None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
+    """
+    span = intervals(rule.mask, q.shape[1], k.shape[1])
+    if span is None or needs.top > MOST_TOP or (output is not None and not bool(v.isfinite().all())):
+        return None
+    walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
+    numbers = walk.forward(output, moments=needs.moments)
+    log_sum = numbers[1]
+    return RowNumbers(
+        output,
+        **(dict(zip(MOMENTS, map(to_numpy, numbers), strict=True)) if needs.moments else {}),
+        cells=None if needs.cells is None else to_numpy(walk.cells(needs.cells, log_sum)),
+        received=to_numpy(walk.received(log_sum)).astype(np.float64) if needs.received else None,
+        **(walk.top(needs.top, log_sum) if needs.top else {}),
+        pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
+    )
+
+
+def tile_of(q: Array, v: Array) -> Tile:
+    """A tile that fits a core's memory for this many numbers of a query and a value, and their type."""
+    wide = max(q.shape[2], v.shape[2])
+    if str(q.dtype) == "torch.float32":
+        return Tile(64, 32) if wide <= 64 else Tile(32, 32)
+    if wide <= 64:
+        return Tile(128, 64, 4, 3)
+    return Tile(128, 64, 8, 3) if wide <= 128 else Tile(64, 32, 4, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """One call as the kernels take it.
+
+    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; log_sum `[h, n]`.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    rule: Rule
+    span: Intervals
+    tile: Tile
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """h, n, m."""
+        return (*self.q.shape[:2], self.k.shape[1])
+
+    def forward(self, output: Array | None, *, moments: bool) -> Array:
+        """Fill `output`, if there is one; the five moments `[5, h, n]`, the first two of them if not `moments`."""
+        from attn_cli.kernel.gpu.kernels import forward
+
+        h, n, m = self.sizes
+        numbers = self._empty(len(MOMENTS) if moments else 2, h, n)
+        place = numbers[0] if output is None else output
+        sink = self.q if self.rule.sink is None else self._moved(self.rule.sink).contiguous()
+        v, e = self.v, self.v.shape[2]
+        forward[(_blocks(n, self.tile.rows), h)](
+            *self._call, *_strided(v), e, sink, m - n, *_strided(place), numbers, h * n,
+            E=_padded(e), SINK=self.rule.sink is not None, OUTPUT=output is not None, MOMENTS=moments, **self._shape(),
+        )  # fmt: skip
+        return numbers
+
+    def received(self, log_sum: Array) -> Array:
+        """The column sums `[h, m]`."""
+        from attn_cli.kernel.gpu.kernels import column_sums
+
+        h, _, m = self.sizes
+        received = self._empty(h, m)
+        seeing = (self._moved(x) for x in self._rows_that_see(self.tile.keys))
+        column_sums[(_blocks(m, self.tile.keys), h)](*self._call, log_sum, *seeing, received, **self._shape())
+        return received
+
+    def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
+        """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""
+        _, n, m = self.sizes
+        first, last = self.span
+        live, tiles = first < last, np.arange(0, n, self.tile.rows)
+        least = np.minimum.reduceat(np.where(live, first, m), tiles)
+        largest = np.maximum.reduceat(np.where(live, last, 0), tiles)
+        starts = np.arange(0, m, keys)[:, None]
+        seeing = (least < starts + keys) & (largest > starts)  # [tiles of keys, tiles of rows]
+        begin, end = seeing.argmax(axis=1), len(tiles) - seeing[:, ::-1].argmax(axis=1)
+        rows = self.tile.rows * np.where(seeing.any(axis=1), (begin, end), 0)
+        return rows[0].astype(np.int32), np.minimum(rows[1], n).astype(np.int32)
+
+    def pooled(self, pool: Pool, log_sum: Array) -> Array:
+        """The largest weight of every block, or their sum `[h, blocks of rows, blocks of keys]`."""
+        from attn_cli.kernel.gpu.kernels import blocks
+
+        h, n, m = self.sizes
+        row_blocks, key_blocks = _blocks(n, pool.rows), _blocks(m, pool.keys)
+        pooled = self._empty(h, row_blocks, key_blocks)
+        tile = Tile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
+        blocks[(row_blocks * key_blocks, h)](
+            *self._call, log_sum, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
+        )
+        return pooled
+
+    def cells(self, keys: np.ndarray, log_sum: Array) -> Array:
+        """The weights on keys `[n, c]`, `[h, n, c]`; 0 for key -1."""
+        from attn_cli.kernel.gpu.kernels import cell_weights
+
+        (h, n, _), count = self.sizes, keys.shape[1]
+        weights = self._empty(h, n, count)
+        chosen = self._moved(np.ascontiguousarray(keys, dtype=np.int32))
+        shape = {name: value for name, value in self._shape().items() if name not in ("KEYS", "PRECISION")}
+        cell_weights[(_blocks(n, self.tile.rows), h, count)](*self._call, log_sum, chosen, weights, count, **shape)
+        return weights
+
+    def top(self, count: int, log_sum: Array) -> dict[str, np.ndarray]:
+        """The largest weights of every row with their scores and keys, as `RowNumbers` names them."""
+        from attn_cli.kernel.gpu.kernels import largest_keys
+
+        (h, n, _), width = self.sizes, _padded(count, least=2)
+        top = self._moved(np.empty((h, n, width), np.int64))
+        tile = self.tile._replace(keys=max(self.tile.keys, width))
+        largest_keys[(_blocks(n, tile.rows), h)](*self._call, top, COUNT=width, **self._shape(tile))
+        packed = to_numpy(top)[..., :count]
+        there = packed != np.iinfo(np.int64).min
+        bits = (packed >> 32).astype(np.int32)
+        scores = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32) * np.float32(np.log(2))
+        logarithms = np.where(there, scores - to_numpy(log_sum)[..., None], -np.inf)
+        return {
+            "top_weights": np.exp(logarithms).astype(np.float32),
+            "top_scores": np.where(there, scores, -np.inf).astype(np.float32),
+            "top_keys": np.where(there, 0x7FFFFFFF - (packed & 0xFFFFFFFF), -1),
+        }
+
+    @cached_property
+    def _call(self) -> tuple[Any, ...]:
+        """What every kernel is told: q, k, which keys each row may see, sizes, and the rule."""
+        h, n, m = self.sizes
+        rows = (self._moved(np.ascontiguousarray(x, dtype=np.int32)) for x in self.span)
+        sizes = (h // self.k.shape[0], n, m, self.q.shape[2])
+        slopes, offset, bias = self.q, 0, self.rule.bias
+        if isinstance(bias, Alibi):
+            slopes, offset, bias = self._moved(bias.slopes).contiguous(), bias.offset, None
+        numbers = self.q if bias is None else self._moved(bias.numbers if isinstance(bias, GivenBias) else bias)
+        strides = (0, 0, 0) if bias is None else _broadcast_strides(numbers)
+        rule = (float(self.rule.scale), float(self.rule.softcap or 1), slopes, offset, numbers, *strides)
+        return (*_strided(self.q), *_strided(self.k), *rows, *sizes, *rule)
+
+    def _shape(self, tile: Tile | None = None) -> dict[str, Any]:
+        """What a kernel is compiled for."""
+        rows, keys, warps, stages = tile or self.tile
+        sloped = isinstance(self.rule.bias, Alibi)
+        return {
+            "ROWS": rows,
+            "KEYS": keys,
+            "D": _padded(self.q.shape[2]),
+            "CAPPED": self.rule.softcap is not None,
+            "SLOPED": sloped,
+            "BIASED": self.rule.bias is not None and not sloped,
+            "PRECISION": "ieee",
+            "num_warps": warps,
+            "num_stages": stages,
+            "enable_fp_fusion": True,
+        }
+
+    def _empty(self, *shape: int) -> Array:
+        """Memory for float32 numbers beside q."""
+        return zeros(shape, self.q)
+
+    def _moved(self, x: Array) -> Array:
+        """`x` as a tensor of its own type where q is."""
+        return namespace(self.q).asarray(x, device=self.q.device)
+
+
+def _strided(x: Array) -> tuple[Array, int, int]:
+    """An array `[heads, rows, numbers]`, and its strides; copied if the numbers of a row are not adjacent."""
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    return (x, *x.stride()[:2])
+
+
+def _broadcast_strides(bias: Array) -> tuple[int, ...]:
+    """The strides of heads, rows and keys of a bias that is broadcast to `[h, n, m]`."""
+    shape = (1,) * (3 - bias.ndim) + tuple(bias.shape)
+    strides = (0,) * (3 - bias.ndim) + tuple(bias.stride())
+    return tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
+
+
+def _padded(size: int, least: int = 16) -> int:
+    """The next power of 2; 16 is the least that a product of matrices takes."""
+    return max(least, 1 << (size - 1).bit_length())
+
+
+def _blocks(size: int, step: int) -> int:
+    return -(-size // step)

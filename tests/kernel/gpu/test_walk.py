@@ -1,0 +1,181 @@
+"""The kernels of the GPU are the definition: outputs and all that is noted of rows, in Triton's interpreter.
+
+Triton's interpreter multiplies no bfloat16: float16, which goes the same way, stands for it here, and the compiler
+below for itself.
+"""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.call import AttentionCall, Output, Place
+from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Window
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.gpu import walk
+from attn_cli.kernel.gpu.walk import Tile, row_numbers, tile_of
+from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.received import ReceivedShares
+from tests.kernel.walk.test_fused import agree, masks
+
+triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
+RANDOM = np.random.default_rng(5)
+N, M = 21, 37
+
+
+def arrays(h: int, g: int, n: int, m: int, d: int, e: int) -> list[np.ndarray]:
+    return [RANDOM.normal(size=size).astype(np.float32) for size in ((h, n, d), (g, m, d), (g, m, e))]
+
+
+def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, tile: Tile) -> RowNumbers:
+    output = torch.empty(q.shape[0], q.shape[1], v.shape[2])
+    numbers = row_numbers(*map(torch.tensor, (q, k, v)), rule, needs, output, tile=tile)
+    assert numbers is not None
+    return replace(numbers, output=output.numpy())
+
+
+def needs_of(n: int, m: int, top: int = 3) -> RowNeeds:
+    return RowNeeds(True, RANDOM.integers(-1, m, size=(n, 2)), True, top, Pool(8, 11))
+
+
+@pytest.mark.parametrize("name", masks(N, M))
+def test_every_mask(name: str) -> None:
+    q, k, v = arrays(2, 1, N, M, 8, 12)
+    rule, needs = Rule(0.4, mask=masks(N, M)[name]), needs_of(N, M)
+    agree(walked(q, k, v, rule, needs, Tile(16, 16)), q, k, v, rule, needs)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 17)])
+def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) -> None:
+    q, k, v = arrays(6, 2, n, m, 24, 5)
+    sink = RANDOM.normal(size=6).astype(np.float32)
+    rule = Rule(24**-0.5, mask=Causal(m - n), sink=sink)
+    needs = RowNeeds(True, RANDOM.integers(-1, m, size=(n, 1)), True, 2, Pool(5, 3, sums=True))
+    agree(walked(q, k, v, rule, needs, Tile(32, 16)), q, k, v, rule, needs)
+
+
+def biases() -> dict[str, object]:
+    numbers = RANDOM.normal(size=(4, N, M)).astype(np.float32)
+    return {
+        "ALiBi": Alibi(torch.tensor([0.5, 0.25, 0.1, 0.0]), M - N),
+        "numbers of every head": torch.tensor(numbers),
+        "numbers of all heads": GivenBias(torch.tensor(numbers[0])),
+        "numbers of every key": torch.tensor(numbers[:1, :1]),
+    }
+
+
+@pytest.mark.parametrize("softcap", [None, 3.0])
+@pytest.mark.parametrize("name", biases())
+def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
+    q, k, v = arrays(4, 2, N, M, 16, 16)
+    mask = Intersection((Causal(M - N), Window(13, M - N)))
+    rule = Rule(0.8, softcap=softcap, bias=biases()[name], mask=mask)
+    needs = RowNeeds(True, RANDOM.integers(-1, M, size=(N, 2)), True, 0, Pool(8, 11))
+    numbers = walked(q, k, v, rule, needs, Tile(16, 16))
+    exact = dense.attend(*(torch.tensor(x, dtype=torch.float64) for x in (q, k, v)), rule)
+    weights, scores = exact.weights.numpy(), exact.scores.numpy()
+    np.testing.assert_allclose(numbers.output, exact.output.numpy(), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(numbers.maximum, scores.max(axis=-1), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5)
+    cells = np.where(needs.cells >= 0, weights[:, np.arange(N)[:, None], np.maximum(needs.cells, 0)], 0)
+    np.testing.assert_allclose(numbers.cells, cells, rtol=2e-5, atol=2e-5)
+    entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
+    np.testing.assert_allclose(numbers.surprise, entropy, rtol=2e-5, atol=2e-5)
+    largest = np.maximum.reduceat(np.maximum.reduceat(weights, [0, 8, 16], axis=1), [0, 11, 22, 33], axis=2)
+    np.testing.assert_allclose(numbers.pooled, largest, rtol=2e-5, atol=2e-5)
+
+
+def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
+    x = np.zeros((1, 3, 4), np.float32)
+    numbers = walked(x, x, x, Rule(1.0, mask=Causal()), RowNeeds(top=3), Tile(16, 16))
+    assert numbers.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
+    np.testing.assert_allclose(numbers.top_weights[0], [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], rtol=1e-6)
+    assert np.isneginf(numbers.top_scores[0, 0]).tolist() == [False, True, True]
+
+
+def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32() -> None:
+    q, k, v = (torch.tensor(x).half() for x in arrays(2, 2, 33, 33, 16, 16))
+    output = torch.empty(2, 33, 16, dtype=torch.float16)
+    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(moments=True), output, tile=Tile(16, 16))
+    exact = dense.attend(*(x.double() for x in (q, k, v)), Rule(0.25, mask=Causal()))
+    weights = exact.weights.numpy()
+    np.testing.assert_allclose(output.float().numpy(), exact.output.numpy(), rtol=2e-3, atol=2e-3)
+    entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
+    np.testing.assert_allclose(numbers.surprise, entropy, rtol=2e-5, atol=2e-5)
+
+
+def test_scores_of_any_size_and_what_is_not_finite() -> None:
+    q, k, v = arrays(1, 1, 18, 18, 4, 4)
+    rule = Rule(1000.0, mask=Causal())
+    numbers = walked(q, k, v, rule, RowNeeds(moments=True), Tile(16, 16))
+    exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
+    np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-3, atol=2e-3)
+    q[0, 7, 0] = np.nan
+    numbers = walked(q, k, v, rule, RowNeeds(moments=True), Tile(16, 16))
+    assert np.isnan(numbers.output).any(axis=-1)[0].nonzero()[0].tolist() == [7]
+    v[0, 17, 0] = np.inf  # a masked value must not matter, and times a weight of 0 it would
+    tensors = [torch.tensor(x) for x in (q, k, v)]
+    assert row_numbers(*tensors, rule, RowNeeds(), torch.empty(1, 18, 4)) is None
+
+
+def test_it_takes_arrays_with_gaps_and_writes_where_a_model_reads() -> None:
+    q, k, v = (torch.tensor(RANDOM.normal(size=(20, 2, 8)), dtype=torch.float32).transpose(0, 1) for _ in "qkv")
+    there = torch.zeros(20, 2, 8)
+    row_numbers(q, k, v, Rule(0.3, mask=Causal()), RowNeeds(), there.transpose(0, 1), tile=Tile(16, 16))
+    expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, scale=0.3)
+    torch.testing.assert_close(there.transpose(0, 1), expected[0], rtol=1e-5, atol=1e-5)
+
+
+def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (torch.tensor(x).half() for x in arrays(4, 2, 24, 24, 16, 16))
+    tokens = tuple(Token(j, f"t{j % 7}", j % 7) for j in range(24))
+    place = Place(0, "layer", (0, 1, 2, 3), (0, 0, 1, 1))
+
+    def summary() -> list[np.ndarray]:
+        output = Output(torch.empty(4, 24, 16, dtype=torch.float16))
+        call = AttentionCall(q, k, v, Rule(0.25, mask=Causal()), place, tokens, tokens, output)
+        parts = reduce(call, HeadStatistics(), ReceivedShares()).parts
+        assert output.complete
+        return [*parts[0].arrays().values(), *parts[1].arrays().values(), output.array.float().numpy()]
+
+    by_bands = summary()
+    monkeypatch.setattr(walk, "suits", walk.can_walk)  # as if it lay on a GPU
+    calls = []
+    monkeypatch.setattr(walk, "row_numbers", lambda *a, **o: calls.append(1) or row_numbers(*a, **o))
+    for one, other in zip(by_bands, summary(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)
+    assert calls == [1]
+
+
+def test_what_it_does_not_walk() -> None:
+    x, rule = torch.ones(1, 4, 8), Rule(1.0)
+    assert walk.can_walk(x, x, x, rule)
+    assert not walk.suits(x, x, x, rule)  # on a processor
+    assert not walk.can_walk(x.double(), x.double(), x.double(), rule)
+    assert not walk.can_walk(x.half(), x, x, rule)
+    assert not walk.can_walk(x, x, x, Rule(1.0, softmax=False))
+    assert not walk.can_walk(x, x, x, Rule(1.0, bias=BiasSum([Alibi(torch.ones(1))])))
+    assert not walk.can_walk(*[torch.ones(1, 4, 512)] * 3, rule)
+    mask: Mask = Given(torch.ones(4, 4, dtype=torch.bool))
+    assert row_numbers(x, x, x, Rule(1.0, mask=mask), RowNeeds(), None) is None
+
+
+def test_every_kernel_compiles_for_a_gpu_and_its_tiles_fit() -> None:
+    tile = tile_of(*[torch.empty(1, 1, 64, dtype=torch.bfloat16)] * 2)
+    code = "from tests.kernel.gpu.compiling import main; main()"
+    words = ["bfloat16", *map(str, tile)]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split() for line in done.stdout.splitlines())
+    assert set(lines) == {"forward", "column_sums", "blocks", "cell_weights", "largest_keys"}
+    assert max(map(int, lines.values())) <= 163 * 1024  # bytes of shared memory of an A100's processor
