@@ -1,6 +1,7 @@
 """The overview: tokens, heads, most attended tokens, one matrix."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.run import ReducersFor, Rows
-from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
@@ -31,6 +32,7 @@ def inspect(
     scores: o.Scores = False,
     steps: o.Steps = False,
     token: o.TokenPick = None,
+    by: o.By = "weight",
     words: o.Words = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
 ) -> ExitCode:
@@ -47,6 +49,9 @@ def inspect(
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     merges = options.merges(words, scores=scores, steps=steps)
+    measure = replace(MeasureOptions(by).measure(words=merges), together=True)
+    if measure.by != "weight" and (scores or steps):
+        raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
     if steps:
         return options.run("steps", partial(walk, options.selection), token=token)
     if token is not None:
@@ -57,15 +62,17 @@ def inspect(
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            reducers: list[Reducer] = [HeadStatistics(), ReceivedShares()]
+            reducers: list[Reducer] = [HeadStatistics(), ReceivedShares(by=measure.by)]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                reducers.append(PooledMatrix(height, width, scores=scores, mean_heads=mean, pooling=pool))
+                reducers.append(
+                    PooledMatrix(height, width, scores=scores, mean_heads=mean, pooling=pool, by=measure.by)
+                )
             return reducers
 
         return of_call
 
-    return options.run("inspect", reducers, words=merges)
+    return options.run("inspect", reducers, words=merges, measure=measure)
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:

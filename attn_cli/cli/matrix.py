@@ -10,8 +10,8 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
-from attn_cli.cli.kit.shared_options import TextCommandOptions
-from attn_cli.errors import ExitCode
+from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.image_grid import patch_grid
@@ -28,15 +28,17 @@ def matrix(
     token: o.TokenPick = None,
     scores: o.Scores = False,
     weights: o.Weights = False,
-    mean: o.Mean = False,
     words: o.Words = False,
     no_special: o.NoSpecial = False,
     pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
+    *,
+    reading: MeasureOptions,
 ) -> ExitCode:
     """Scores or weights themselves, as heat maps or as arrays.
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
     With --words weights alone, for scores don't add up.
+    --by value and --by written show what is read from each key, as shares of a row.
     What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
 
     \b
@@ -49,6 +51,9 @@ def matrix(
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     merges = options.merges(words, scores=scores)
+    measure = reading.measure(words=merges)
+    if scores and measure.by != "weight":
+        raise InputError(f"--scores and --by {reading.by} at once", "leave out one of the two")
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
 
@@ -56,12 +61,21 @@ def matrix(
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not isinstance(call, InWords)
-                return [FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=mean)]
+                return [
+                    FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=reading.mean, by=measure.by)
+                ]
             # drawn in the shape of the image, with no rows pooled
             if rows is not None and patch_grid(call.keys) is not None:
-                return [FullMatrix(weights=show_weights, scores=scores, rows=rows, mean_heads=mean)]
+                alone = measure.by == "weight"
+                return [
+                    FullMatrix(
+                        weights=show_weights and alone, scores=scores, rows=rows, mean_heads=reading.mean, by=measure.by
+                    )
+                ]
             return [
-                PooledMatrix(*view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool)
+                PooledMatrix(
+                    *view.largest, rows=rows, scores=kind, mean_heads=reading.mean, pooling=pool, by=measure.by
+                )
                 for kind, is_drawn in ((True, scores), (False, show_weights))
                 if is_drawn
             ]
@@ -69,8 +83,8 @@ def matrix(
         return of_call
 
     def memory(view: View, source: Source) -> MemoryEstimate:
-        kinds = 1 if merges else show_weights + keep_scores
-        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
+        kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
+        heads = sum(1 if reading.mean else layer.heads for layer in source.planned_layers(options.selection))
 
         def estimate(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
@@ -84,4 +98,6 @@ def matrix(
 
         return estimate
 
-    return options.run("matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges)
+    return options.run(
+        "matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges, measure=measure
+    )

@@ -12,9 +12,10 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
-from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
+from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
@@ -62,7 +63,7 @@ def top(
         bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
     ] = False,
     explanation: WhyOptions,
-    mean: o.Mean = False,
+    reading: MeasureOptions,
     words: o.Words = False,
     no_special: o.NoSpecial = False,
 ) -> ExitCode:
@@ -71,6 +72,7 @@ def top(
     With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
     64 tokens, unless --token picks some.
     With --why every key is explained against the mean of all keys that the row may see.
+    --by value and --by written rank keys by what is read from them, which is little where a value is small.
 
     \b
     Examples:
@@ -78,19 +80,25 @@ def top(
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
+      attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by written
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
     merges = options.merges(words)
-    if explanation.requested({"--overall": overall, "--mean": mean, "--words": words, "--no-special": no_special}):
-        return options.run("why", partial(explanation.reducers, k), token=token, rotations=True)
+    if explanation.requested(
+        {"--overall": overall, "--mean": reading.mean, "--words": words, "--no-special": no_special,
+         f"--by {reading.by}": reading.by != "weight"}
+    ):  # fmt: skip
+        return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
+    measure = reading.measure(words=merges)
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if overall or (view.largest is not None and rows is None and call.n > _MANY):
-                return [OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall)]
-            return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges)]
+                return [OverallKeys(k, rows=rows, mean_heads=reading.mean, abridged=not overall, by=measure.by)]
+            return [TopKeys(k, rows=rows, mean_heads=reading.mean, scores=not merges, by=measure.by)]
 
         return of_call
 
-    return options.run("overall" if overall else "top", reducers, token=token, hide_special=no_special, words=merges)
+    command = "overall" if overall else "top"
+    return options.run(command, reducers, token=token, hide_special=no_special, words=merges, measure=measure)

@@ -37,11 +37,18 @@ class Source(Protocol):
         """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
 
     def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None], *, rotations: bool = False
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        *,
+        rotations: bool = False,
+        projections: bool = False,
     ) -> None:
         """Call `visit` with the attention calls of the chosen layers, for every prompt.
 
-        rotations  calls can say how rotary positions turned their queries and keys, where they were
+        rotations    calls can say how rotary positions turned their queries and keys, where they were
+        projections  calls carry W_O, where the source has one; LoadError for a layer where it isn't found
         """
 
     def follow(

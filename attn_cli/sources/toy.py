@@ -115,9 +115,15 @@ class TableSource:
         return []
 
     def each(
-        self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None], *, rotations: bool = False
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        *,
+        rotations: bool = False,
+        projections: bool = False,
     ) -> None:
-        """Call `visit` once per prompt, with the call of layer 0; a table turns nothing, so `rotations` is nothing."""
+        """Call `visit` once per prompt, with the call of layer 0; a table turns nothing, and has no W_O."""
         selection.check_layers([0])
         for text, prompt in enumerate(prompts):
             visit(self.call(prompt, selection, text))

@@ -81,6 +81,11 @@ Words = Annotated[
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
+By = Annotated[
+    str,
+    typer.Option("--by", metavar="MEASURE",
+                 help="weight, value (weight times the value's length) or written (what W_O makes of it)."),
+]  # fmt: skip
 Scale = Annotated[
     str, typer.Option("--scale", help="How weights become colours: linear, sqrt, log or row.", metavar="SCALE")
 ]

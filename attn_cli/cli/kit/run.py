@@ -15,6 +15,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.calls.without_special import HiddenWeight, WithoutSpecial, text_places
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
@@ -48,7 +49,7 @@ class Request:
     hide_special  whether special tokens are left out of rows and keys
     words         whether the pieces of words are merged
     ranking       the order of the answer's rows, None for that of the forward pass
-    rotations     whether calls must be able to say how rotary positions turned their queries and keys
+    measure       what calls must carry beside their weights
     """
 
     command: str
@@ -66,7 +67,7 @@ class Request:
     hide_special: bool = False
     words: bool = False
     ranking: Ranking | None = None
-    rotations: bool = False
+    measure: Measure = WEIGHTS
     quiet: bool = False
     verbose: bool = False
 
@@ -223,11 +224,13 @@ def _summaries(
         rows = rows_of[text](call.queries)
         reducers = () if rows is not None and not rows else request.reducers(rows, call)
         if reducers:
+            call = request.measure.of(call)
             summaries[text].append(reduce(call if hidden is None else WithoutSpecial(call, hidden[text]), *reducers))
         progress.step()
 
     prompts = [question.prompt for question in questions]
-    request.source.each(prompts, request.selection, visit, rotations=request.rotations)
+    rotations, projections = request.measure.rotations, request.measure.by == "written"
+    request.source.each(prompts, request.selection, visit, rotations=rotations, projections=projections)
     return [tuple(parts) for parts in summaries]
 
 

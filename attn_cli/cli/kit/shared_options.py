@@ -15,6 +15,7 @@ from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
+from attn_cli.summaries.calls.read_shares import MEASURES, WEIGHTS, Measure
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Report
@@ -176,7 +177,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         hide_special: bool = False,
         words: bool = False,
         ranking: Ranking | None = None,
-        rotations: bool = False,
+        measure: Measure = WEIGHTS,
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
@@ -186,7 +187,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         hide_special  whether special tokens are left out of rows and keys
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
-        rotations     whether calls must be able to say how rotary positions turned their queries and keys
+        measure       what calls must carry beside their weights
         """
         selection = self.selection
         texts, reading = self._input()
@@ -212,7 +213,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     hide_special=hide_special,
                     words=words,
                     ranking=ranking,
-                    rotations=rotations,
+                    measure=measure,
                     quiet=self.quiet,
                     verbose=self.verbose,
                 )
@@ -281,6 +282,23 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
             )
         return image, audio
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """What cells are measured by, and whether heads are taken together."""
+
+    by: o.By = "weight"
+    mean: o.Mean = False
+
+    def measure(self, *, words: bool = False) -> Measure:
+        """What the options ask of calls; InputError for an unknown measure, and for one that words don't have."""
+        name = next((x for x in MEASURES if x == self.by), None)
+        if name is None:
+            raise InputError(f"--by {self.by!r} is unknown", f"one of {', '.join(MEASURES)}")
+        if words and name != "weight":
+            raise InputError(f"--by {name} and --words at once", "the lengths of pieces don't add up; their weights do")
+        return Measure(name, each=not self.mean, together=self.mean)
 
 
 def check_alone(inputs: str | None, *, text: bool, media: bool) -> None:

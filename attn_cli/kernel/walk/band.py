@@ -21,6 +21,8 @@ class Band:
                 None if the plan keeps no scores
     output      `[h, b, e]`
     heads       which of the call's heads these are: all of them, unless the plan walks some heads at a time
+    shares      `[h, b, c]`: what a row reads from each key, of all that it reads; None where nobody asked for it
+    joint       `[1, b, c]`: the same of all heads together
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -33,6 +35,14 @@ class Band:
     raw_scores: Array | None
     output: Array
     heads: slice = field(default_factory=lambda: slice(None))
+    shares: Array | None = None
+    joint: Array | None = None
+
+    def measured(self, by: str, *, together: bool) -> Array:
+        """The weights, or for another measure the shares: of every head, or of all `together` (mean weights then)."""
+        if by == "weight":
+            return self.weights.mean(0)[None] if together else self.weights
+        return self.joint if together else self.shares
 
     @property
     def scores(self) -> Array | None:

@@ -1,6 +1,7 @@
 """A transformers model as a source of attention calls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -12,13 +13,15 @@ from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection, ranges
 from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
-from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.output_projection import Projections
+from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
@@ -39,6 +42,8 @@ from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
 from attn_cli.sources.media import Media
+
+_ENOUGH_TOKENS = 8  # to see which module is given what
 
 
 class ModelSource:
@@ -72,6 +77,7 @@ class ModelSource:
         own = self.processor is not None or (generate is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 8
         module_places = ModulePlaces(loaded.model)
+        self._found: Projections | None = None
         # The modules that attend if they run.
         self.modules = {module: module_places.of(module) for module in attention_modules(loaded.model)}
         self.places = [place for places in self.modules.values() for place in places]
@@ -185,45 +191,69 @@ class ModelSource:
         others = blocks_without_attention(self.loaded.model, self.places)
         return [*others, *modules_not_run(self.loaded.model, self.modules, record)]
 
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Visit, *, rotations: bool = False) -> None:
+    def each(
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Visit,
+        *,
+        rotations: bool = False,
+        projections: bool = False,
+    ) -> None:
         """Run the prompts as one padded batch; `visit` sees each selected layer of each text.
 
-        rotations  calls can say how rotary positions turned their queries and keys
+        rotations    calls can say how rotary positions turned their queries and keys
+        projections  calls carry W_O, which a pass over a few tokens finds first
 
-        Raises LoadError if a selected layer's attention can't be captured, InputError for a layer that doesn't exist
-        and for inputs that don't fit the model, MemoryError where memory is too small.
+        Raises LoadError if a selected layer's attention can't be captured, or its W_O not be found, InputError for a
+        layer that doesn't exist and for inputs that don't fit the model, MemoryError where memory is too small.
         """
         model = self.loaded.model
         self._check_layers(selection)
         arguments = self._arguments(prompts)
         if not self._keeps_cache(arguments):
             arguments = {"use_cache": False} | arguments
-        with (
-            capture(
-                model,
-                visit,
-                selection=selection,
-                texts=[prompt.tokens for prompt in prompts],
-                others=[prompt.others for prompt in prompts],
-                until_asked=True,
-                backend=self.loaded.backend,
-                rotations=rotations,
-            ) as ledger,
-            torch.no_grad(),
-        ):
-            try:
+        with self._explained(prompts, arguments):
+            found = self._projections(arguments) if projections else None
+            with (
+                capture(
+                    model,
+                    visit,
+                    selection=selection,
+                    texts=[prompt.tokens for prompt in prompts],
+                    others=[prompt.others for prompt in prompts],
+                    until_asked=True,
+                    backend=self.loaded.backend,
+                    rotations=rotations,
+                ) as ledger,
+                torch.no_grad(),
+            ):
+                ledger.projections = found
                 model(**arguments)
-            except INPUT_ERRORS as error:
-                if out_of_memory(error):
-                    raise MemoryError from error
-                missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
-                unfit = isinstance(prompts[0], ArrayPrompt) or isinstance(error, TypeError | ValueError)
-                failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
-                if failure is None:
-                    raise
-                raise failure from error
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
+
+    @contextmanager
+    def _explained(self, prompts: Sequence[Prompt], arguments: Mapping[str, Any]) -> Iterator[None]:
+        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs."""
+        model = self.loaded.model
+        try:
+            yield
+        except INPUT_ERRORS as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
+            unfit = isinstance(prompts[0], ArrayPrompt) or isinstance(error, TypeError | ValueError)
+            failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _projections(self, arguments: Mapping[str, Any]) -> Projections:
+        """W_O of every layer, looked for once: on the first tokens of a text, or on all inputs of another kind."""
+        if self._found is None:
+            self._found = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
+        return self._found
 
     def _check_layers(self, selection: Selection) -> None:
         """InputError for a layer number that is too large for every stack of the model."""

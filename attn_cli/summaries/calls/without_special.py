@@ -59,7 +59,9 @@ class WithoutSpecial(DerivedCall):
             self.hidden.weight += float(to_numpy(xp.sum(band.weights) - xp.sum(weights)))
             self.hidden.rows += weights.shape[0] * weights.shape[1]
             start = bisect_left(queries, band.start)
-            yield Band(start, start + weights.shape[1], first, last, weights, scores, band.output, band.heads)
+            shares, joint = (None if x is None else x[:, :, columns] for x in (band.shares, band.joint))
+            stop = start + weights.shape[1]
+            yield Band(start, stop, first, last, weights, scores, band.output, band.heads, shares, joint)
 
 
 @memoised

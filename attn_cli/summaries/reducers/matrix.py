@@ -9,18 +9,21 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix(Part):
-    """Weights and/or scores `[h, n, m]` of some rows; scores are -inf where masked.
+    """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
 
     rows     the query behind every matrix row; None means all
     averaged the weights are a mean over this many heads (then h = 1); 0 if not averaged
     block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
     pooling  how cells of a block were put together: "max" or "mean"
+    by       what the shares are of
+    shares   by value or by written the share of each key in what its row reads
     """
 
     name: ClassVar[str] = "matrices"
@@ -31,6 +34,14 @@ class Matrix(Part):
     averaged: int = 0
     block: tuple[int, int] = (1, 1)
     pooling: str = "max"
+    by: By = "weight"
+    shares: np.ndarray | None = None
+
+    @property
+    def maps(self) -> list[tuple[str, np.ndarray]]:
+        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by written."""
+        named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
+        return [(name, values) for name, values in named if values is not None]
 
     def row_numbers(self, summary: Summary) -> Sequence[int]:
         """The query index of every row of the matrix."""
@@ -42,6 +53,7 @@ class Matrix(Part):
         for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.row_numbers(summary)):
                 for key, token in enumerate(summary.keys):
+                    share = {} if self.shares is None else {f"{self.by}_share": float(self.shares[at, row, key])}
                     yield {
                         "layer": place.layer,
                         "head": head,
@@ -51,7 +63,7 @@ class Matrix(Part):
                         "key_token": token.text,
                         "score": None if self.scores is None else float(self.scores[at, row, key]),
                         "weight": None if self.weights is None else float(self.weights[at, row, key]),
-                    }
+                    } | share
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One object with the maps of all heads nested as [head][query][key]; masked scores are null and counted."""
@@ -71,8 +83,8 @@ class Matrix(Part):
         yield document | values
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights` and `scores`, those that were collected."""
-        named = {"weights": self.weights, "scores": self.scores}
+        """`weights`, `scores`, and `value_share` or `written_share`, those that were collected."""
+        named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -85,6 +97,8 @@ class FullMatrix:
     """Collects a `Matrix` of all queries or of `rows`, unpooled; `mean_heads` averages over heads as bands pass.
 
     The mean score of a cell that is masked in any head is -inf.
+
+    by  "weight", or what a `ReadShares` call carries beside: the shares of what is read
     """
 
     def __init__(
@@ -94,8 +108,9 @@ class FullMatrix:
         scores: bool = False,
         rows: Sequence[int] | None = None,
         mean_heads: bool = False,
+        by: By = "weight",
     ) -> None:
-        self.weights, self.needs_scores = weights, scores
+        self.weights, self.needs_scores, self.by = weights, scores, by
         self.rows = rows
         self.mean_heads = self.whole_heads = mean_heads
 
@@ -108,6 +123,7 @@ class FullMatrix:
         dtype = np.float64 if itemsize(call.like) == 8 else np.float32
         self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
         self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
+        self.kept_shares: np.ndarray | None = None if self.by == "weight" else np.zeros(shape, dtype=dtype)
 
     def add(self, band: Band) -> None:
         """Copy the picked rows."""
@@ -121,8 +137,13 @@ class FullMatrix:
                     part = namespace(part).mean(part, axis=0, keepdims=True)
                 heads = slice(None) if self.mean_heads else band.heads
                 kept[heads, fit.kept, band.first : band.last] = to_numpy(part)
+        if self.kept_shares is not None:
+            shares = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :]
+            heads = slice(None) if self.mean_heads else band.heads
+            self.kept_shares[heads, fit.kept, band.first : band.last] = to_numpy(shares)
 
     def result(self) -> Matrix:
         """The matrix in NumPy."""
         rows = None if self.rows is None else tuple(self.rows)
-        return Matrix(self.kept_weights, self.kept_scores, rows, averaged=self.heads if self.mean_heads else 0)
+        averaged = self.heads if self.mean_heads else 0
+        return Matrix(self.kept_weights, self.kept_scores, rows, averaged=averaged, by=self.by, shares=self.kept_shares)

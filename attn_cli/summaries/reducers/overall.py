@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
 
@@ -22,6 +23,8 @@ class Overall(Part):
 
     averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
+    by        what ranks the keys
+    read      `[h, k]`, by value or by written the mean share of what the queries read; None by weight
     """
 
     name: ClassVar[str] = "overall"
@@ -31,12 +34,20 @@ class Overall(Part):
     shares: np.ndarray
     averaged: int = 0
     abridged: bool = False
+    by: By = "weight"
+    read: np.ndarray | None = None
+
+    @property
+    def measured(self) -> np.ndarray:
+        """What ranks the keys, `[h, k]`."""
+        return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, rank)."""
         for at, head in enumerate(summary.head_names(self.averaged)):
             for rank, key in enumerate(self.keys[at].tolist()):
                 if key >= 0:
+                    read = {} if self.read is None else {f"{self.by}_share": float(self.read[at, rank])}
                     yield {
                         "layer": summary.place.layer,
                         "head": head,
@@ -44,11 +55,12 @@ class Overall(Part):
                         "key": key,
                         "key_token": summary.keys[key].text,
                         "received_share": float(self.shares[at, rank]),
-                    }
+                    } | read
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `received_share` `[h, k]`."""
-        return {"keys": self.keys, "received_share": self.shares}
+        """`keys`, `received_share` and, by value or by written, that share, `[h, k]`."""
+        read = {} if self.read is None else {f"{self.by}_share": self.read}
+        return {"keys": self.keys, "received_share": self.shares} | read
 
     @property
     def footnote(self) -> str:
@@ -61,16 +73,25 @@ class Overall(Part):
 
 
 class OverallKeys:
-    """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads."""
+    """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads.
+
+    by  "weight", or what a `ReadShares` call carries: then keys rank by their mean shares in what is read
+    """
 
     needs_scores = False
-    whole_heads = False
 
     def __init__(
-        self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, abridged: bool = False
+        self,
+        count: int,
+        *,
+        rows: Sequence[int] | None = None,
+        mean_heads: bool = False,
+        abridged: bool = False,
+        by: By = "weight",
     ) -> None:
         self.count, self.rows, self.mean_heads, self.abridged = count, rows, mean_heads, abridged
-        self.received = ReceivedShares(rows)
+        self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
+        self.whole_heads = self.received.whole_heads
 
     def start(self, call: Call) -> None:
         """One number per head and key."""
@@ -92,11 +113,12 @@ class OverallKeys:
 
     def result(self) -> Overall:
         """The keys with the largest sums."""
-        shares = self.received.result().shares
-        if self.mean_heads:
-            shares = shares.mean(axis=0, keepdims=True)
-        keys = np.argsort(-shares, axis=-1, kind="stable")[:, : self.count]
-        shares = np.take_along_axis(shares, keys, axis=-1)
-        keys[shares == 0] = -1
+        received = self.received.result()
+        measured = received.measured
+        keys = np.argsort(-measured, axis=-1, kind="stable")[:, : self.count]
+        shares = np.take_along_axis(received.shares, keys, axis=-1)
+        read = None if received.read is None else np.take_along_axis(received.read, keys, axis=-1)
+        keys[np.take_along_axis(measured, keys, axis=-1) == 0] = -1
         averaged = self.heads if self.mean_heads else 0
-        return Overall(tuple(self.received.places.numbers), keys, shares, averaged, self.abridged)
+        rows = tuple(self.received.places.numbers)
+        return Overall(rows, keys, shares, averaged, self.abridged, received.by, read)

@@ -8,6 +8,7 @@ from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
 
 
@@ -16,6 +17,8 @@ class PooledMatrix:
 
     The default is the maximum of a block: attention is sparse, and a mean would erase single spikes. With
     `mean_heads` the mean over heads is taken first, cell by cell.
+
+    by  "weight", or what a `ReadShares` call carries: then cells are shares of what a row reads
     """
 
     whole_heads = True
@@ -29,12 +32,13 @@ class PooledMatrix:
         scores: bool = False,
         mean_heads: bool = False,
         pooling: str = "max",
+        by: By = "weight",
     ) -> None:
         self.rows = rows
         self.limits = (rows_at_most, keys_at_most)
         self.needs_scores = scores
         self.mean_heads = mean_heads
-        self.pooling = pooling
+        self.pooling, self.by = pooling, by
 
     def start(self, call: Call) -> None:
         """Allocate one number per block."""
@@ -53,9 +57,11 @@ class PooledMatrix:
 
     def add(self, band: Band) -> None:
         """Fold the band's cells into their blocks: keys first, then rows."""
-        values: Array = band.scores if self.needs_scores else band.weights
-        if self.mean_heads:
-            values = values.mean(0)[None]
+        values: Array
+        if self.needs_scores:
+            values = band.scores.mean(0)[None] if self.mean_heads else band.scores  # type: ignore[union-attr]
+        else:
+            values = band.measured(self.by, together=self.mean_heads)
         cells = to_numpy(values)
         by_key = self._fold(cells, band.first, self.block[1])
         first_key = band.first // self.block[1]
@@ -69,7 +75,7 @@ class PooledMatrix:
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """Its blocks, of the weights of all rows and of every head by itself."""
-        if self.rows is not None or self.needs_scores or self.mean_heads:
+        if self.rows is not None or self.needs_scores or self.mean_heads or self.by != "weight":
             return None
         self._measure(call)
         return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"))
@@ -85,9 +91,10 @@ class PooledMatrix:
             height, width = (_block_sizes(size, step) for size, step in zip((self.n, self.m), self.block, strict=True))
             kept = kept / (height[:, None] * width[None, :])
         averaged = self.heads if self.mean_heads else 0
-        weights, scores = (None, kept) if self.needs_scores else (kept, None)
+        kind = "scores" if self.needs_scores else "weights" if self.by == "weight" else "shares"
+        maps = dict.fromkeys(("weights", "scores", "shares")) | {kind: kept}
         rows = None if self.rows is None else tuple(self.rows)
-        return Matrix(weights, scores, rows, averaged=averaged, block=self.block, pooling=self.pooling)
+        return Matrix(**maps, rows=rows, averaged=averaged, block=self.block, pooling=self.pooling, by=self.by)
 
     def _fold(self, cells: np.ndarray, first: int, width: int) -> np.ndarray:
         """`[h, b, c]` folded over the keys' blocks; the first and last block may be partly outside the band."""

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy, zeros
+from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 
@@ -20,12 +21,22 @@ class Received(Part):
 
     Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
     by more queries and so receive more.
+
+    by    what a query's row is made of
+    read  `[h, m]`, by value or by written the mean share in what the rows read; None by weight
     """
 
     name: ClassVar[str] = "received"
     together: ClassVar[bool] = True
 
     shares: np.ndarray
+    by: By = "weight"
+    read: np.ndarray | None = None
+
+    @property
+    def measured(self) -> np.ndarray:
+        """What `by` says, `[h, m]`."""
+        return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, key)."""
@@ -45,18 +56,23 @@ class Received(Part):
 
 
 class ReceivedShares:
-    """Collects `Received` from all queries or from `rows`."""
+    """Collects `Received` from all queries or from `rows`.
+
+    by          "weight", or what a `ReadShares` call carries beside
+    mean_heads  take all heads together, then h = 1
+    """
 
     needs_scores = False
-    whole_heads = False
 
-    def __init__(self, rows: Sequence[int] | None = None) -> None:
-        self.rows = rows
+    def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False) -> None:
+        self.rows, self.by, self.mean_heads = rows, by, mean_heads
+        self.whole_heads = mean_heads and by != "weight"
 
     def start(self, call: Call) -> None:
-        """One number per head and key."""
+        """One number per head and key, or two."""
         self.places = RowPlaces(self.rows, call.n)
         self.sums = zeros((call.h, call.m), call.like)
+        self.read = None if self.by == "weight" else zeros((1 if self.mean_heads else call.h, call.m), call.like)
         self.ones = zeros((call.h, 1, call.n), call.like) + 1
 
     def add(self, band: Band) -> None:
@@ -64,14 +80,22 @@ class ReceivedShares:
         fit = self.places.of(band)
         if fit is None:
             return
-        weights = band.weights[:, fit.inside, :]
-        ones = self.ones[band.heads, :, : weights.shape[1]]  # a product: several times faster than a sum across rows
-        self.sums[band.heads, band.first : band.last] += (ones @ weights)[:, 0, :]
+        keys = slice(band.first, band.last)
+        self.sums[band.heads, keys] += self._column_sums(band.weights[:, fit.inside, :])
+        if self.read is not None:
+            heads = slice(None) if self.mean_heads else band.heads
+            shares = band.measured(self.by, together=self.mean_heads)
+            self.read[heads, keys] += self._column_sums(shares[:, fit.inside, :])
+
+    def _column_sums(self, cells: Array) -> Array:
+        """Sums over the rows of `[h, b, c]`: a product, several times faster than a sum across rows."""
+        return (self.ones[: cells.shape[0], :, : cells.shape[1]] @ cells)[:, 0, :]
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """The column sums, of all rows."""
-        self.places = RowPlaces(self.rows, call.n)
-        return RowNeeds(received=True) if self.rows is None else None
+        self.places, self.read = RowPlaces(self.rows, call.n), None
+        suits = self.rows is None and self.by == "weight"
+        return RowNeeds(received=True) if suits else None
 
     def take(self, rows: RowNumbers) -> None:
         """The column sums."""
@@ -79,4 +103,7 @@ class ReceivedShares:
 
     def result(self) -> Received:
         """Column sums over the number of rows."""
-        return Received(to_numpy(self.sums).astype(np.float64) / max(1, len(self.places)))
+        count = max(1, len(self.places))
+        shares = to_numpy(self.sums).astype(np.float64) / count
+        read = None if self.read is None else to_numpy(self.read).astype(np.float64) / count
+        return Received(shares.mean(axis=0, keepdims=True) if self.mean_heads else shares, self.by, read)

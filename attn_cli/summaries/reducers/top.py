@@ -11,6 +11,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.topk import heaviest
@@ -25,6 +26,8 @@ class Top(Part):
 
     rows      the queries
     averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
+    by        what ranks the keys
+    shares    `[h, r, k]`, by value or by written the share of what the row reads; None by weight
     """
 
     name: ClassVar[str] = "top"
@@ -34,6 +37,8 @@ class Top(Part):
     weights: np.ndarray
     scores: np.ndarray | None
     averaged: int = 0
+    by: By = "weight"
+    shares: np.ndarray | None = None
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
@@ -42,6 +47,7 @@ class Top(Part):
                 for rank, key in enumerate(self.keys[at, row].tolist()):
                     if key < 0:
                         continue
+                    share = {} if self.shares is None else {f"{self.by}_share": float(self.shares[at, row, rank])}
                     yield {
                         "layer": summary.place.layer,
                         "head": head,
@@ -52,12 +58,12 @@ class Top(Part):
                         "key_token": summary.keys[key].text,
                         "score": None if self.scores is None else float(self.scores[at, row, rank]),
                         "weight": float(self.weights[at, row, rank]),
-                    }
+                    } | share
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `weights`, `scores` `[h, r, k]`."""
-        arrays = {"keys": self.keys, "weights": self.weights}
-        return arrays if self.scores is None else arrays | {"scores": self.scores}
+        """`keys`, `weights`, `scores`, `value_share` or `written_share` `[h, r, k]`, those that were collected."""
+        named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
+        return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
         """The numbers of the `queries`."""
@@ -65,13 +71,22 @@ class Top(Part):
 
 
 class TopKeys:
-    """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number."""
+    """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
+
+    by  "weight", or what a `ReadShares` call carries: then keys rank by their shares in what is read
+    """
 
     def __init__(
-        self, count: int, *, rows: Sequence[int] | None = None, mean_heads: bool = False, scores: bool = True
+        self,
+        count: int,
+        *,
+        rows: Sequence[int] | None = None,
+        mean_heads: bool = False,
+        scores: bool = True,
+        by: By = "weight",
     ) -> None:
         self.count, self.rows, self.mean_heads, self.needs_scores = count, rows, mean_heads, scores
-        self.whole_heads = mean_heads
+        self.whole_heads, self.by = mean_heads, by
 
     def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times, where the weights are."""
@@ -82,6 +97,7 @@ class TopKeys:
         if self.scores is not None:
             self.scores[...] = -float("inf")
         self.keys = integers(shape, -1, call.like)
+        self.shares = None if self.by == "weight" else zeros(shape, call.like)
 
     def add(self, band: Band) -> None:
         """Rank the keys of the band's picked rows."""
@@ -91,9 +107,15 @@ class TopKeys:
         weights = band.weights[:, fit.inside, :]
         if self.mean_heads:
             weights = weights.mean(0)[None]
-        values, picked = heaviest(weights, min(self.count, band.last - band.first))
+        measured = weights
+        if self.shares is not None:
+            measured = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :]
+        values, picked = heaviest(measured, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         heads = slice(None) if self.mean_heads else band.heads
+        if self.shares is not None:
+            self.shares[heads, fit.kept, :k] = values
+            values = take_along_last_axis(weights, picked)
         self.weights[heads, fit.kept, :k] = values
         self.keys[heads, fit.kept, :k] = picked + band.first
         if self.scores is not None:
@@ -105,13 +127,15 @@ class TopKeys:
     def row_needs(self, call: Call) -> RowNeeds | None:
         """So many of the largest weights of every row, of every head by itself."""
         self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
-        return RowNeeds(top=min(self.count, call.m)) if self.rows is None and not self.mean_heads else None
+        suits = self.rows is None and not self.mean_heads and self.by == "weight"
+        return RowNeeds(top=min(self.count, call.m)) if suits else None
 
     def take(self, rows: RowNumbers) -> None:
         """The ranked keys, of which others may have asked for more."""
         assert rows.top_weights is not None and rows.top_keys is not None and rows.top_scores is not None
         self.weights, self.keys = rows.top_weights[..., : self.count], rows.top_keys[..., : self.count]
         self.scores = rows.top_scores[..., : self.count] if self.needs_scores else None
+        self.shares = None
 
     def result(self) -> Top:
         """The ranked keys."""
@@ -120,4 +144,6 @@ class TopKeys:
         scores = None if self.scores is None else to_numpy(with_infinities(self.scores))
         # A mean over heads has a weight where one of them is not masked, though its mean score is -inf.
         keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
-        return Top(rows, keys, weights, scores, averaged=self.heads if self.mean_heads else 0)
+        shares = None if self.shares is None else to_numpy(self.shares)
+        averaged = self.heads if self.mean_heads else 0
+        return Top(rows, keys, weights, scores, averaged=averaged, by=self.by, shares=shares)

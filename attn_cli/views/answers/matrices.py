@@ -23,13 +23,13 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     rows = matrix.row_numbers(summary)
     is_compute = report.batch is not None
     alone = is_compute and len(summary.head_names(matrix.averaged)) == 1
-    for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
-        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
+    for kind, values in matrix.maps:
+        for at, head in enumerate(summary.head_names(matrix.averaged)):
             title = kind if alone else f"{which_heads(matrix.averaged, head)} · {kind}"
             yield ""
             yield HeatMap(
-                values[at],  # type: ignore[index]
-                kind,
+                values[at],
+                "scores" if kind == "scores" else "weights",  # the colours of shares are those of weights
                 place_prefix(summary, report) + title,
                 [text_with_mark(summary.queries[row]) for row in rows],
                 [text_with_mark(token) for token in summary.keys],

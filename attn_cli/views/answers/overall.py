@@ -9,7 +9,7 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.labels import key_bar, key_cells, named_keys, stream_suffix, which_heads
+from attn_cli.views.drawing.labels import key_bars, key_cells, named_keys, stream_suffix, which_heads
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
@@ -24,10 +24,12 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     head = f" · {which_heads(overall.averaged, heads[0])}" if alone else ""
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
-    yield Text(f"layer {place.layer}{head} · mean weight over {queries}" + stream_suffix(summary), _BOLD)
+    kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"
+    yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), _BOLD)
     for at, name in enumerate(heads):
-        pairs = named_keys(summary, overall.keys[at], overall.shares[at])
+        pairs = named_keys(summary, overall.keys[at], overall.measured[at])
         if alone:
-            yield from (key_bar(key, share, 1.0, screen) for key, share in pairs)
+            weights = None if overall.read is None else overall.shares[at].tolist()
+            yield from key_bars(pairs, weights, screen)
         else:
             yield key_cells(f"head {name}", pairs, screen)

@@ -17,6 +17,11 @@ from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
 _MOST_KEYS = 6
+_TITLES = {
+    "weight": "most attended · share of all attention received",
+    "value": "most read by value · mean share of what a row reads",
+    "written": "most read by written · mean share of what a row writes",
+}
 
 
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -24,14 +29,14 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     heads = sum(len(each.place.heads) for each in report.summaries)
     mean = f" · mean of {heads} heads" if heads > 1 else ""
     yield ""
-    yield Text("most attended · share of all attention received" + mean, _BOLD)
+    yield Text(_TITLES[received.by] + mean, _BOLD)
     yield from received_lines(report.summaries, _MOST_KEYS, screen)
     yield from received_maps(report.summaries, screen, report.scale)
 
 
 def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
     """The `count` keys that receive most, averaged over all heads and layers, with bars."""
-    shares_of = [(summary, part.shares.mean(axis=0)) for summary in summaries if (part := summary.part(Received))]
+    shares_of = [(summary, part.measured.mean(axis=0)) for summary in summaries if (part := summary.part(Received))]
     by_keys: dict[tuple[Token, ...], list[np.ndarray]] = {}
     for summary, shares in shares_of:
         by_keys.setdefault(summary.keys, []).append(shares)

@@ -9,7 +9,15 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.labels import key_bar, key_cells, named_keys, stream_suffix, token_label, which_heads
+from attn_cli.views.drawing.labels import (
+    READS,
+    key_bars,
+    key_cells,
+    named_keys,
+    stream_suffix,
+    token_label,
+    which_heads,
+)
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
@@ -21,12 +29,15 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):
         mean = which_heads(top.averaged, head)
-        yield Text(f"layer {place.layer} · {mean} · weights" + stream_suffix(summary), _BOLD)
+        kind = "weights" if top.by == "weight" else f"by {top.by}"
+        yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), _BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]
-            pairs = named_keys(summary, top.keys[at, row], top.weights[at, row])
+            shares = top.weights if top.shares is None else top.shares
+            pairs = named_keys(summary, top.keys[at, row], shares[at, row])
             if len(top.rows) == 1:
-                yield Text(f"  {token_label(token)} attends to")
-                yield from (key_bar(key, weight, 1.0, screen) for key, weight in pairs)
+                yield Text(f"  {token_label(token)} {READS[top.by]}")
+                weights = None if top.shares is None else top.weights[at, row].tolist()
+                yield from key_bars(pairs, weights, screen)
             else:
                 yield key_cells(token_label(token), pairs, screen)

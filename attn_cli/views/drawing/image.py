@@ -31,14 +31,15 @@ def query_maps(
     """
     first = summary.keys[grid[0, 0]]
     corner = first.row or 0, first.column or 0
-    for kind, values in (("scores", matrix.scores), ("weights", matrix.weights)):
-        for at, head in enumerate(summary.head_names(matrix.averaged) if values is not None else ()):
+    for name, values in matrix.maps:
+        kind = "scores" if name == "scores" else "weights"  # the colours of shares are those of weights
+        for at, head in enumerate(summary.head_names(matrix.averaged)):
             head_words = which_heads(matrix.averaged, head)
             for row, query in enumerate(matrix.row_numbers(summary)):
-                name = fit(token_label(summary.queries[query]), 24).rstrip()
-                cells: np.ndarray = values[at, row]  # type: ignore[index]
+                label = fit(token_label(summary.queries[query]), 24).rstrip()
+                cells: np.ndarray = values[at, row]
                 yield ""
-                title = f"{prefix}{head_words} · {kind} of {name}"
+                title = f"{prefix}{head_words} · {name} of {label}"
                 yield image_map(cells[grid], kind, title, screen, scale, corner=corner)
                 if kind == "weights":
                     yield _rest(cells, grid, summary.keys, screen)
@@ -53,7 +54,7 @@ def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> I
     for summary in summaries:
         part, grid = summary.part(Received), patch_grid(summary.keys)
         if part is not None and grid is not None and not _in_one_piece([summary.keys[at] for at in grid.ravel()]):
-            streams.setdefault(summary.place.stream, []).append(part.shares.mean(axis=0)[grid])
+            streams.setdefault(summary.place.stream, []).append(part.measured.mean(axis=0)[grid])
     for stream, maps in streams.items():
         name = "" if stream == "self" else f" · {stream}"
         yield ""

@@ -1,5 +1,8 @@
 """How tokens, heads and calls are named, and lines of keys that begin with such a name."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 from rich.cells import cell_len
 from rich.style import Style
@@ -16,6 +19,9 @@ from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
+_WEIGHT_COLUMNS = 14
+# What a query does with its keys, by the measure that ranks them.
+READS = {"weight": "attends to", "value": "reads from", "written": "writes what it reads from"}
 
 
 def which_heads(averaged: int, head: int | str) -> str:
@@ -62,6 +68,18 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
     """`3 bank  0.620  ████`, with a bar that is full at `most`."""
     label_width = min(24, max(10, screen.width // 4))
     return bar_line(token_label(token), label_width, share, screen, most)
+
+
+def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:
+    """A bar for every key, and its weight where bars are of another measure: `3 bank  0.620  ████   weight 0.903`."""
+    if weights is None:
+        yield from (key_bar(token, share, 1.0, screen) for token, share in pairs)
+        return
+    narrower = replace(screen, width=screen.width - _WEIGHT_COLUMNS)
+    for (token, share), weight in zip(pairs, weights, strict=False):
+        line = key_bar(token, share, 1.0, narrower)
+        line.pad_right(max(0, narrower.width - line.cell_len))
+        yield line.append(f"  weight {weight:.3f}", _DIM)
 
 
 def stream_suffix(summary: Summary) -> str:

@@ -24,6 +24,23 @@ def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
     return arguments
 
 
+def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """The arguments for the first `count` tokens of the first text; as they are, where more than texts is given.
+
+    >>> cut = first_tokens({"input_ids": torch.ones(2, 9), "use_cache": False}, 4)
+    >>> cut["input_ids"].shape, cut["use_cache"]
+    (torch.Size([1, 4]), False)
+    """
+    tensors = {name for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    if not tensors <= {"input_ids", "decoder_input_ids", "attention_mask"}:
+        return dict(arguments)
+    return {
+        name: value[:1, :count] if name in tensors else value
+        for name, value in arguments.items()
+        if name != "attention_mask"
+    }
+
+
 def out_of_memory(error: Exception) -> bool:
     """Whether the error means too little memory: torch has a type for that on a GPU, on a CPU only a message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate" in str(error)

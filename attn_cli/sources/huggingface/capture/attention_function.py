@@ -1,20 +1,25 @@
 """The functions that transformers calls for every layer while a capture is open: attn's own, and an observer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
+from attn_cli.call import Place
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+
+Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
+"""Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
 
 
 class AttentionFunction:
     """Computes the layers whose attention transformers looks up in its registry; selected ones go to a visitor."""
 
-    def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
-        self.ledger, self.visitor = ledger, visitor
+    def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
+        self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
     def compute(  # noqa: PLR0913  the signature is the registry's
         self,
@@ -53,7 +58,8 @@ class AttentionFunction:
                 output = self.visitor.visit_products(place, query, key, value, layer_rule)
             if output is None:
                 output = layer_rule.output(query, key, value)
-        return output.to(query.dtype).transpose(1, 2).contiguous(), None
+        by_token = output.to(query.dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
+        return by_token if self.tap is None else self.tap(module, place, by_token), None
 
     def look_on(
         self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule

@@ -1,6 +1,6 @@
 """One layer's attention on a batch, cut into one labelled attention call for each text, without padding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -43,6 +43,7 @@ class BatchVisitor:
         # The heads of a row are adjacent in memory, the layout in which the model uses the output.
         output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)  # [b, h, n, e]
         is_complete = fills_output
+        projection = self._projection(place, heads, h, value.shape[-1])
         for index, (at, text) in enumerate(zip(places, texts, strict=True)):
             rows, keys = text.rows, text.keys
             q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]  # [h, n, d] [g, m, d] [g, m, e]
@@ -57,7 +58,7 @@ class BatchVisitor:
                 text.queries,
                 text.key_tokens,
                 Output(output[index, :, rows]) if fills_output else None,
-                self._ingredients(query, index, text),
+                replace(self._ingredients(query, index, text), projection=projection),
             )
             self.visit(call)
             # padded rows have outputs too
@@ -98,6 +99,11 @@ class BatchVisitor:
             )
             check_rows(call.weights, call.place)
             self.visit(call)
+
+    def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
+        """The rows of W_O `[len(heads) * e, width]` of these heads, if anybody asks."""
+        found = self.ledger.projections
+        return None if found is None else found.ungated(place.name, place.layer).matrix(heads, h, e)
 
     def _unpadded(
         self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule

@@ -10,6 +10,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.known_types import type_of
 
 
@@ -25,6 +26,7 @@ class Ledger:
     runs           how often each attention module has run
     unseen         the places of selected modules that ran and must have attended, but whose attention was not captured
     not_over_keys  the places of selected attention modules whose softmax is not over keys
+    projections    W_O of every attention module, for the calls to carry; None if nobody asks
     """
 
     def __init__(self, model: PreTrainedModel, selection: Selection, labels: BatchLabels) -> None:
@@ -34,6 +36,7 @@ class Ledger:
         self.runs: dict[nn.Module, int] = {}
         self.unseen: list[ModulePlace] = []
         self.not_over_keys: list[ModulePlace] = []
+        self.projections: Projections | None = None
         self._model = model
         self._places = ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}

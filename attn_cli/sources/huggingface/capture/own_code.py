@@ -7,6 +7,7 @@ from torch import nn
 from transformers.masking_utils import causal_mask_function
 
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
+from attn_cli.sources.huggingface.capture.attention_function import Tap
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
@@ -30,8 +31,8 @@ class OwnCodeVisitor(Protocol):
 class OwnCode:
     """Passes the softmaxes and SDPA calls of a model's own code to a visitor."""
 
-    def __init__(self, ledger: Ledger, visitor: BatchVisitor) -> None:
-        self.ledger, self.visitor = ledger, visitor
+    def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
+        self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
     @torch.no_grad()
     def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
@@ -54,7 +55,7 @@ class OwnCode:
 
     @torch.no_grad()
     def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:
-        """Visit a call of torch's SDPA, given by argument names; its output if the visitor computed all of it."""
+        """Visit a call of torch's SDPA, given by argument names; its output if it was computed here."""
         query, key, value = (arguments[name] for name in ("query", "key", "value"))
         mask = arguments.get("attn_mask")
         place, is_selected = self.ledger.record(module, "sdpa")
@@ -69,7 +70,11 @@ class OwnCode:
             mask = _causal(q, k)
         scale = arguments.get("scale")
         scale = float(scale) if scale is not None else query.shape[-1] ** -0.5
-        output = self.visitor.visit_products(place, q, k, v, LayerRule(scale, mask=mask))  # [b, h, n, e]
+        layer_rule = LayerRule(scale, mask=mask)
+        output = self.visitor.visit_products(place, q, k, v, layer_rule)  # [b, h, n, e]
+        if self.tap is not None:
+            output = layer_rule.output(q, k, v) if output is None else output
+            output = self.tap(module, place, output.transpose(1, 2)).transpose(1, 2)
         return None if output is None else output.to(query.dtype).reshape(*query.shape[:-1], value.shape[-1])
 
 

@@ -18,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
-from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction
+from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.function_mode import watching
@@ -54,7 +54,8 @@ def capture(
              keys and values, to inspect what that backend does. Only selected rows are computed again.
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
-    Yields the ledger of the pass: which layers attended and how often, and which could not be captured. Attention
+    Yields the ledger of the pass: which layers attended and how often, and which could not be captured. If its
+    `projections` are set, to what `find_projections` returns, calls carry W_O. Attention
     outside the registry is captured by a function mode; `Place.way` says how each call was captured.
 
     The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
@@ -69,7 +70,24 @@ def capture(
         ledger.end_after_selection()
     reader = RotationReader() if rotations else None
     visitor = BatchVisitor(visit, ledger, keeps_output=backend == "attn", rotations=reader)
-    function = AttentionFunction(ledger, visitor)
+    with watched(model, visitor, backend=backend):
+        yield ledger
+
+
+@contextmanager
+def watched(
+    model: PreTrainedModel,
+    visitor: BatchVisitor,
+    *,
+    backend: Literal["attn", "model"] = "attn",
+    tap: Tap | None = None,
+) -> Iterator[None]:
+    """Context manager: passes the attention of every forward pass of `model` to `visitor`, as in `capture`.
+
+    tap  a function through which every layer's output goes
+    """
+    ledger = visitor.ledger
+    function = AttentionFunction(ledger, visitor, tap)
     with ExitStack() as stack:
         if backend == "attn":
             stack.enter_context(replaced(AttentionInterface, {"eager": function.compute}))
@@ -77,10 +95,10 @@ def capture(
             stack.enter_context(all_named(model, "eager"))
         else:
             stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
-        labelling = model.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
+        labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
         stack.callback(labelling.remove)
-        if reader is not None:
-            stack.enter_context(reader.watching(attention_modules(model)))
-        stack.enter_context(watching(model, OwnCode(ledger, visitor)))
+        if visitor.rotations is not None:
+            stack.enter_context(visitor.rotations.watching(attention_modules(model)))
+        stack.enter_context(watching(model, OwnCode(ledger, visitor, tap)))
         stack.enter_context(suppress(SelectionDone))
-        yield ledger
+        yield

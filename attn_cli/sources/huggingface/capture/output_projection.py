@@ -1,0 +1,76 @@
+"""W_O: the module that turns the heads' outputs, side by side, into what an attention layer writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.arrays import at_least_float32
+from attn_cli.errors import LoadError
+
+# A power of two, so that it rounds nothing by itself; W_O's bias then rounds its small weights the less.
+_LARGE = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class OutputProjection:
+    """W_O of one attention module, found by what it is given in a forward pass.
+
+    module  None where none was found
+    how     "memory": it gets the very array that the attention function returned; "copy": an array of the same
+            numbers; "gate": an array in which doubling a head's output doubles exactly that head's slice; "" for none
+    why     why none was found, "" where one was
+    like    an empty array of its input's device and precision
+    path    the module's path in the model
+    """
+
+    module: nn.Module | None
+    how: str = ""
+    why: str = ""
+    like: torch.Tensor | None = None
+    path: str = ""
+
+    def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
+        """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.
+
+        W_O(x) - W_O(0) for unit vectors x: the module is called, and no weight of it is read, so that layout,
+        quantisation and adapters don't matter.
+        """
+        assert self.module is not None and self.like is not None
+        units = torch.zeros((1, len(heads) * e + 1, h * e), dtype=self.like.dtype, device=self.like.device)
+        for at, head in enumerate(heads):
+            rows = torch.arange(e, device=units.device)
+            units[0, at * e + rows, head * e + rows] = _LARGE
+        written: Any = self.module(units)
+        written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
+        matrix: torch.Tensor = (written[:-1] - written[-1]) / _LARGE
+        return matrix
+
+
+class Projections:
+    """W_O of every attention module of a model, by the module's path."""
+
+    def __init__(self, found: dict[str, OutputProjection]) -> None:
+        self.found = found
+
+    def at(self, path: str, layer: int) -> OutputProjection:
+        """W_O behind the attention module at `path`; LoadError, which names the layer, where it wasn't found."""
+        projection = self.found.get(path, OutputProjection(None, why="it did not run when W_O was looked for"))
+        if projection.module is None:
+            raise LoadError(
+                f"layer {layer} ({path}): W_O was not found: {projection.why}",
+                "what its heads write can't be told from each other; --by value needs no W_O",
+            )
+        return projection
+
+    def ungated(self, path: str, layer: int) -> OutputProjection:
+        """The same; LoadError also for a gate between heads and W_O, with which each row writes in its own way."""
+        projection = self.at(path, layer)
+        if projection.how == "gate":
+            raise LoadError(
+                f"layer {layer} ({path}): a gate stands between its heads and W_O",
+                "what a key writes differs from row to row there; --by value measures before the gate",
+            )
+        return projection

@@ -1,0 +1,157 @@
+"""A call with what is read: the length of weight times value, or of that times W_O, as shares of a row.
+
+A weight says where a head looks, not how much it takes from there: a key with a tiny value, as the first token often
+has, gives next to nothing whatever its weight (Kobayashi et al. 2020, "Attention is not only a weight").
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from attn_cli.arrays import Array, at_least_float32, namespace, zeros
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError, LoadError
+from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.kernel.walk.band import Band
+from attn_cli.summaries.calls.derived import DerivedCall
+
+By = Literal["weight", "value", "written"]
+MEASURES: tuple[By, ...] = get_args(By)
+
+_NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
+
+
+class ReadShares(DerivedCall):
+    """The same call, whose bands also carry the share of each key in what its row reads.
+
+    by        "value": w_ij |v_j|, "written": w_ij |v_j W_O|, each with the rows of W_O that belong to the head
+    each      whether bands get the shares of every head
+    together  whether they get those of all heads at once: of the length of the heads' vectors side by side, by written
+              of their sum
+
+    A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for a call without values, and InputError
+    for "written" without W_O.
+    """
+
+    def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
+        super().__init__(call, call.queries, call.keys)
+        self.each, self.together = each, together
+        v, matrix = _vectors(call, by)
+        self.products = _products(v, matrix) if together and by == "written" and matrix is not None else None
+        self.lengths: Array = None
+        if each or self.products is None:
+            self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
+
+    @property
+    def v(self) -> Array | None:
+        """The values of the original call, whose keys these are."""
+        return self.call.v
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The bands of the original call, with shares."""
+        in_parts = in_parts and not self.together
+        for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
+            keys = slice(band.first, band.last)
+            lengths = None if self.lengths is None else band.weights * self.lengths[band.heads, None, keys]
+            shares = _of_rows(lengths) if self.each else None
+            joint = _of_rows(self._joint(band, lengths)) if self.together else None
+            yield replace(band, shares=shares, joint=joint)
+
+    def _joint(self, band: Band, lengths: Array) -> Array:
+        """The length of what all heads together read `[1, b, c]`."""
+        if self.products is not None:
+            return _together(band.weights, self.products[band.first : band.last])
+        return namespace(lengths).sqrt((lengths * lengths).sum(0)[None])
+
+
+def _of_rows(lengths: Array) -> Array:
+    """Each length's share of its row `[h, b, c]`."""
+    xp = namespace(lengths)
+    sums = xp.sum(lengths, axis=-1, keepdims=True)
+    return lengths / xp.where(sums > 0, sums, xp.ones_like(sums))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is asked of calls beside their weights.
+
+    by         what cells are measured by
+    each       whether of every head
+    together   whether of all heads at once
+    rotations  whether they must be able to say how rotary positions turned their queries and keys
+    """
+
+    by: By = "weight"
+    each: bool = True
+    together: bool = False
+    rotations: bool = False
+
+    def of(self, call: Call) -> Call:
+        """The call with what is asked; itself by weight."""
+        return call if self.by == "weight" else ReadShares(call, self.by, each=self.each, together=self.together)
+
+
+WEIGHTS = Measure()
+
+
+def _vectors(call: Call, by: By) -> tuple[Array, Array | None]:
+    """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
+    if not isinstance(call, AttentionCall):
+        raise LoadError(
+            f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",
+            "--by weight is all that can be told of it",
+        )
+    v, made_of = at_least_float32(call.v), call.ingredients
+    up = None if made_of.value_up is None else at_least_float32(made_of.value_up)
+    if by == "value":
+        return v, up
+    if made_of.projection is None:
+        raise InputError(f"{call.place.name} has no W_O, so nothing is written", "--by value asks what is read")
+    projection = at_least_float32(made_of.projection)
+    rows = namespace(projection).reshape(projection, (call.h, -1, projection.shape[-1]))  # [h, e, width]
+    return v, rows if up is None else up @ rows
+
+
+def _written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
+    """What every head sends on of some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
+    xp, (g, m, e) = namespace(v), v.shape
+    if matrix is None:
+        yield slice(0, m), v
+        return
+    h, _, width = matrix.shape
+    of_group = xp.reshape(matrix, (g, h // g, e, width))
+    step = max(1, _NUMBERS // max(1, h * width))
+    for first in range(0, m, step):
+        keys = slice(first, min(first + step, m))
+        yield keys, xp.reshape(v[:, None, keys, :] @ of_group, (h, -1, width))  # [g, 1, c, e] @ [g, r, e, width]
+
+
+def _lengths(v: Array, matrix: Array | None) -> Array:
+    """The length of what each head sends on of each key `[h, m]`; of values alone `[g, m]`."""
+    xp = namespace(v)
+    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in _written(v, matrix)]
+    return xp.concat(parts, axis=-1)
+
+
+def _products(v: Array, matrix: Array) -> Array:
+    """For each key the products of what each two heads write of it `[m, h, h]`.
+
+    With them the length of any sum over heads costs h numbers a cell more, not the width of the model.
+    """
+    xp, h = namespace(v), matrix.shape[0]
+    products = zeros((v.shape[1], h, h), v)
+    for keys, sent in _written(v, matrix):
+        by_key = xp.permute_dims(sent, (1, 0, 2))  # [c, h, width]
+        products[keys] = by_key @ xp.matrix_transpose(by_key)
+    return products
+
+
+def _together(weights: Array, products: Array) -> Array:
+    """sqrt(w G w) over the heads of every cell: weights `[h, b, c]` and products `[c, h, h]` to `[1, b, c]`."""
+    xp = namespace(weights)
+    by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
+    squares = xp.sum((by_key @ products) * by_key, axis=-1)  # [c, b]
+    lengths = xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))
+    return xp.matrix_transpose(lengths)[None]

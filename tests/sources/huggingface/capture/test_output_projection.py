@@ -1,0 +1,150 @@
+"""W_O found without names, and what is written with it, against W_O as the dense matrix that its weights make."""
+
+import numpy as np
+import pytest
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from attn_cli.errors import LoadError
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.capture.output_projection import OutputProjection
+from attn_cli.sources.huggingface.capture.projection_search import find_projections
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.summaries.calls.read_shares import ReadShares
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.architectures.inputs import inputs_of
+from tests.architectures.tiny import tiny_model
+from tests.sources.huggingface.runs import encoded
+
+# Grouped, Conv1D, post-norm, a norm after attention, a learned sink, latent keys, an encoder-decoder, parallel blocks.
+FOUND = {"llama": "o_proj", "gpt2": "c_proj", "bert": "dense", "gemma2": "o_proj", "gpt_oss": "o_proj",
+         "deepseek_v3": "o_proj", "t5": "o", "gpt_neox": "dense", "cohere": "o_proj", "jamba": "o_proj"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_it_is_found_by_memory(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    found = find_projections(model, inputs_of(model, kind)).found
+    assert {(x.how, x.path.rpartition(".")[2]) for x in found.values()} == {("memory", FOUND[kind])}
+
+
+def test_behind_a_gate_it_is_checked_by_doubling_heads() -> None:
+    model = tiny_model("qwen3_next", "tiny")
+    projections = find_projections(model, inputs_of(model, "qwen3_next"))
+    ((path, found),) = projections.found.items()
+    assert found.how == "gate" and found.path.endswith("o_proj")
+    with pytest.raises(LoadError, match=r"layer 1 .* gate"):
+        projections.ungated(path, 1)
+
+
+@pytest.mark.parametrize(("kind", "why"), [("bitnet", "mixes them"), ("diffllama", "no module")])
+def test_what_mixes_heads_is_refused_by_name(kind: str, why: str) -> None:
+    model = tiny_model(kind, "tiny")
+    projections = find_projections(model, inputs_of(model, kind))
+    with pytest.raises(LoadError, match=rf"layer 0 \(.*attn.*\).*{why}"):
+        projections.at(next(iter(projections.found)), 0)
+
+
+def dense(module: torch.nn.Module) -> np.ndarray:
+    """W_O `[h * e, width]` as its weights lie in a Linear or a Conv1D."""
+    weight = module.weight.detach().double().numpy()
+    return np.asarray(weight if isinstance(module, Conv1D) else weight.T)
+
+
+@pytest.mark.parametrize("module", [torch.nn.Linear(12, 7), torch.nn.Linear(12, 7, bias=False), Conv1D(7, 12)])
+def test_its_rows_are_those_of_the_dense_matrix(module: torch.nn.Module) -> None:
+    if getattr(module, "bias", None) is not None:
+        torch.nn.init.normal_(module.bias, std=3)
+    found = OutputProjection(module, "memory", "", torch.empty(0))
+    with torch.no_grad():
+        rows = found.matrix((0, 2), 3, 4).double().numpy()
+    np.testing.assert_allclose(rows, np.delete(dense(module), slice(4, 8), axis=0), atol=1e-6)
+
+
+def test_adapters_are_part_of_it() -> None:
+    """A wrapper that shows the wrapped weight is called whole, with what it adds."""
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, inner: torch.nn.Linear) -> None:
+            super().__init__()
+            self.inner = inner
+            self.more = torch.nn.Parameter(torch.randn(inner.in_features, inner.out_features))
+
+        @property
+        def weight(self) -> torch.Tensor:
+            return self.inner.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x) + x @ self.more
+
+    model = tiny_model("llama", "tiny")
+    inputs = inputs_of(model, "llama")
+    layer = model.model.layers[0].self_attn
+    plain = layer.o_proj.weight.detach().T
+    layer.o_proj = Adapted(layer.o_proj)
+    found = find_projections(model, inputs).found["model.layers.0.self_attn"]
+    assert found.module is layer.o_proj
+    h, e = model.config.num_attention_heads, plain.shape[0] // model.config.num_attention_heads
+    with torch.no_grad():
+        torch.testing.assert_close(found.matrix(range(h), h, e), plain + layer.o_proj.more, atol=1e-5, rtol=0)
+
+
+MEASURED = {  # of a dense script: layer, head, query, key, weight, share by value, share by written
+    "smollm": ("The capital of France is", (23, 4, 4, 3), (0.903, None, 0.978)),
+    "minilm": ("he sat on the river bank", (4, 5, 6, 0), (0.974, 0.535, 0.522)),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> None:
+    loaded: LoadedModel = request.getfixturevalue(name)
+    text, (layer, head, query, key), expected = MEASURED[name]
+    inputs = encoded(loaded, text)
+    projections = find_projections(loaded.model, inputs)
+    found: list[float] = []
+
+    def visit(call: object) -> None:
+        for by in ("value", "written"):
+            matrix = reduce(ReadShares(call, by), FullMatrix(by=by)).part(Matrix)  # type: ignore[arg-type]
+            assert matrix is not None and matrix.weights is not None and matrix.shares is not None
+            found.extend([float(matrix.weights[0, query, key]), float(matrix.shares[0, query, key])])
+
+    with capture(loaded.model, visit, selection=Selection((layer,), (head,)), until_asked=True) as ledger:
+        ledger.projections = projections
+        with torch.no_grad():
+            loaded.model(**inputs)
+    weight, by_value, _, by_written = found
+    for number, truth in zip((weight, by_value, by_written), expected, strict=True):
+        assert truth is None or round(number, 3) == truth
+
+
+@pytest.mark.parametrize("name", ["smollm", "minilm"])
+def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: pytest.FixtureRequest) -> None:
+    loaded: LoadedModel = request.getfixturevalue(name)
+    inputs = encoded(loaded, "he sat on the river bank")
+    projections = find_projections(loaded.model, inputs)
+    apart: list[float] = []
+
+    def visit(call: object) -> None:
+        read = ReadShares(call, "written", together=True)  # type: ignore[arg-type]
+        each = reduce(read, FullMatrix(by="written"), FullMatrix(by="written", mean_heads=True))
+        own, together = each.parts
+        assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
+        matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined,arg-type]
+        h = own.weights.shape[0]
+        v = np.repeat(call.v.double().numpy(), h // call.v.shape[0], axis=0)  # type: ignore[attr-defined]
+        e = v.shape[-1]
+        sent = np.stack([v[head] @ matrix[head * e : (head + 1) * e] for head in range(h)])  # [h, m, width]
+        vectors = own.weights.astype(np.float64)[..., None] * sent[:, None]
+        for part, dense_vectors in ((own, vectors), (together, vectors.sum(axis=0, keepdims=True))):
+            lengths = np.linalg.norm(dense_vectors, axis=-1)
+            shares = lengths / lengths.sum(axis=-1, keepdims=True)
+            apart.append(float((np.abs(part.shares - shares) / shares.max()).max()))  # type: ignore[operator]
+
+    with capture(loaded.model, visit, selection=Selection((3,)), until_asked=True) as ledger:
+        ledger.projections = projections
+        with torch.no_grad():
+            loaded.model(**inputs)
+    assert len(apart) == 2 and max(apart) < 1e-4

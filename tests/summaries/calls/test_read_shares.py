@@ -1,0 +1,87 @@
+"""What is read: shares of weight times value, and of what W_O makes of it, against plain NumPy on dense arrays."""
+
+import numpy as np
+import pytest
+
+from attn_cli.call import AttentionCall, Ingredients, Place
+from attn_cli.errors import InputError
+from attn_cli.kernel.definition.dense import attend
+from attn_cli.kernel.definition.masks import Causal
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Token
+from attn_cli.summaries.calls.read_shares import By, ReadShares
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.top import Top, TopKeys
+
+H, G, N, D, E, WIDTH = 4, 2, 150, 8, 6, 20
+
+
+def grouped_call(*, projected: bool = True) -> AttentionCall:
+    """Causal, four heads over two key heads, with W_O, and with keys of very different lengths of values."""
+    random = np.random.default_rng(3)
+    q, k, v = (random.normal(size=(heads, N, size)) for heads, size in ((H, D), (G, D), (G, E)))
+    v *= random.uniform(0.01, 3, size=(G, N, 1))
+    w_o = random.normal(size=(H * E, WIDTH)) if projected else None
+    tokens = tuple(Token(at, str(at)) for at in range(N))
+    place = Place(0, "attention", tuple(range(H)), (0, 0, 1, 1))
+    return AttentionCall(q, k, v, Rule(1.0, mask=Causal()), place, tokens, tokens, None, Ingredients(projection=w_o))
+
+
+def vectors_of(call: AttentionCall, by: By) -> np.ndarray:
+    """What every head takes of every key for every query `[h, n, m, ...]`, in the space where lengths are measured.
+
+    By value together, the heads stand side by side, so that each has coordinates of its own.
+    """
+    weights = attend(call.q, call.k, call.v, call.rule).weights
+    v = np.repeat(call.v, H // G, axis=0)
+    if by == "written":
+        v = np.stack([v[head] @ call.ingredients.projection[head * E : (head + 1) * E] for head in range(H)])
+    else:
+        v = np.stack([np.pad(v[head], ((0, 0), (head * E, (H - 1 - head) * E))) for head in range(H)])
+    return np.asarray(weights[..., None] * v[:, None, :, :])
+
+
+def shares_of(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=-1)
+    return np.asarray(lengths / lengths.sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("by", ["value", "written"])
+@pytest.mark.parametrize("mean", [False, True])
+def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
+    call = grouped_call()
+    vectors = vectors_of(call, by)
+    expected = shares_of(vectors.sum(axis=0, keepdims=True) if mean else vectors)
+    read = ReadShares(call, by, each=not mean, together=mean)
+    summary = reduce(read, FullMatrix(mean_heads=mean, by=by), TopKeys(5, mean_heads=mean, by=by),
+                     OverallKeys(3, mean_heads=mean, by=by), PooledMatrix(50, 50, mean_heads=mean, by=by))  # fmt: skip
+    matrix, top, overall, pooled = summary.parts
+    assert isinstance(matrix, Matrix) and isinstance(top, Top)
+    assert isinstance(overall, Overall) and isinstance(pooled, Matrix)
+    np.testing.assert_allclose(matrix.shares, expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(top.keys[:, 20:, 0], expected.argmax(axis=-1)[:, 20:])
+    np.testing.assert_allclose(top.shares[..., 0], expected.max(axis=-1), rtol=1e-6)
+    weights = attend(call.q, call.k, call.v, call.rule).weights
+    weights = weights.mean(axis=0, keepdims=True) if mean else weights
+    at = np.take_along_axis(weights, top.keys, axis=-1)
+    np.testing.assert_allclose(np.where(top.keys < 0, 0, top.weights), np.where(top.keys < 0, 0, at), rtol=1e-6)
+    np.testing.assert_array_equal(overall.keys[:, 0], expected.mean(axis=1).argmax(axis=-1))
+    np.testing.assert_allclose(overall.read[:, 0], expected.mean(axis=1).max(axis=-1), rtol=1e-6)
+    blocks = expected.reshape(expected.shape[0], 50, 3, 50, 3).max(axis=(2, 4))
+    np.testing.assert_allclose(pooled.shares, blocks, rtol=1e-6, atol=1e-12)
+
+
+def test_a_call_without_w_o_is_refused() -> None:
+    with pytest.raises(InputError, match="no W_O"):
+        ReadShares(grouped_call(projected=False), "written")
+
+
+def test_equal_values_leave_the_weights() -> None:
+    call = grouped_call()
+    call.v[...] = 1.0
+    matrix = reduce(ReadShares(call, "value"), FullMatrix(by="value")).part(Matrix)
+    assert matrix is not None and matrix.weights is not None and matrix.shares is not None
+    np.testing.assert_allclose(matrix.shares, matrix.weights, rtol=1e-12)
