@@ -6,10 +6,11 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.kinds import kinds_of_heads
 from attn_cli.cli.kit.ranking_options import ranking_of
 from attn_cli.cli.kit.run import ReducersFor
 from attn_cli.cli.kit.shared_options import TextCommandOptions
-from attn_cli.errors import ExitCode
+from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.views.view import View
@@ -25,18 +26,32 @@ def heads(
     ] = None,
     top: Annotated[int | None, typer.Option("--top", "-k", help="The first N as sorted.", min=1, metavar="N")] = None,
     words: o.Words = False,
+    kinds: Annotated[
+        bool,
+        typer.Option("--kinds", help="What each head does, as a letter: on TEXT, or on random tokens written twice."),
+    ] = False,
+    seed: o.Seed = None,
 ) -> ExitCode:  # fmt: skip
     """One line per head: how spread, how far, and at what.
 
+    --kinds names induction heads, previous token heads, sinks and so on, each held against chance; without a TEXT the
+    model reads random tokens twice, on which induction heads show.
     --sort puts the heads of all layers in one order: by entropy the sharpest first, by any other column the largest.
 
     \b
     Examples:
       attn heads "river bank" -m ./my-model
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
+      attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
     """
     ranking = ranking_of(sort, top)
+    if kinds:
+        if ranking is not None:
+            raise InputError("--sort is for the table of numbers", "leave out --kinds; its --format csv can be sorted")
+        return kinds_of_heads(options, words=words, seed=seed)
+    if seed is not None:
+        raise InputError("--seed draws random tokens", "add --kinds")
 
     def reducers(view: View, source: Source) -> ReducersFor:
         return lambda rows, call: [HeadStatistics()]

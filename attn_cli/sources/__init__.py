@@ -30,6 +30,9 @@ class Source(Protocol):
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """Tokenize the texts; `pair` is a second sentence, read after each."""
 
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice, drawn with `seed`, `seed` + 1, `seed` + 2; their text is ""."""
+
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The chosen layers that are expected to attend, in the order of the source's layers."""
 

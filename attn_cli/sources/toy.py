@@ -12,6 +12,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
 from attn_cli.sources.tables.table import Vectors
@@ -78,6 +79,18 @@ class TableSource:
         spellings = {token.text: self.table.word(token.id) for token in tokens if token.id is not None}
         changes = [f"{word} as {spelling}" for word, spelling in spellings.items() if word != spelling]
         return (f"read in the case that {self.table.name} has: {', '.join(changes)}",) if changes else ()
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random words of the table written twice; InputError for a table of too few words."""
+        first, words, _ = next(self.table.blocks(), (0, (), None))
+        lengths = repeat_lengths(
+            min(longest_repeat(), len(words) // 2), f"the table {self.table.name} has too few words"
+        )
+        prompts = []
+        for more, length in enumerate(lengths):
+            rows = np.random.default_rng(seed + more).permutation(len(words))[:length].tolist() * 2
+            prompts.append(Prompt("", tuple(Token(at, words[row], first + row) for at, row in enumerate(rows))))
+        return prompts
 
     def read_terms(self, text: str) -> tuple[Prompt, list[int]]:
         """The words of an expression such as king - man + woman, and their signs; InputError for an unknown word."""

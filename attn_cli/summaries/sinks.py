@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attn_cli.arrays import indices, to_numpy
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reducers.heads.row_numbers import Alignment
 
 MOST_OF_A_KEY = 0.3  # the reception of a sink (Gu et al. 2024)
 TIMES_CHANCE = 3  # on a few tokens even attention gives a key that much
@@ -21,13 +21,21 @@ FEW_KEYS = 8  # rows that may see fewer say little: they are left out where ther
 def expected_sinks(call: Call) -> np.ndarray:
     """The keys of `call` at which sinks are to be expected, ascending.
 
-    Key 0 where no query looks ahead of itself, so in causal self-attention; elsewhere the special tokens, such as
-    [CLS] and [SEP]. They are known before a model has run: no second pass is needed to hide them.
+    Key 0 where the first query sees nothing after itself, so in causal self-attention; elsewhere the special tokens,
+    such as [CLS] and [SEP]. They are known before a model has run: no second pass is needed to hide them.
     """
-    alignment = Alignment.of(call)
-    if alignment.same_tokens and alignment.looks_back:
+    if call.place.stream != "cross" and not _first_looks_ahead(call):
         return np.zeros(min(1, call.m), dtype=np.int64)
     return special_places(call.keys)
+
+
+def _first_looks_ahead(call: Call) -> bool:
+    """Whether query 0 may attend to a key after itself."""
+    own = max(call.m - call.n, 0)
+    if call.rule.mask.span(0, 1, call.m).last <= own + 1:
+        return False
+    i, j = indices(0, 1, call.like), indices(own + 1, call.m, call.like)
+    return bool(to_numpy(call.rule.mask.allowed(i[:, None], j[None])).any())
 
 
 @memoised

@@ -89,6 +89,9 @@ By = Annotated[
 Scale = Annotated[
     str, typer.Option("--scale", help="How weights become colours: linear, sqrt, log or row.", metavar="SCALE")
 ]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Of what is drawn at random (default: 0).", min=0, metavar="N")
+]
 Format = Annotated[
     str | None,
     typer.Option("--format", "-f", metavar="FORMAT", help=f"{names_in_words()}."),

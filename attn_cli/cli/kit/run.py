@@ -28,6 +28,15 @@ Rows = Sequence[int] | None
 ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
 """The reducers for some rows of a call; an empty sequence for a call that is not part of the answer."""
 
+
+@dataclass(frozen=True)
+class Look:
+    """The reducers for a call, and what becomes of each report before it is shown."""
+
+    reducers: ReducersFor
+    finish: Callable[[Report], Report]
+
+
 MemoryEstimate = Callable[[Prompt, Rows], str]
 """A sentence on the memory that a text's rows will take; raises LimitError if that is too much."""
 
@@ -50,6 +59,7 @@ class Request:
     words         whether the pieces of words are merged
     ranking       the order of the answer's rows, None for that of the forward pass
     measure       what calls must carry beside their weights
+    finish        what becomes of each report before it is shown; None: it is shown as it is
     """
 
     command: str
@@ -68,6 +78,7 @@ class Request:
     words: bool = False
     ranking: Ranking | None = None
     measure: Measure = WEIGHTS
+    finish: Callable[[Report], Report] | None = None
     quiet: bool = False
     verbose: bool = False
 
@@ -197,7 +208,7 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
             index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
             ranking=request.ranking,
         )  # fmt: skip
-        request.view.show(report)
+        request.view.show(report if request.finish is None else request.finish(report))
 
 
 def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:

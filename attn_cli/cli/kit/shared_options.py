@@ -10,7 +10,7 @@ from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.read_texts import texts_of
-from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Request, answer_texts
+from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, answer_texts
 from attn_cli.cli.kit.stderr import status_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
@@ -170,7 +170,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     def run(
         self,
         command: str,
-        reducers: Callable[[View, Source], ReducersFor],
+        reducers: Callable[[View, Source], ReducersFor | Look],
         *,
         token: str | None = None,
         memory: Callable[[View, Source], MemoryEstimate] | None = None,
@@ -181,7 +181,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
-        reducers      makes `Request.reducers` from the view and the source
+        reducers      makes `Request.reducers`, or these and `Request.finish`, from the view and the source
         token         names the query rows, None for all
         memory        makes `Request.memory` from the view and the source; None without a check
         hide_special  whether special tokens are left out of rows and keys
@@ -196,13 +196,15 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 raise InputError("--no-special is for screens and pages",
                                  "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(**reading)
+            look = reducers(view, source)
             return answer_texts(
                 Request(
                     command=command,
                     source=source,
                     texts=texts,
                     view=view,
-                    reducers=reducers(view, source),
+                    reducers=look.reducers if isinstance(look, Look) else look,
+                    finish=look.finish if isinstance(look, Look) else None,
                     selection=selection,
                     token=token,
                     lines=self.lines,

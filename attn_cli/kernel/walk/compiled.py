@@ -44,7 +44,14 @@ class _Attention(ctypes.Structure):
         ("cells", _INT),
         ("cell_keys", _POINTER),
         ("cell_weights", _POINTER),
+        *((name, _INT) for name in ("lists", "list_columns")),
+        *((name, _POINTER) for name in ("list_keys", "list_ends", "list_sums")),
+        ("marks", _INT),
+        ("mark_values", _POINTER),
+        ("mark_sums", _POINTER),
         ("received", _POINTER),
+        ("few", _INT),
+        ("received_few", _POINTER),
         ("count", _INT),
         ("top_weights", _POINTER),
         ("top_scores", _POINTER),
@@ -97,6 +104,34 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's
 
 
 @dataclass(frozen=True, eq=False)
+class AskedKeys:
+    """The keys that needs name, in the layout of the compiled code.
+
+    cells      `[n, cells]`, or None
+    lists      all lists side by side `[n, columns]`
+    list_ends  the column after each list `[lists]`
+    marks      `[r, m rounded up to 64]`
+    """
+
+    cells: np.ndarray | None
+    lists: np.ndarray | None
+    list_ends: np.ndarray
+    marks: np.ndarray | None
+
+    @classmethod
+    def of(cls, needs: RowNeeds, m: int) -> "AskedKeys":
+        """The keys of `needs` in a call with m keys."""
+        cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
+        lists = np.concatenate(needs.lists, axis=1, dtype=np.int32) if needs.lists else None
+        ends = np.cumsum([keys.shape[1] for keys in needs.lists], dtype=np.int32)
+        marks = None
+        if needs.marks is not None:
+            marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
+            marks[:, :m] = needs.marks
+        return cls(cells, lists, ends, marks)
+
+
+@dataclass(frozen=True, eq=False)
 class CompiledCall:
     """A call as the compiled code takes it, and the memory for what it notes."""
 
@@ -106,7 +141,7 @@ class CompiledCall:
     span: Intervals
     scale: float
     sink: np.ndarray | None
-    cells: np.ndarray | None
+    asked: AskedKeys
     needs: RowNeeds
     numbers: RowNumbers
     vectors: int
@@ -139,13 +174,28 @@ class CompiledCall:
 
     def _ask(self, job: _Attention, heads: slice) -> None:
         """Say in the job what is noted, and where."""
-        for name in (*MOMENTS, "received", "top_weights", "top_scores", "top_keys", "pooled"):
+        arrays = (
+            "list_sums",
+            "mark_sums",
+            "received",
+            "received_few",
+            "top_weights",
+            "top_scores",
+            "top_keys",
+            "pooled",
+        )
+        for name in (*MOMENTS, *arrays):
             memory = getattr(self.numbers, name)
             if memory is not None:
                 setattr(job, name, memory[heads].ctypes.data)
-        job.count = self.needs.top
-        if self.cells is not None and self.numbers.cells is not None:
-            job.cells, job.cell_keys = self.cells.shape[1], self.cells.ctypes.data
+        job.count, job.few, asked = self.needs.top, self.needs.few, self.asked
+        if asked.lists is not None:
+            job.lists, job.list_columns = len(asked.list_ends), asked.lists.shape[1]
+            job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
+        if asked.marks is not None:
+            job.marks, job.mark_values = len(asked.marks), asked.marks.ctypes.data
+        if asked.cells is not None and self.numbers.cells is not None:
+            job.cells, job.cell_keys = asked.cells.shape[1], asked.cells.ctypes.data
             job.cell_weights = self.numbers.cells[heads].ctypes.data
         if self.needs.pool is not None:
             pool = self.needs.pool

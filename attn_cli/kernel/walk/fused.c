@@ -32,9 +32,18 @@ typedef struct {
     int64_t output_head, output_row;
     float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, n], or all NULL */
     int64_t cells;
-    const int32_t *cell_keys; /* [n, cells], -1 for none */
-    float *cell_weights;      /* [h, n, cells] */
-    double *received;         /* [h, m] or NULL; added to */
+    const int32_t *cell_keys;    /* [n, cells], -1 for none */
+    float *cell_weights;         /* [h, n, cells] */
+    int64_t lists, list_columns; /* lists of keys of each row, side by side; a list ends at its first -1 */
+    const int32_t *list_keys;    /* [n, list_columns] */
+    const int32_t *list_ends;    /* [lists]: the column after each list */
+    float *list_sums;            /* [h, n, lists] */
+    int64_t marks;
+    const float *mark_values;    /* [marks, m rounded up to 64] */
+    float *mark_sums;            /* [h, n, marks] */
+    double *received;            /* [h, m] or NULL; added to */
+    int64_t few;                 /* rows that may attend to fewer keys are added to received_few, too */
+    double *received_few;        /* [h, m] or NULL; added to */
     int64_t count;
     float *top_weights, *top_scores; /* [h, n, count] */
     int64_t *top_keys;

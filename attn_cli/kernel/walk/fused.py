@@ -49,7 +49,11 @@ def row_numbers(
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
-    from attn_cli.kernel.walk.compiled import CompiledCall, widest_vectors  # here: most commands start without it
+    from attn_cli.kernel.walk.compiled import (
+        AskedKeys,
+        CompiledCall,
+        widest_vectors,
+    )  # here: most commands start without it
 
     span = intervals(rule.mask, q.shape[1], k.shape[1])
     if span is None or needs.top > MOST_TOP:
@@ -58,9 +62,9 @@ def row_numbers(
     memory = None if output is None else to_numpy(output)
     numbers = _allocated(needs, q.shape[0], q.shape[1], k.shape[1], memory)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
-    cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
+    asked = AskedKeys.of(needs, k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
-    work = CompiledCall(queries, keys, values, span, float(rule.scale), sink, cells, needs, numbers, vectors)
+    work = CompiledCall(queries, keys, values, span, float(rule.scale), sink, asked, needs, numbers, vectors)
     return numbers if all(work.done(key_heads) for key_heads in work.parts()) else None
 
 
@@ -81,7 +85,10 @@ def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | Non
         output,
         **moments,
         cells=None if needs.cells is None else np.zeros((h, n, needs.cells.shape[1]), np.float32),
+        list_sums=zeros_if(bool(needs.lists), h, n, len(needs.lists)),
+        mark_sums=None if needs.marks is None else np.zeros((h, n, len(needs.marks)), np.float32),
         received=zeros_if(needs.received, h, m, dtype=np.float64),
+        received_few=zeros_if(needs.few > 0, h, m, dtype=np.float64),
         top_weights=zeros_if(needs.top > 0, h, n, needs.top),
         top_scores=zeros_if(needs.top > 0, h, n, needs.top),
         top_keys=zeros_if(needs.top > 0, h, n, needs.top, dtype=np.int64),

@@ -251,6 +251,32 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
     return share;
 }
 
+/* The sums of a row's weights e * share over its lists of keys, and of their products with marks. */
+static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
+    const int32_t *keys = t->list_keys + i * t->list_columns;
+    for (int64_t l = 0, c = 0; l < t->lists; c = t->list_ends[l++]) {
+        float sum = 0;
+        for (; c < t->list_ends[l] && keys[c] >= 0; c++) sum += keys[c] >= first && keys[c] < last ? e[keys[c]] : 0;
+        t->list_sums[o * t->lists + l] = sum * share;
+    }
+    for (int64_t mark = 0; mark < t->marks; mark++) {
+        const float *values = t->mark_values + mark * ((t->m + 63) / 64 * 64);
+        floats sum = {0};
+        for (int64_t j = first / LANES * LANES; first < last && j < last; j += LANES) /* e is 0 around first:last */
+            sum += NAMED(load)(e + j) * NAMED(load)(values + j);
+        t->mark_sums[o * t->marks + mark] = NAMED(sum)(sum) * share;
+    }
+}
+
+/* Add a row's weights to the column sums of rows that see few keys: these are few, and one thread at a time does it. */
+static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
+    }
+    for (int64_t j = t->first[i]; j < t->last[i]; j++) t->received_few[head * t->m + j] += e[j] * share;
+    __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
+}
+
 /* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums. */
 static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers b) {
     const int64_t width = (t->m + PANEL - 1) / PANEL * PANEL, rows = stop - start, group = head / (t->h / t->g);
@@ -276,6 +302,8 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
             const int32_t key = t->cell_keys[i * t->cells + c];
             t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? s[key] * b.shares[r] : 0;
         }
+        if (t->lists || t->marks) NAMED(sums)(t, head, i, s, b.shares[r]);
+        if (t->received_few && t->last[i] - t->first[i] < t->few) NAMED(few)(t, head, i, s, b.shares[r]);
         if (t->count) {
             const int64_t *keys = t->top_keys + o * t->count;
             NAMED(rank)(s, t->first[i], t->last[i], t->count, b.shares[r], t->top_weights + o * t->count,

@@ -23,25 +23,35 @@ class RowNeeds:
 
     moments   the fields of `RowNumbers` from `maximum` to `distance`
     cells     key numbers `[n, c]`, -1 for none, whose weights are wanted
+    lists     lists of key numbers `[n, c]`, -1 after the last of a row, over each of which weights are added up
+    marks     numbers of keys `[r, m]`, with which weights are multiplied and added up
     received  the column sums
+    few       of rows that may attend to fewer keys, the column sums apart; 0: not wanted
     top       how many of the largest weights of a row, at most 64
     pool      blocks of the matrix
     """
 
     moments: bool = False
     cells: np.ndarray | None = None
+    lists: tuple[np.ndarray, ...] = ()
+    marks: np.ndarray | None = None
     received: bool = False
+    few: int = 0
     top: int = 0
     pool: Pool | None = None
 
     def __or__(self, other: "RowNeeds") -> "RowNeeds | None":
         """Both at once; None where only one of two different wishes can be met."""
-        if (self.pool is not None and other.pool is not None) or (self.cells is not None and other.cells is not None):
+        singles = [(x.pool, x.cells, x.lists or None, x.marks, x.few or None) for x in (self, other)]
+        if any(one is not None and another is not None for one, another in zip(*singles, strict=True)):
             return None
         return RowNeeds(
             self.moments or other.moments,
             other.cells if self.cells is None else self.cells,
+            self.lists or other.lists,
+            other.marks if self.marks is None else self.marks,
             self.received or other.received,
+            self.few or other.few,
             max(self.top, other.top),
             self.pool or other.pool,
         )
@@ -58,7 +68,10 @@ class RowNumbers:
     surprise     the sum of weight times -log weight `[h, n]`, in nats
     distance     the sum of weight times |i - j| `[h, n]`, where query i stands at key i + m - n
     cells        the weights on the asked keys `[h, n, c]`
+    list_sums    the sums of the weights over each list of keys `[h, n, lists]`
+    mark_sums    the sums of weight times mark `[h, n, r]`
     received     the sum of the weights on every key `[h, m]`, in float64
+    received_few the same `[h, m]` over the rows that may attend to few keys alone
     top_weights  the largest weights `[h, n, k]`, largest first, equal ones by key number; 0 where there are fewer
     top_scores   their scores `[h, n, k]`, -infinity where there are fewer
     top_keys     their keys `[h, n, k]`, -1 where there are fewer
@@ -72,7 +85,10 @@ class RowNumbers:
     surprise: np.ndarray | None = None
     distance: np.ndarray | None = None
     cells: np.ndarray | None = None
+    list_sums: np.ndarray | None = None
+    mark_sums: np.ndarray | None = None
     received: np.ndarray | None = None
+    received_few: np.ndarray | None = None
     top_weights: np.ndarray | None = None
     top_scores: np.ndarray | None = None
     top_keys: np.ndarray | None = None

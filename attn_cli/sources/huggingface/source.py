@@ -40,6 +40,7 @@ from attn_cli.sources.huggingface.read.input_files import (
 )
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
+from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
 from attn_cli.sources.media import Media
 
@@ -148,6 +149,13 @@ class ModelSource:
             return tokenize(tokenizer, texts, [pair] * len(texts))
         texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
         return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
+        if self.loaded.tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
+            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
+                             "give it what it reads, such as --image FILE")  # fmt: skip
+        return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
 
     def _with_media(self, processor: Processor, text: str) -> Prompt:
         """A text and the media through the model's processor, labelled by text, patch or time."""

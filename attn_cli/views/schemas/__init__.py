@@ -3,7 +3,7 @@
     envelope.json          fields that every output has: source, warnings
     inputs.json            what an output says about the text that was read, by kind of command
     shared.json            pieces that several outputs have in common, such as layers and their rule
-    statistics             the per-head statistics, as their list in the summaries describes them
+    statistics, kinds      per-head statistics and kinds of heads, as their lists in the summaries describe them
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
@@ -114,7 +114,7 @@ def _items(value: Any) -> list[Any]:
 def _piece(address: str) -> Any:
     """The value in FILE.json under the keys A, B, for the address "FILE#A/B"."""
     file, keys = address.split("#")
-    piece: Any = _statistics() if file == "statistics" else _read(file)
+    piece: Any = _LISTS[file]() if file in _LISTS else _read(file)
     for key in keys.split("/"):
         piece = piece[key]
     return _resolved(piece)
@@ -126,6 +126,29 @@ def _statistics() -> dict[str, Any]:
 
     properties = {statistic.name: statistic.schema() for statistic in STATISTICS}
     return {"names": list(properties), "properties": properties}
+
+
+def _kinds() -> dict[str, Any]:
+    """The kinds of heads as a fragment: the names of their columns, a property for each, and what a head may be."""
+    from attn_cli.summaries.reducers.kinds import KINDS
+
+    properties = {
+        f"{kind.name}_{number}": {
+            "type": ["number", "null"],
+            "description": f"{number}, with these targets: {kind.meaning}",
+        }
+        for kind in KINDS
+        for number in ("weight", "share", "chance")
+    }
+    names = [kind.name for kind in KINDS]
+    kind = {
+        "enum": [*names, "none", "not judged"],
+        "description": "not judged: too few queries have a target of any kind",
+    }
+    return {"names": list(properties), "properties": properties, "kind": kind}
+
+
+_LISTS = {"statistics": _statistics, "kinds": _kinds}
 
 
 def _merged(base: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:

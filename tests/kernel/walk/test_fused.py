@@ -88,7 +88,15 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
     keys = needs.cells
     cells = np.where(keys >= 0, weights[:, np.arange(n)[:, None], np.maximum(keys, 0)], 0)
     np.testing.assert_allclose(numbers.cells, cells, **CLOSE)
+    for number, keys in enumerate(needs.lists):
+        sums = np.where(keys >= 0, weights[:, np.arange(n)[:, None], np.maximum(keys, 0)], 0).sum(axis=-1)
+        np.testing.assert_allclose(numbers.list_sums[..., number], sums, **CLOSE)
+    if needs.marks is not None:
+        np.testing.assert_allclose(numbers.mark_sums, weights @ needs.marks.T, **CLOSE)
     np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
+    if needs.few:
+        few = dense_mask(rule.mask, n, m, like=np.empty(0)).sum(axis=-1) < needs.few
+        np.testing.assert_allclose(numbers.received_few, (weights * few[:, None]).sum(axis=1), **CLOSE)
     count = min(needs.top, m)
     np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
     named = numbers.top_keys >= 0
@@ -100,6 +108,12 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
     fold = np.add if needs.pool.sums else np.maximum
     pooled = fold.reduceat(fold.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
     np.testing.assert_allclose(numbers.pooled, pooled, rtol=2e-5, atol=1e-4)
+
+
+def key_lists(random: np.random.Generator, n: int, m: int, columns: int) -> np.ndarray:
+    """Any keys, as many as each row happens to have, then -1."""
+    keys = random.integers(0, m, size=(n, columns))
+    return np.where(np.arange(columns) < random.integers(0, columns + 1, size=(n, 1)), keys, -1)
 
 
 @built
@@ -118,7 +132,9 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
     pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)), data.draw(st.booleans()))
     cells = random.integers(-1, m, size=(n, 3))
-    needs = RowNeeds(moments=True, cells=cells, received=True, top=data.draw(st.integers(1, 20)), pool=pool)
+    lists = tuple(key_lists(random, n, m, columns) for columns in (1, data.draw(st.integers(1, 70)), 9))
+    marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
+    needs = RowNeeds(True, cells, lists, marks, True, data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20)), pool)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 
@@ -130,7 +146,7 @@ def test_large_calls(n: int, m: int, d: int) -> None:
     random = np.random.default_rng(3)
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
     rule = Rule(d**-0.5, mask=Causal(m - n))
-    needs = RowNeeds(True, np.arange(n)[:, None], True, 4, Pool(7, 50))
+    needs = RowNeeds(True, np.arange(n)[:, None], received=True, few=8, top=4, pool=Pool(7, 50))
     agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
 
 

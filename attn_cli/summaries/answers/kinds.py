@@ -1,0 +1,191 @@
+"""attn heads --kinds: what every head looks at, held against chance, on a text or on random tokens written twice."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from attn_cli.call import Call, Place
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.kinds import KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from attn_cli.summaries.report import Answer, Report
+
+MOST_HEADS_OF_A_SINK = 0.1  # of all heads, for a key to be a sink of the text
+
+
+class RunsTexts(Protocol):
+    """What a source of attention calls must do here; `open_source` returns such a one."""
+
+    batch_size: int
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The texts as tokens."""
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice."""
+
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
+        """Call `visit` with the attention calls of the chosen layers."""
+
+
+@dataclass(frozen=True)
+class SinkKey:
+    """A key of a text that is a sink, or receives as much as one.
+
+    heads     the share of all heads of which it is a sink
+    weight    the mean weight that it receives, over all heads
+    value     the length of its value over the median of all, mean over heads; None without values
+    residual  the same of its vector in the residual stream, mean over blocks; None where that was not seen
+    """
+
+    stream: str
+    key: int
+    token: Token
+    heads: float
+    weight: float
+    value: float | None
+    residual: float | None
+
+    def record(self) -> dict[str, Any]:
+        """As an object of JSON."""
+        return {"stream": self.stream, "key": self.key, "key_token": self.token.text, "heads": self.heads,
+                "weight": self.weight, "value": self.value, "residual": self.residual}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class KindMap(Answer):
+    """The kinds of the heads of all calls; each summary has a part `KindsOfHeads`.
+
+    seed     that random tokens were drawn with, of the first prompt; None for a text
+    lengths  how many tokens each prompt has
+    """
+
+    name: ClassVar[str] = "kinds"
+    several_texts: ClassVar[bool] = True
+
+    summaries: tuple[Summary, ...]
+    seed: int | None
+    lengths: tuple[int, ...]
+
+    @property
+    def parts(self) -> list[tuple[Summary, KindsOfHeads]]:
+        """Every call with its kinds."""
+        return [(summary, part) for summary in self.summaries if (part := summary.part(KindsOfHeads)) is not None]
+
+    @property
+    def sinks(self) -> list[SinkKey]:
+        """The sinks of the text, those of most heads first; none of random tokens, which are several texts."""
+        return [] if self.seed is not None else text_sinks(self.parts)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per head."""
+        streams = {summary.place.stream for summary in self.summaries}
+        modules = [(summary.place.stream, summary.place.layer) for summary in self.summaries]
+        for summary, part in self.parts:
+            place = summary.place
+            lead: dict[str, Any] = {"stream": place.stream} if len(streams) > 1 else {}
+            if len(set(modules)) < len(modules):
+                lead |= {"module": place.name, "call": place.call}
+            yield from (lead | row for row in part.records(summary))
+
+    def document(self) -> dict[str, Any]:
+        """The prompts' seeds and lengths, the heads, and the sinks of a text."""
+        prompts = [{"seed": None if self.seed is None else self.seed + more, "tokens": length}
+                   for more, length in enumerate(self.lengths)]  # fmt: skip
+        by = "weight" if self.seed is not None else "share"
+        sinks = [sink.record() for sink in self.sinks]
+        return {"prompts": prompts, "named_by": by, "kinds": list(self.records()), "sinks": sinks}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """A row for each head of every call `[N]`, a column for each kind `[N, K]`."""
+        parts = [(summary, part.arrays()) for summary, part in self.parts]
+        arrays = {
+            "streams": np.array([summary.place.stream for summary, _ in parts for _ in summary.place.heads]),
+            "layers": np.array([summary.place.layer for summary, _ in parts for _ in summary.place.heads]),
+            "heads": np.array([head for summary, _ in parts for head in summary.place.heads]),
+            "kv_heads": np.array([group for summary, _ in parts for group in summary.place.groups]),
+        }
+        names = parts[0][1] if parts else {}
+        arrays |= {name: np.concatenate([values[name] for _, values in parts]) for name in names}
+        return arrays | {"kinds": np.array([kind.name for kind in KINDS])}
+
+
+def head_kinds(
+    source: RunsTexts, text: str | None = None, *, seed: int = 0, selection: Selection | None = None
+) -> KindMap:
+    """What every head of a model looks at, held against chance (attn heads --kinds).
+
+    source     a model or a table, as `open_source` opens it
+    text       the text to judge on, by the share of what heads don't give to sinks; None: random tokens written twice
+    seed       of the random tokens, and of the keys that are compared with targets
+    selection  layers and heads; None for all
+    """
+    prompts = source.repeated(seed) if text is None else source.read([text])
+    collected = CollectedKinds(prompts, seed, by_share=text is not None)
+    for start in range(0, len(prompts), source.batch_size):
+        batch = prompts[start : start + source.batch_size]
+        source.each(batch, selection or Selection(), collected.visit)
+    return KindMap(collected.summaries, None if text is not None else seed, tuple(len(x.tokens) for x in prompts))
+
+
+class CollectedKinds:
+    """Collects the kinds of the same heads on several prompts.
+
+    by_share  whether heads are named by the share of what they don't give to sinks
+    """
+
+    def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
+        streams = [tokens for prompt in prompts for tokens in (prompt.tokens, *prompt.others.values())]
+        self.reducer = HeadKinds(KindTexts(streams, seed=seed, by_share=by_share))
+        self._summaries: dict[Place, Summary] = {}
+
+    @property
+    def summaries(self) -> tuple[Summary, ...]:
+        """One per module and run, in the order of the forward pass, the texts together."""
+        return tuple(self._summaries.values())
+
+    def visit(self, call: Call) -> None:
+        """Take in one call of any of the prompts."""
+        summary = reduce(call, self.reducer)
+        place = replace(call.place, text=0)
+        earlier = self._summaries.get(place)
+        self._summaries[place] = summary if earlier is None else _together(earlier, summary)
+
+
+def _together(one: Summary, other: Summary) -> Summary:
+    """The same heads on the texts of both; sinks and tokens are those of the first."""
+    first, second = one.part(KindsOfHeads), other.part(KindsOfHeads)
+    assert first is not None and second is not None
+    return replace(one, parts=(replace(first, texts=first.texts + second.texts),))
+
+
+def with_kinds(report: Report) -> Report:
+    """The report of one text with its answer made of the kinds among its summaries."""
+    answer = KindMap(report.summaries, None, tuple(len(prompt.tokens) for prompt in report.prompts))
+    return replace(report, answer=answer, summaries=())
+
+
+def text_sinks(parts: Sequence[tuple[Summary, KindsOfHeads]]) -> list[SinkKey]:
+    """The keys that are sinks of at least a tenth of all heads of a stream, those of most heads first."""
+    sinks: list[SinkKey] = []
+    for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):
+        of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
+        keys = of_stream[0][0].keys
+        of_stream = [(summary, part) for summary, part in of_stream if len(summary.keys) == len(keys)]
+        heads = sum(len(part.sinks) for _, part in of_stream)
+        count = np.zeros(len(keys))
+        for _, part in of_stream:
+            for of_head in part.sinks:
+                count[of_head] += 1
+        weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
+        values = [part.value for _, part in of_stream if part.value is not None]
+        for key in np.argsort(-count, kind="stable").tolist():
+            if count[key] < max(1, MOST_HEADS_OF_A_SINK * heads):
+                break
+            value = float(np.mean([of_layer[key] for of_layer in values])) if values else None
+            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, None))
+    return sinks

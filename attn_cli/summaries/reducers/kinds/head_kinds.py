@@ -1,0 +1,258 @@
+"""The reducer behind kinds of heads: sums over lists of keys per row, by the compiled walk or gathered from bands."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, from_numpy, namespace, to_numpy
+from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS
+from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING, JudgedKinds, KindSums, judged
+from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
+from attn_cli.summaries.reducers.kinds.sight import IntervalSight, MaskSight
+from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
+from attn_cli.summaries.sinks import FEW_KEYS, expected_sinks, is_sink
+
+
+@dataclass(frozen=True, eq=False)
+class KindsOfHeads(Part):
+    """What the heads of one call look at, held against chance.
+
+    texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
+    sinks      the keys that are sinks of a head, for each head `[h]`
+    reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
+    value      the length of each value over the median of all, mean over key heads `[m]`; None without values
+    by_share   whether heads are named by the share of what they don't give to sinks, as on a text
+    """
+
+    name: ClassVar[str] = "kinds"
+    together: ClassVar[bool] = True
+
+    texts: tuple[KindSums, ...]
+    sinks: tuple[np.ndarray, ...]
+    reception: np.ndarray
+    value: np.ndarray | None
+    by_share: bool = True
+
+    @cached_property
+    def judged(self) -> JudgedKinds:
+        """Numbers and kinds of the heads."""
+        return judged(self.texts, by_share=self.by_share)
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per head: its kind with its numbers, then weight and chance of every kind."""
+        numbers, place = self.judged, summary.place
+        for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
+            named = int(numbers.kind[at])
+            row = {"layer": place.layer, "head": head, "kv_head": group, "kind": KIND_NAMES[named]}
+            row |= {name: float(values[named, at]) if named >= 0 else None for name, values in (
+                ("weight", numbers.weight), ("share", numbers.share),
+                ("chance", np.broadcast_to(numbers.chance[:, None], numbers.weight.shape)), ("control", numbers.control)
+            )}  # fmt: skip
+            for number, kind in enumerate(KINDS):
+                row[f"{kind.name}_weight"] = float(numbers.weight[number, at])
+                row[f"{kind.name}_share"] = float(numbers.share[number, at])
+                row[f"{kind.name}_chance"] = float(numbers.chance[number])
+            yield row
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The kind's name of each head `[h]`, and weight, share `[h, K]` and chance `[h, K]` of all kinds."""
+        numbers = self.judged
+        kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
+        chance = np.broadcast_to(numbers.chance, numbers.weight.T.shape)
+        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_chance": chance,
+                "kind_control": numbers.control.T}  # fmt: skip
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The names of the K kinds."""
+        return {"kinds": np.array([kind.name for kind in KINDS])}
+
+
+KIND_NAMES = {NOTHING: "none", NOT_JUDGED: "not judged"} | {at: kind.name for at, kind in enumerate(KINDS)}
+
+
+class KindTexts:
+    """Texts that heads are judged on together, and what of their targets serves all layers.
+
+    texts     the tokens of all streams of these texts
+    seed      of the draws of the control
+    by_share  whether heads are named by the share of what they don't give to sinks
+    """
+
+    def __init__(self, texts: Sequence[Sequence[Token]], *, seed: int = 0, by_share: bool = True) -> None:
+        self.texts, self.seed, self.by_share = texts, seed, by_share
+        self._distances: dict[bool, Distances] = {}
+        self._targets: dict[tuple[Any, ...], tuple[Any, Targets]] = {}
+        self._factors: dict[tuple[Any, ...], tuple[Targets, RowFactors]] = {}
+
+    def targets(self, call: Call) -> Targets:
+        """The targets of a call, made once for calls of the same tokens."""
+        looks_back = call.rule.mask.span(0, 1, call.m).last <= max(call.m - call.n, 0) + 1
+        key = (id(call.keys), call.n, looks_back, call.place.stream == "cross")
+        if key not in self._targets:
+            self._targets[key] = call.keys, self._make(call, looks_back=looks_back)
+        return self._targets[key][1]
+
+    def _make(self, call: Call, *, looks_back: bool) -> Targets:
+        sinks = expected_sinks(call)
+        if call.place.stream == "cross" or call.n > call.m:
+            return cross_targets(call.keys, call.n, sinks)
+        if looks_back not in self._distances:
+            self._distances[looks_back] = Distances(self.texts, looks_back=looks_back)
+        return targets_of(call.keys, call.n, sinks, self._distances[looks_back], looks_back=looks_back, seed=self.seed)
+
+    def factors(self, call: Call, targets: Targets, seen: Intervals | None) -> RowFactors:
+        """The factors of a call's rows, made once for calls of the same tokens and mask."""
+        learned = call.rule.sink is not None
+        if seen is None:
+            return factors_of(targets, MaskSight(call.rule.mask, call.n, call.m, call.like), learned_sink=learned)
+        key = (id(targets), learned, seen.first.tobytes(), seen.last.tobytes())
+        if key not in self._factors:
+            self._factors[key] = targets, factors_of(targets, IntervalSight(seen, call.m), learned_sink=learned)
+        return self._factors[key][1]
+
+
+class HeadKinds:
+    """Collects `KindsOfHeads` of one call after the other; `texts` are what the calls are about."""
+
+    needs_scores = False
+    whole_heads = False
+    rows: Sequence[int] | None = None
+
+    def __init__(self, texts: KindTexts) -> None:
+        self.texts = texts
+
+    def _begin(self, call: Call) -> None:
+        self.call, self.targets = call, self.texts.targets(call)
+        # a call made from another one has its mask in places of the other, and a model's own rule isn't known
+        self.seen = intervals(call.rule.mask, call.n, call.m) if isinstance(call, AttentionCall) else None
+
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """Sums over the lists and of marked keys, moments and column sums."""
+        self._begin(call)
+        marks = self.targets.marks
+        return RowNeeds(moments=True, lists=self.targets.all_lists, marks=marks, received=True, few=FEW_KEYS)
+
+    def take(self, rows: RowNumbers) -> None:
+        """The numbers of all rows."""
+        self.numbers = rows
+
+    def start(self, call: Call) -> None:
+        """Memory for every list, `[h, n]` each, and for column sums `[h, m]`."""
+        self._begin(call)
+        h, n, m, lists = call.h, call.n, call.m, self.targets.all_lists
+        self.columns = np.concatenate(lists, axis=1)
+        self.starts = np.cumsum([0, *(keys.shape[1] for keys in lists)])[:-1]
+        self.numbers = RowNumbers(
+            None, mass=np.zeros((h, n)), surprise=np.zeros((h, n)), list_sums=np.zeros((h, n, len(lists))),
+            mark_sums=np.zeros((h, n, 2)), received=np.zeros((h, m)), received_few=np.zeros((h, m)),
+        )  # fmt: skip
+        self.weighed = Intervals(np.full(n, m), np.zeros(n, dtype=np.int64))
+
+    def add(self, band: Band) -> None:
+        """Gather the targets of the band's rows, and add up its weights."""
+        if band.first == band.last:
+            return
+        rows, keys, numbers = slice(band.start, band.stop), slice(band.first, band.last), self.numbers
+        weights, xp = band.weights, namespace(band.weights)
+        at = self.columns[rows] - band.first  # [b, c]
+        inside = (at >= 0) & (at < band.last - band.first)
+        cells = to_numpy(weights[:, np.arange(len(at))[:, None], np.where(inside, at, 0)])  # [h, b, c]
+        seen = to_numpy(xp.any(weights > 0, axis=0))  # [b, keys]
+        few = self._count(rows, seen) < FEW_KEYS
+        for sums, of_rows in (
+            (numbers.list_sums, np.add.reduceat(cells * inside, self.starts, axis=2)),
+            (numbers.mark_sums, to_numpy(weights @ from_numpy(self.targets.marks[:, keys].T, weights))),
+            (numbers.mass, to_numpy(xp.sum(weights, axis=-1))),
+            (numbers.surprise, to_numpy(_surprise(weights))),
+        ):
+            sums[band.heads, rows] = of_rows  # type: ignore[index]
+        numbers.received[band.heads, keys] += to_numpy(xp.sum(weights, axis=1))  # type: ignore[index]
+        if few.any():
+            some = to_numpy(xp.sum(weights[:, np.flatnonzero(few), :], axis=1))
+            numbers.received_few[band.heads, keys] += some  # type: ignore[index]
+        live = seen.any(axis=1)
+        first, last = self.weighed
+        first[rows] = np.minimum(first[rows], np.where(live, band.first + seen.argmax(axis=1), len(first)))
+        last[rows] = np.maximum(last[rows], np.where(live, band.last - seen[:, ::-1].argmax(axis=1), 0))
+
+    def _count(self, rows: slice, seen: np.ndarray) -> np.ndarray:
+        """How many keys each row sees: by the mask, or by the cells of any weight `[b, keys]` where it isn't known."""
+        of_rows: np.ndarray = seen.sum(axis=1) if self.seen is None else self.seen.last[rows] - self.seen.first[rows]
+        return of_rows
+
+    def result(self) -> KindsOfHeads:
+        """All sums over rows, and the sinks of each head."""
+        seen = self.seen
+        if seen is None and not isinstance(self.call, AttentionCall):
+            seen = self.weighed
+        factors = self.texts.factors(self.call, self.targets, seen)
+        received, few = self.numbers.received, self.numbers.received_few
+        assert received is not None and few is not None
+        some = factors.seen_by > 0
+        rows = np.where(some, factors.seen_by, 1.0)
+        reception = np.where(some, (received - few * bool(factors.few.any())) / rows, 0.0)
+        sinks = is_sink(reception, factors.even / rows)
+        return KindsOfHeads(
+            (_added_up(self.numbers, self.targets, factors),),
+            tuple(np.flatnonzero(of_head) for of_head in sinks),
+            reception.mean(axis=0),
+            _value_lengths(self.call),
+            self.texts.by_share,
+        )
+
+
+def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors) -> KindSums:
+    """The sums over rows of what was noted of each."""
+    lists, marks, mass = (np.asarray(x, dtype=np.float64) for x in (numbers.list_sums, numbers.mark_sums, numbers.mass))
+    h, count = mass.shape[0], len(KINDS)
+    weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
+    control_rows = np.zeros(count)
+    beyond = mass - marks[..., 1]  # [h, n]: what a row gives to anything but sinks
+    names = [("kind", kind) for kind in targets.lists]
+    names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
+    column = {name: lists[..., at] for at, name in enumerate(names)}
+    for number, kind in enumerate(KINDS):
+        if kind is EVEN:
+            weight[number] = np.asarray(numbers.surprise, dtype=np.float64) @ factors.counted[number]
+            continue
+        if kind is not DELIMITER and kind not in targets.lists:
+            continue
+        of_rows = marks[..., 0] if kind is DELIMITER else column["kind", kind]
+        if kind is FIRST:
+            of_rows = of_rows + np.maximum(1 - mass, 0) * (mass > 0)  # the learned sink
+        weight[number] = of_rows @ factors.counted[number]
+        rest[number] = (of_rows - column.get(("sinks", kind), 0.0)) @ factors.rest[number]
+        if kind in factors.controls:
+            drawn = (factors.controls[kind] > 0).astype(np.float64)
+            control[number] = column["control", kind] @ factors.controls[kind]
+            control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
+    return KindSums(
+        (factors.counted > 0).sum(axis=1), weight, factors.chance, factors.rest.sum(axis=1), rest,
+        (factors.rest @ beyond.T), control_rows, control, control_total,
+    )  # fmt: skip
+
+
+def _surprise(weights: Array) -> Array:
+    """The sum of weight times -log weight of each row."""
+    xp = namespace(weights)
+    return -xp.sum(weights * xp.log(xp.where(weights > 0, weights, xp.ones_like(weights))), axis=-1)
+
+
+def _value_lengths(call: Call) -> np.ndarray | None:
+    """The length of each value over the median of all, mean over key heads `[m]`; None where there are no values."""
+    if call.v is None or call.e == 0 or call.m == 0:
+        return None
+    values = call.v
+    lengths = to_numpy(namespace(values).linalg.vector_norm(values, axis=-1)).astype(np.float64)  # [g, m]
+    median = np.median(lengths, axis=1, keepdims=True)
+    mean: np.ndarray = np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0).mean(axis=0)
+    return mean

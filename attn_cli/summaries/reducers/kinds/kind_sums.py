@@ -1,0 +1,122 @@
+"""What was added up of some heads, and what it says: weight, chance, share, control, and the kind of each head."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, PLACE, WINDOW
+
+LEAST_ROWS = 16  # with targets, for a kind to be judged
+LEAST_WEIGHT, LEAST_WINDOW, LEAST_EVEN = 0.1, 0.6, 0.9  # for a name
+TIMES_CHANCE, TIMES_CONTROL, WINDOW_TIMES_CHANCE = 5, 2, 2
+NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
+
+
+@dataclass(frozen=True, eq=False)
+class KindSums:
+    """Sums over the rows of one text, for K kinds and h heads.
+
+    rows           rows with a target `[K]`
+    weight         weight on targets `[K, h]`; entropy over that of even attention, where the kind is `even`
+    chance         what even attention would give them `[K]`, NaN where the kind has no targets
+    rest_rows      rows with a target that is no sink `[K]`
+    rest           weight on such targets `[K, h]`
+    rest_total     what these rows give to anything but sinks `[K, h]`
+    control_rows   rows with a control `[K]`
+    control        weight at the control's keys, as if there were as many as targets `[K, h]`
+    control_total  what these rows give to anything but sinks `[K, h]`
+    """
+
+    rows: np.ndarray
+    weight: np.ndarray
+    chance: np.ndarray
+    rest_rows: np.ndarray
+    rest: np.ndarray
+    rest_total: np.ndarray
+    control_rows: np.ndarray
+    control: np.ndarray
+    control_total: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedKinds:
+    """The numbers of h heads for K kinds, in the order of `KINDS`; NaN where a call has no such number.
+
+    weight    mean weight on the targets over rows with one `[K, h]`
+    share     the same as a share of what the head gives to anything but a sink `[K, h]`
+    chance    what even attention would give the targets `[K]`
+    control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
+    rows      how many rows have a target `[K]`
+    by_share  whether heads are named by their share, as on a text, and not by their weight
+    """
+
+    weight: np.ndarray
+    share: np.ndarray
+    chance: np.ndarray
+    control: np.ndarray
+    rows: np.ndarray
+    by_share: bool
+
+    @property
+    def number(self) -> np.ndarray:
+        """What heads are named by `[K, h]`; NaN for kinds of under 16 rows, which are not judged."""
+        number = (self.share if self.by_share else self.weight).copy()
+        number[self.rows < LEAST_ROWS] = np.nan
+        return number
+
+    @cached_property
+    def kind(self) -> np.ndarray:
+        """The place of each head's kind in `KINDS` `[h]`; `NOTHING`, or `NOT_JUDGED` with too few rows for all."""
+        number = self.number
+        with np.errstate(invalid="ignore"):
+            high = number >= np.maximum(LEAST_WEIGHT, TIMES_CHANCE * self.chance[:, None])
+            places = np.array([kind.rank == PLACE for kind in KINDS])
+            near = np.nan_to_num(number[places]).max(axis=0, initial=0)
+            for at, kind in enumerate(KINDS):
+                if kind.rank == CONTENT:
+                    # without any key as far away that is no target, a head that looks at a place can't be told apart
+                    control = np.where(np.isnan(self.control[at]), near, TIMES_CONTROL * self.control[at])
+                    high[at] &= number[at] >= control
+                elif kind is WINDOW:
+                    high[at] = number[at] >= np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * self.chance[at])
+                elif kind is EVEN:
+                    high[at] = number[at] > LEAST_EVEN
+        if np.isnan(number).all():
+            return np.full(number.shape[1], NOT_JUDGED)
+        ranks = np.array([kind.rank for kind in KINDS])[:, None]
+        order = np.where(high, -100.0 * ranks + np.nan_to_num(number), -np.inf)
+        named: np.ndarray = np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
+        return named
+
+
+def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
+    """The means over the rows of each text, then over texts.
+
+    by_share  whether a head is named by the share of what it doesn't give to sinks, or by its weight
+    """
+    weight, share, chance, control = (np.stack(parts) for parts in zip(*map(_means, texts), strict=True))
+    if not by_share:
+        control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
+    control[np.stack([text.control_rows == 0 for text in texts])] = np.nan
+    few = np.sum([text.control_rows for text in texts], axis=0) < LEAST_ROWS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
+        means = [np.nanmean(each, axis=0) for each in (weight, share, chance, control)]
+    means[3][few] = np.nan
+    weight, share, chance, control = means
+    rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
+    return JudgedKinds(weight, share, chance, control, rows, by_share)
+
+
+def _means(text: KindSums) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Weight, share, chance and control of one text, NaN where no row counts."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight, chance = text.weight / text.rows[:, None], text.chance / text.rows
+        share, control = text.rest / text.rest_total, text.control / text.control_total
+    for at, kind in enumerate(KINDS):
+        if kind in (FIRST, DELIMITER, EVEN):  # of these the weight itself
+            share[at] = weight[at]
+    return weight, share, chance, control

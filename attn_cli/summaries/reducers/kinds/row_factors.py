@@ -1,0 +1,80 @@
+"""How the sums of rows over lists of keys become numbers of heads: for every row and list a factor, made once a text.
+
+All that is asked of a head is a sum over rows of sums over lists, so one product with these factors gives it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, Kind
+from attn_cli.summaries.reducers.kinds.sight import Sight
+from attn_cli.summaries.reducers.kinds.targets import Targets
+from attn_cli.summaries.sinks import FEW_KEYS
+
+LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
+
+
+@dataclass(frozen=True, eq=False)
+class RowFactors:
+    """What counts of n rows for each of K kinds; rows that see fewer than 4 keys don't.
+
+    counted     1 for rows with a target `[K, n]`; for even attention 1 / log of the keys seen
+    rest        1 for rows with a target that is no expected sink `[K, n]`
+    chance      the sums over rows of targets seen / keys seen `[K]`
+    controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
+    few         1 for rows that see fewer than 8 keys, where others see more `[n]`
+    seen_by     how many of the other rows see each key `[m]`
+    even        the sum over these rows of what even attention gives each key `[m]`
+    """
+
+    counted: np.ndarray
+    rest: np.ndarray
+    chance: np.ndarray
+    controls: Mapping[Kind, np.ndarray]
+    few: np.ndarray
+    seen_by: np.ndarray
+    even: np.ndarray
+
+
+def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
+    """The factors of rows that see what `sight` says; a learned sink is a target of the kind `first`."""
+    count = sight.count.astype(np.float64)
+    judged = count >= LEAST_KEYS
+    even = np.divide(1.0, count, out=np.zeros_like(count), where=count > 0)
+    counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
+    chance = np.full(len(KINDS), np.nan)
+    controls = {}
+    for number, kind in enumerate(KINDS):
+        if kind is EVEN:
+            counted[number] = np.divide(1.0, np.log(np.maximum(count, 2)), out=np.zeros_like(count), where=judged)
+            rest[number] = judged
+            continue
+        if kind is not DELIMITER and kind not in targets.lists:
+            continue
+        seen, on_sinks = _seen(kind, targets, sight)
+        learned = kind is FIRST and learned_sink  # one more target, and one more that a row may give weight to
+        seen = seen + learned
+        counted[number], rest[number] = judged & (seen > 0), judged & (seen > on_sinks)
+        chance[number] = (seen / np.maximum(count + learned, 1) * counted[number]).sum()
+        if kind.rank == CONTENT:
+            drawn = sight.sees(targets.controls[kind]).sum(axis=1)
+            share = np.divide(seen, drawn, out=np.zeros_like(count), where=drawn > 0)
+            controls[kind] = share * counted[number]
+    few = (count < FEW_KEYS) & bool((count >= FEW_KEYS).any())
+    return RowFactors(counted, rest, chance, controls, few.astype(np.float64),
+                      sight.along_columns(1.0 - few), sight.along_columns((1.0 - few) * even))  # fmt: skip
+
+
+def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:
+    """How many targets each row sees, and how many of these are expected sinks, `[n]` each.
+
+    Sinks don't count as such among the targets of `first` and `delimiter`, whose heads are what sinks are made of.
+    """
+    if kind is DELIMITER:
+        return sight.along_rows(targets.marks[0]), np.zeros(len(sight.count))
+    keys = targets.lists[kind]
+    sees = sight.sees(keys)
+    on_sinks = sees & np.isin(keys, targets.sinks) & (kind is not FIRST)
+    return sees.sum(axis=1).astype(np.float64), on_sinks.sum(axis=1).astype(np.float64)

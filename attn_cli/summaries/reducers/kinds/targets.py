@@ -1,0 +1,188 @@
+"""The target keys of every kind, as lists that are made once for a text and serve all of its layers."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.reducers.kinds import (
+    BACK,
+    CONTENT,
+    DUPLICATE,
+    FIRST,
+    INDUCTION,
+    NEXT,
+    PREVIOUS,
+    SELF,
+    WINDOW,
+    Kind,
+)
+
+MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
+DRAWN = 16  # distances per row for the control
+REACH = 4  # of the window
+_TRIED = 4 * DRAWN
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The keys of every query, by kind, of n queries that stand at the last n of m keys.
+
+    lists     for each kind its keys `[n, c]`, -1 after the last of a row; delimiters are `marks` instead
+    on_sinks  those among the keys of kinds with several targets at which sinks are expected `[n, c]`; only if any
+    controls  for induction and duplicate keys as far away as targets of other rows, that are none `[n, c]`
+    marks     which keys are delimiters, and which are expected sinks `[2, m]`
+    sinks     the keys at which sinks are expected, ascending
+    """
+
+    lists: Mapping[Kind, np.ndarray]
+    on_sinks: Mapping[Kind, np.ndarray]
+    controls: Mapping[Kind, np.ndarray]
+    marks: np.ndarray
+    sinks: np.ndarray
+
+    @property
+    def all_lists(self) -> tuple[np.ndarray, ...]:
+        """All lists in their order: of kinds, on sinks, controls."""
+        return (*self.lists.values(), *self.on_sinks.values(), *self.controls.values())
+
+
+class Distances:
+    """How far targets of induction and duplicate are from their queries: query less key, of all texts looked at.
+
+    looks_back  whether a text's queries see no key after themselves
+    """
+
+    def __init__(self, texts: Sequence[Sequence[Token]], *, looks_back: bool) -> None:
+        lists = [content_lists(names_of(tokens), looks_back=looks_back) for tokens in texts]
+        self.of = {kind: np.concatenate([_distances(each[kind]) for each in lists]) if lists else np.empty(0, np.int64)
+                   for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
+
+
+def targets_of(
+    keys: Sequence[Token], n: int, sinks: np.ndarray, distances: Distances, *, looks_back: bool, seed: int
+) -> Targets:
+    """The targets of n queries that stand at the last n of `keys`, with `seed` for the control's draws."""
+    m = len(keys)
+    names = names_of(keys)
+    place = np.arange(m)[:, None]
+    lists = content_lists(names, looks_back=looks_back)
+    for kind in (PREVIOUS, *([] if looks_back else [NEXT]), SELF, *BACK):
+        lists[kind] = _inside(place - (kind.back or 0), m)
+    lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
+    lists[WINDOW] = _inside(place - np.arange(REACH, -1 if looks_back else -REACH - 1, -1), m)
+    random = np.random.default_rng(seed)
+    controls = {kind: _control(kind, lists[kind], names, sinks, distances.of[kind], random)
+                for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
+    on_sinks = {kind: np.where(np.isin(places, sinks), places, -1) for kind, places in lists.items()
+                if kind is WINDOW or kind.rank == CONTENT}  # fmt: skip
+
+    def own(lists: Mapping[Kind, np.ndarray]) -> dict[Kind, np.ndarray]:
+        return {kind: compact(places[m - n :]) for kind, places in lists.items()}
+
+    on_sinks = {kind: places for kind, places in own(on_sinks).items() if (places >= 0).any()}
+    return Targets(own(lists), on_sinks, own(controls), _marks(keys, sinks), sinks)
+
+
+def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
+    """Those of n queries that are no keys: they have no place among the keys, so no neighbours and no repeats."""
+    return Targets({FIRST: np.zeros((n, 1), dtype=np.int64)}, {}, {}, _marks(keys, sinks), sinks)
+
+
+def _marks(keys: Sequence[Token], sinks: np.ndarray) -> np.ndarray:
+    return np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks)]).astype(np.float32)
+
+
+def names_of(tokens: Sequence[Token]) -> np.ndarray:
+    """A number for each token `[m]`, the same for the same token; special tokens have one each, as none is a repeat.
+
+    >>> names_of([Token(i, text) for i, text in enumerate("a b a".split())]).tolist()
+    [0, 1, 0]
+    """
+    numbers: dict[int | str, int] = {}
+    return np.array(
+        [-1 - at if token.special else numbers.setdefault(token.text if token.id is None else token.id, len(numbers))
+         for at, token in enumerate(tokens)], dtype=np.int64)  # fmt: skip
+
+
+def content_lists(names: np.ndarray, *, looks_back: bool) -> dict[Kind, np.ndarray]:
+    """The targets `[m, c]` of induction and duplicate, for a query at each of m places.
+
+    >>> lists = content_lists(np.array([0, 1, 0, 0]), looks_back=True)
+    >>> lists[INDUCTION].tolist(), lists[DUPLICATE].tolist()
+    ([[-1, -1], [-1, -1], [1, -1], [3, 1]], [[-1, -1], [-1, -1], [0, -1], [2, 0]])
+    """
+    order = np.argsort(names, kind="stable")  # places of one token follow each other
+    starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] - 1))
+    run = np.searchsorted(starts, np.arange(len(names)), side="right") - 1
+    bounds = np.append(starts, len(names))
+    steps = np.arange(1, min(MOST_PLACES, int(np.diff(bounds).max(initial=1))) + 1)
+    at = np.arange(len(names))[:, None]
+    before, after = at - steps, at + steps
+    earlier = np.where(before >= bounds[run][:, None], order[np.maximum(before, 0)], -1)
+    later = np.where(after < bounds[run + 1][:, None], order[np.minimum(after, len(names) - 1)], -1)
+    earlier_of, later_of = np.empty_like(earlier), np.empty_like(later)
+    earlier_of[order], later_of[order] = earlier, later
+    others = earlier_of if looks_back else np.concatenate([earlier_of, later_of], axis=1)
+    return {INDUCTION: compact(np.where(earlier_of >= 0, earlier_of + 1, -1)), DUPLICATE: compact(others)}
+
+
+def delimiters(tokens: Sequence[Token]) -> np.ndarray:
+    """Which tokens are special but not the first, or punctuation alone, `[m]`."""
+    return np.array([at > 0 if token.special else _is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
+
+
+def compact(keys: np.ndarray) -> np.ndarray:
+    """The rows of `keys` `[n, c]` with -1 at their ends alone, and no more columns than the longest row needs.
+
+    >>> compact(np.array([[-1, 3, -1], [2, -1, 1]])).tolist()
+    [[3, -1], [2, 1]]
+    """
+    longest = int((keys >= 0).sum(axis=1).max(initial=1))
+    order = np.argsort(keys < 0, axis=1, kind="stable")[:, : max(1, longest)]
+    return np.take_along_axis(keys, order, axis=1)
+
+
+def _is_punctuation(text: str) -> bool:
+    """Whether a text has punctuation and nothing else but spaces."""
+    marks = text.strip()
+    return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)
+
+
+def _inside(keys: np.ndarray, m: int) -> np.ndarray:
+    return np.where((keys >= 0) & (keys < m), keys, -1)
+
+
+def _distances(keys: np.ndarray) -> np.ndarray:
+    """Query less key of all targets `[n, c]`, in a row."""
+    rows, columns = np.nonzero(keys >= 0)
+    distances: np.ndarray = rows - keys[rows, columns]
+    return distances
+
+
+def _control(
+    kind: Kind,
+    lists: np.ndarray,
+    names: np.ndarray,
+    sinks: np.ndarray,
+    distances: np.ndarray,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Keys `[m, 16]` as far from each query as targets of other queries are, that are neither targets nor sinks.
+
+    -1 in rows without a target, and where no such key was drawn.
+    """
+    m = len(names)
+    control = np.full((m, DRAWN), -1)
+    rows = np.flatnonzero(lists[:, 0] >= 0)
+    if not len(rows) or not len(distances):
+        return control
+    keys = _inside(rows[:, None] - random.choice(distances, size=(len(rows), _TRIED)), m)
+    named = keys - (kind is INDUCTION)  # the token whose earlier place makes this key a target
+    is_target = (named >= 0) & (names[np.maximum(named, 0)] == names[rows][:, None]) & (named != rows[:, None])
+    keys[is_target | np.isin(keys, sinks)] = -1
+    keys = np.take_along_axis(keys, np.argsort(keys < 0, axis=1, kind="stable"), axis=1)
+    control[rows] = keys[:, :DRAWN]
+    return control

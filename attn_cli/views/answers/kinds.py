@@ -1,0 +1,282 @@
+"""Kinds of heads as a grid of layers and heads, with a legend that names the heads that look things up."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.selection import ranges
+from attn_cli.summaries.answers.kinds import KindMap, SinkKey
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, FIRST, KINDS, PLACE, SELF, Kind
+from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, NOT_JUDGED, NOTHING
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.labels import token_label
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_STYLES = {CONTENT: Style(color="green", bold=True), PLACE: Style(color="cyan")}
+_MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
+_STRONG = 0.4  # below it a letter alone is small
+_FEW_LINES = 16  # of a grid: with more layers they stand side by side, where there is room
+_BETWEEN = "   "
+_MOST_SINKS = 4
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One line of the grid: the heads of one layer.
+
+    label  the layer's number, with the run where it runs several times
+    kinds  for every head its place in `KINDS`, or one of the numbers for none
+    number what it is named by, 0 to 1
+    """
+
+    label: str
+    heads: tuple[int, ...]
+    groups: tuple[int, ...]
+    kinds: tuple[int, ...]
+    numbers: tuple[float, ...]
+
+
+def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """What was read, the grid of every stream, its legend, and the sinks of a text."""
+    yield Text("\n".join(packed(list(_read(kinds)), screen.width)), _DIM)
+    yield from draw_kinds(kinds.parts, screen)
+    yield from sink_lines(kinds.sinks, screen)
+
+
+def draw_kinds(parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[RenderableType]:
+    """The grid of every stream with its legend."""
+    streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
+    for stream in streams:
+        of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
+        if len(streams) > 1:
+            yield Text(stream, _BOLD)
+        if all((part.judged.kind == NOT_JUDGED).all() for _, part in of_stream):
+            yield too_few(screen)
+            continue
+        yield from grid([_row(summary, part, of_stream) for summary, part in of_stream], screen)
+        yield from legend(of_stream, screen)
+
+
+def _read(kinds: KindMap) -> Iterator[str]:
+    """The numbers of layers and heads, and what was read."""
+    summaries = kinds.summaries
+    heads = sum(len(summary.place.heads) for summary in summaries)
+    layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
+    yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
+    shared = {
+        len(summary.place.heads) // len(set(summary.place.groups)) for summary in summaries if summary.place.groups
+    }
+    if len(shared) == 1 and max(shared) > 1:
+        yield f"{shared.pop()} heads a key head"
+    if kinds.seed is None:
+        yield counted(kinds.lengths[0], "token")
+    else:
+        yield f"random tokens written twice: {', '.join(map(str, kinds.lengths))} tokens"
+        yield f"seed {kinds.seed}"
+
+
+def _row(summary: Summary, part: KindsOfHeads, of_stream: Sequence[tuple[Summary, KindsOfHeads]]) -> GridRow:
+    place, judged = summary.place, part.judged
+    several = sum(other.place.layer == place.layer for other, _ in of_stream) > 1
+    label = f"{place.layer}/{place.call}" if several and place.call else str(place.layer)
+    numbers = [float(judged.number[kind, at]) if kind >= 0 else 0.0 for at, kind in enumerate(judged.kind.tolist())]
+    return GridRow(label, place.heads, place.groups, tuple(judged.kind.tolist()), tuple(numbers))
+
+
+def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[RenderableType]:
+    """A line for each layer and a cell for each head; those that share a key head stand together.
+
+    Layers stand side by side where there are many and the screen is wide enough.
+    """
+    heads = sorted({head for row in rows for head in row.heads})
+    label = max(5, *(len(row.label) for row in rows))
+    gaps = _gaps(rows, heads)
+    for layout in (_Layout(label, heads, gaps, 2), _Layout(label, heads, gaps, 1), _Layout(label, heads, (), 1)):
+        best = layout
+        if layout.cell == 2 and len(heads) > _MOST_CELLS:
+            continue
+        if layout.width <= screen.width and (layout.blocks(screen) > 1 or len(rows) <= _FEW_LINES or layout.cell == 2):
+            break
+    if best.width > screen.width:  # so many heads that only the first fit
+        count = screen.width - label - 1
+        best = _Layout(label, heads[:count], (), 1)
+    blocks = best.blocks(screen) if len(rows) > _FEW_LINES else 1
+    height = -(-len(rows) // blocks)
+    columns = [rows[start : start + height] for start in range(0, len(rows), height)]
+    for line in range(height + 1):
+        text = Text()
+        for column in columns:
+            if line == 0:
+                text.append(("" if column is columns[0] else _BETWEEN) + best.heading(), _BOLD)
+            elif line <= len(column):
+                text.append("" if column is columns[0] else _BETWEEN).append_text(best.line(column[line - 1]))
+        yield text
+    if len(best.heads) < len(heads):
+        yield Text(f"left out: heads {ranges(heads[len(best.heads) :])}, for which the screen is too narrow", _DIM)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where cells stand on a line of the grid.
+
+    label  columns for the layer's number
+    gaps   the heads before which a column stays free
+    cell   columns of a cell: 2 for a letter and a digit, 1 for a letter
+    """
+
+    label: int
+    heads: Sequence[int]
+    gaps: Sequence[int]
+    cell: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return self.label + 1 + len(self.gaps) + len(self.heads) * (self.cell + (self.cell > 1))
+
+    def blocks(self, screen: Screen) -> int:
+        """How many lines fit side by side."""
+        return max(1, (screen.width + len(_BETWEEN)) // (self.width + len(_BETWEEN)))
+
+    def heading(self) -> str:
+        """The numbers of the heads; of cells of one column every fifth, where it stands."""
+        text = "layer".ljust(self.label + 1)
+        for at, head in enumerate(self.heads):
+            column = self._column(at)
+            if self.cell == 2:
+                text = text.ljust(column) + f"{head:>2}"
+            elif head % 5 == 0 and column >= len(text) + (at > 0):
+                text = text.ljust(column) + str(head)
+        return text[: self.width].ljust(self.width)
+
+    def line(self, row: GridRow) -> Text:
+        """A layer."""
+        text = Text(row.label.rjust(self.label))
+        cells = {head: (kind, number) for head, kind, number in zip(row.heads, row.kinds, row.numbers, strict=True)}
+        for at, head in enumerate(self.heads):
+            text.append(" " * (self._column(at) - len(text)))
+            if head in cells:
+                text.append(cell_text(*cells[head], self.cell), cell_style(cells[head][0]))
+        text.append(" " * (self.width - len(text)))
+        return text
+
+    def _column(self, at: int) -> int:
+        """Where the cell of the head at this place begins."""
+        gaps = sum(head <= self.heads[at] for head in self.gaps)
+        return self.label + 1 + gaps + at * (self.cell + (self.cell > 1)) + (self.cell > 1)
+
+
+def _gaps(rows: Sequence[GridRow], heads: Sequence[int]) -> tuple[int, ...]:
+    """The heads that don't share a key head with the head before them; none where no heads share one, or all do."""
+    groups = {head: group for row in rows for head, group in zip(row.heads, row.groups, strict=True)}
+    gaps = tuple(head for before, head in pairwise(heads) if groups[before] != groups[head])
+    return gaps if len(set(groups.values())) < len(heads) else ()
+
+
+def cell_text(kind: int, number: float, columns: int) -> str:
+    """A head in a grid: its kind's letter and tenths of its number; of one column the letter, small below 0.4.
+
+    >>> cell_text(0, 0.66, 2), cell_text(0, 0.2, 1), cell_text(NOTHING, 0.0, 2)
+    ('I6', 'i', ' -')
+    """
+    if kind < 0:
+        return ("-" if kind == NOTHING else "?").rjust(columns)
+    letter = KINDS[kind].letter
+    if KINDS[kind] is FIRST:  # most heads of many models are of this kind: a small letter lets the others stand out
+        letter = letter.lower()
+    if columns == 1:
+        return letter if number >= _STRONG else letter.lower()
+    return f"{letter}{min(9, int(number * 10))}"
+
+
+def cell_style(kind: int) -> Style:
+    """Kinds that find content stand out, those of places have a colour, the others are dim."""
+    return _STYLES.get(KINDS[kind].rank, _DIM) if kind >= 0 else _DIM
+
+
+def too_few(screen: Screen) -> Text:
+    """Why no head is named, and what names them."""
+    return Text("\n".join(packed([
+        "too few tokens to name heads", f"each kind needs {LEAST_ROWS} queries with a target",
+        "without a text attn heads --kinds asks by random tokens",
+    ], screen.width)))  # fmt: skip
+
+
+def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
+    """The count of heads of every kind and its chance; of those that find content, the first heads by name."""
+    judged = [(summary, part.judged) for summary, part in of_stream]
+    counts = Counter(kind for _, each in judged for kind in each.kind.tolist())
+    for number, kind in enumerate(KINDS):
+        if kind.rank == CONTENT:
+            yield from _content_line(number, kind, counts[number], of_stream, screen)
+    words: list[str] = []
+    for number, kind in enumerate(KINDS):
+        if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
+            words.append(f"{kind.letter.lower() if kind is FIRST else kind.letter} {kind.words} {counts[number]}")
+        if kind is SELF and (back := sum(counts[at] for at, other in enumerate(KINDS) if (other.back or 0) > 1)):
+            words.append(f"2-8 back {back}")
+    words += [f"- none {counts[NOTHING]}"] if counts[NOTHING] else []
+    chances = [f"{kind.letter} {chance:.3f}" for number, kind in enumerate(KINDS)
+               if counts[number] and kind not in (EVEN, FIRST) and kind.back in (None, -1, 0, 1)
+               and np.isfinite(chance := _chance(of_stream, number))]  # fmt: skip
+    yield Text("\n".join(packed(words, screen.width)))
+    by = "what sinks don't get" if judged[0][1].by_share else "the weight"
+    lines = [f"chance {', '.join(chances)}"] if chances else []
+    yield Text("\n".join(packed([*lines, f"digit: tenths of {by}"], screen.width)), _DIM)
+
+
+def _content_line(
+    number: int, kind: Kind, count: int, of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen
+) -> Iterator[Text]:
+    """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; with too few rows the first, and why none is named."""
+    rows = max(int(part.judged.rows[number]) for _, part in of_stream)
+    if not count and not 0 < rows < LEAST_ROWS:
+        return
+    heads = ranked_heads(of_stream, number, named=bool(count))
+    few = f" not judged, {rows} of {LEAST_ROWS} rows:"
+    text = Text(f"{kind.letter} {kind.words}{f' {count}' if count else few}", cell_style(number))
+    for name, value in heads:
+        piece = f"  {name} {value:.2f}"
+        if len(text) + len(piece) > screen.width:
+            break
+        text.append(piece)
+    yield text
+
+
+def ranked_heads(
+    of_stream: Sequence[tuple[Summary, KindsOfHeads]], number: int, *, named: bool = True
+) -> list[tuple[str, float]]:
+    """The heads of one kind with their numbers, largest first; not only those that are `named` so."""
+    heads = []
+    for summary, part in of_stream:
+        judged = part.judged
+        values = (judged.share if judged.by_share else judged.weight)[number]
+        heads += [(f"{summary.place.layer}.{head}", float(values[at])) for at, head in enumerate(summary.place.heads)
+                  if (judged.kind[at] == number or not named) and np.isfinite(values[at])]  # fmt: skip
+    return sorted(heads, key=lambda head: -head[1])
+
+
+def _chance(of_stream: Sequence[tuple[Summary, KindsOfHeads]], number: int) -> float:
+    """The mean over layers of the chance of a kind."""
+    chances = [part.judged.chance[number] for _, part in of_stream if np.isfinite(part.judged.chance[number])]
+    return float(np.mean(chances)) if chances else float("nan")
+
+
+def sink_lines(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
+    """A line for each sink of the text."""
+    for sink in sinks[:_MOST_SINKS]:
+        numbers = [f"sink {token_label(sink.token)}", f"{sink.heads:.0%} of heads", f"weight {sink.weight:.3f}"]
+        numbers += [f"value {sink.value:.2f} x"] if sink.value is not None else []
+        numbers += [f"residual {sink.residual:.0f} x"] if sink.residual is not None else []
+        yield Text("\n".join(packed(numbers, screen.width)), _DIM)

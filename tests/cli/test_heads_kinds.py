@@ -1,0 +1,70 @@
+"""attn heads --kinds: the grid, the data, and what is refused."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.summaries.reducers.kinds import KINDS
+from tests.program import attn, refused, strict_json
+from tests.views.test_schemas import hold
+
+TEXT = "the bank of the river bank ."
+LONG = " ".join([TEXT] * 8)
+
+
+def test_without_a_text_random_words_of_a_table_are_read_twice() -> None:
+    run = attn("heads", "--kinds", "--json")
+    hold(run, "kinds")
+    document = strict_json(run.bytes)
+    assert document["result"]["prompts"] == [
+        {"seed": 0, "tokens": 74}, {"seed": 1, "tokens": 100}, {"seed": 2, "tokens": 122}
+    ]  # fmt: skip
+    ids = [[token["id"] for token in text["tokens"]] for text in document["inputs"]]
+    assert all(half[: len(half) // 2] == half[len(half) // 2 :] for half in ids)
+    assert all(len(set(half)) == len(half) // 2 for half in ids)
+    assert document["result"]["named_by"] == "weight"
+    assert attn("heads", "--kinds", "--json").bytes == run.bytes
+    assert attn("heads", "--kinds", "--json", "--seed", "1").bytes != run.bytes
+
+
+def test_on_a_text_heads_are_named_by_share(tmp_path: Path) -> None:
+    run = attn("heads", LONG, "--kinds", "--json")
+    hold(run, "kinds")
+    assert strict_json(run.bytes)["result"]["named_by"] == "share"
+    rows = list(csv.DictReader(io.StringIO(attn("heads", LONG, "--kinds", "-f", "csv").text)))
+    assert list(rows[0])[:8] == ["layer", "head", "kv_head", "kind", "weight", "share", "chance", "control"]
+    assert {f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "chance")} <= set(rows[0])
+    file = tmp_path / "kinds.npz"
+    assert attn("heads", LONG, "--kinds", "-o", str(file)).code == 0
+    with np.load(file) as arrays:
+        assert arrays["kinds"].tolist() == [kind.name for kind in KINDS]
+        assert arrays["kind_weight"].shape == (4, len(KINDS))
+        assert arrays["kind"].tolist() == [row["kind"] for row in rows]
+
+
+def test_a_short_text_names_nobody_and_says_what_does() -> None:
+    run = attn("heads", TEXT, "--kinds")
+    assert "too few tokens to name heads" in run.text
+    assert "attn heads --kinds" in run.text
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("heads", TEXT, "--seed", "1"), "--seed"),
+        (("heads", "--kinds", "--sort", "entropy"), "--sort"),
+        (("heads", "--kinds", "--pair", "a"), "--pair"),
+        (("heads", "--kinds", "-m", "toy:the-cat-sat"), "too few words"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words: tuple[str, ...], error: str) -> None:
+    refused(attn(*words), 2, error)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_grid(golden: Callable[[str, str], None], width: int) -> None:
+    golden(f"kinds-{width}.txt", attn("heads", LONG, "--kinds", env={"COLUMNS": str(width)}, terminal=True).text)
