@@ -52,7 +52,7 @@ def nearest(
     with output.view() as view:
         source = open_table_source(model)
         return show_each(
-            texts_of(text, file, lines=lines),
+            texts_of(text, file, lines=lines, quiet=output.quiet),
             view,
             lambda question, number: _answer(source, question, k, number if lines else None),
             lines=lines,

@@ -15,6 +15,7 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
+from attn_cli.sources.tables.spelling import asked, near_words
 from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import listed
 
@@ -68,7 +69,12 @@ class TableSource:
                 continue
             tokens.append(Token(len(tokens), word, at, start, end))
         if not tokens:
-            raise InputError(f"no word of the text is in the table {self.table.name}", f"it knows {self.table.extent}")
+            near = [f"{word} ({meant}?)" for word, meant in near_words(missing[:8], self.table).items()]
+            meant = f": {listed(near)}" if near else ""
+            raise InputError(f"no word of the text is in the table {self.table.name}{meant}",
+                             f"it knows {self.table.extent}")  # fmt: skip
+        if not self.own_file:  # a file would be read once more
+            missing = asked(missing[:20], self.table) + missing[20:]
         note = f"not in the table {self.table.name}, left out: {listed(missing, 20)}"
         return Prompt(text, tuple(tokens), ((note,) if missing else ()) + self._recased(tokens))
 
@@ -99,7 +105,7 @@ class TableSource:
         rows = [self.table.index(term.word) for term in terms]
         missing = [term.word for term, row in zip(terms, rows, strict=True) if row is None]
         if missing:
-            raise InputError(f"not in the table {self.table.name}: {listed(missing, 20)}",
+            raise InputError(f"not in the table {self.table.name}: {listed(asked(missing[:20], self.table), 20)}",
                              f"it knows {self.table.extent}; signs stand apart: king - man")  # fmt: skip
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]

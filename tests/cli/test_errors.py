@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,8 +66,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["matrix", "river", "-f", "csv", "-o", "a\0.csv"], OUTPUT, ["can't write a␀.csv"]),
         (["matrix", "river", "-m", "./nothing"], LOAD, ["./nothing"]),
         (["matrix", "-1 river"], USAGE, ["No such option: -1", "-- TEXT"]),
-        (["matrix", "river", "bank"], USAGE, ["unexpected extra argument"]),
-        (["matrix", "river", "--modle", "toy"], USAGE, ["--modle", "--model", "attn matrix --help"]),
+        (["matrix", "river", "bank"], USAGE, ["goes in quotes", 'attn matrix "river bank"']),
+        (["matrix", "river", "--modle", "toy"], USAGE, ["--modle", "did you mean --model?", "attn matrix --help"]),
         (["matricks"], USAGE, ["no command 'matricks'", "try: attn matrix ", "attn --help"]),
         (["inspct", "x y", "-q"], USAGE, ["no command 'inspct'", 'try: attn inspect "x y" -q ']),
         (["river bank"], USAGE, ["no command 'river bank'", 'try: attn inspect "river bank" ']),
@@ -261,3 +262,51 @@ def test_too_little_memory_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("attn_cli.cli.kit.run.reduce", greedy)
     refused(attn("top", "river bank"), LIMIT, "out of memory")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["heads", "rep.txt", "-H", "0"], "'rep.txt' is a file, and is read as a text here; attn heads --file rep.txt"),
+        (["matrix", "rep.npz"], "attn compute --q rep.npz reads the file"),
+        (["heads", "my rep.txt"], 'attn heads --file "my rep.txt" reads the file'),
+        (["heads", "other.txt"], "'other.txt' is read as a text; there is no file of this name"),
+        (["compute", "rep.txt"], 'attn compute "$(cat rep.txt)" reads the file'),
+    ],
+)  # fmt: skip
+def test_a_file_name_is_no_text_without_a_word(arguments: list[str], words: str, here: Path) -> None:
+    for name in ("rep.txt", "my rep.txt"):
+        Path(name).write_text("he sat on the river bank")
+    np.savez("rep.npz", q=Q)
+    run = attn(*arguments)
+    assert run.code == 0
+    assert words in run.errors
+    assert "file" not in attn(*arguments, "-q").errors if arguments[0] != "compute" else True
+
+
+def test_what_a_line_advises_works(here: Path) -> None:
+    Path("rep.txt").write_text("he sat on the river bank")
+    np.savez("rep.npz", q=Q)
+    for arguments in (
+        ["inspect", "--file", "rep.npz"],
+        ["inspect", "river", "bank", "-l", "0"],
+        ["matrix", "-H", "0", "the", "river", "bank", "-q"],
+        ["version"],
+        ["explore", "--file", "rep.txt"],
+        ["cache"],
+        ["hedas", "river bank"],
+        ["river", "bank"],
+    ):
+        run = attn(*arguments)
+        assert run.code == USAGE
+        advised = run.errors.split("try: attn ")[1].split("    all commands")[0].strip()
+        assert attn(*shlex.split(advised)).code == 0, advised
+    refused(attn("inspect", "river", "bank"), USAGE, 'try: attn inspect "river bank"')
+    refused(attn("compute", "river bank", "--causal"), USAGE, "try: --mask causal")
+    refused(attn("compute", "river bank", "--fixed", "uniform", "--scale", "2"), USAGE, "leave out --scale\n")
+
+
+def test_near_words_are_named() -> None:
+    refused(attn("nearest", "bnak"), USAGE, "bnak (bank?)")
+    refused(attn("top", "the river bank", "-t", "bnak"), USAGE, "did you mean 'bank'?")
+    assert "left out: rivre (river?)" in attn("heads", "the rivre bank").errors

@@ -5,13 +5,13 @@ from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from attn_cli.cli.kit.shell_words import beginning, command_words
 from attn_cli.errors import InputError
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
         """The command that the first word names; InputError that suggests a command line if it names none."""
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        raise InputError(f"no command {_beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
+        raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in --help."""
@@ -73,6 +73,15 @@ def declare(app: typer.Typer) -> None:
         app.command(name, help=line)(lambda: None)
 
 
+# First words that are no command, and the command line that does what they ask for.
+_OTHER_WORDS = {
+    "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
+    "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("inspect",), "view": ("matrix",),
+    "explore": ("inspect",), "viz": ("matrix",), "heatmap": ("matrix",), "check": ("compute",), "list": ("--help",),
+}  # fmt: skip
+_NEAR = 0.65  # how similar a mistyped command must be
+
+
 def suggestion(words: Sequence[str]) -> str:
     """The command line that was probably meant by `words`: a mistyped command, or a text for `inspect`.
 
@@ -80,22 +89,15 @@ def suggestion(words: Sequence[str]) -> str:
     attn heads "river bank" -q
     >>> print(suggestion(["river", "bank", "-m", "gpt2"]))
     attn inspect "river bank" -m gpt2
+    >>> print(suggestion(["explore", "--file", "prompt.txt"]))
+    attn inspect --file prompt.txt
     """
-    near = get_close_matches(words[0], COMMANDS, 1)
+    if words[0] in _OTHER_WORDS:
+        return command_words([*_OTHER_WORDS[words[0]], *words[1:]])
+    near = get_close_matches(words[0], COMMANDS, 1, _NEAR)
     if near:
-        return " ".join(["attn", near[0], *map(_quoted, words[1:])])
+        return command_words([near[0], *words[1:]])
     text = list(takewhile(lambda word: word == "-" or not word.startswith("-"), words))
     if not text:  # a text that starts with - goes after --, and so does all that follows
-        return f"attn inspect -- {_quoted(' '.join(words))}"
-    return " ".join(["attn inspect", _quoted(" ".join(text)), *map(_quoted, words[len(text) :])])
-
-
-def _quoted(word: str) -> str:
-    """One word of a command line in shell quotes if it needs them; a long one cut."""
-    plain = quote(word) == word or set(word) & set('"$`\\!')
-    return quote(_beginning(word)) if plain else f'"{_beginning(word)}"'
-
-
-def _beginning(text: str) -> str:
-    """The first 60 characters at most, with an ellipsis if the text is longer."""
-    return text if len(text) <= 60 else f"{text[:59]}…"
+        return command_words(["inspect", "--", " ".join(words)])
+    return command_words(["inspect", " ".join(text), *words[len(text) :]])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import groupby
 
 from attn_cli.errors import InputError
@@ -30,7 +31,10 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
         word, number = match.groups()
         places = _places(word, tokens, text)
     if not places:
-        raise InputError(f"no token {word!r} in the text", f"tokens: {_token_list(tokens)}")
+        words = {token.text.lower(): token.text for token in tokens} | {w.lower(): w for w in re.findall(r"\w+", text)}
+        near = get_close_matches(word.lower(), words, 1)
+        meant = f"; did you mean {cut(words[near[0]], 40)!r}?" if near else ""
+        raise InputError(f"no token {word!r} in the text{meant}", f"tokens: {_token_list(tokens)}")
     if number:
         if not 1 <= int(number) <= len(places):
             times = f"{len(places)} time{'s' * (len(places) != 1)}"

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO
 
+from attn_cli.cli.kit.file_names import note_on_name, refuse_binary
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded
@@ -16,8 +18,12 @@ _LONGEST_LINE = 10**8
 _MOST_BAD_LINES = 100
 
 
-def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str | InputError]:
+def texts_of(
+    text: str | None, file: str | None, *, lines: bool, quiet: bool = False, option: str | None = "--file"
+) -> Iterator[str | InputError]:
     """The texts to answer, in order: one, or with `lines` one per line.
+
+    A text that is the name of a file is noted, unless `quiet`, with the command's `option` that reads the file.
 
     For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
     InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.
@@ -29,6 +35,7 @@ def texts_of(text: str | None, file: str | None, *, lines: bool) -> Iterator[str
             content = text.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
+        print_notes(note_on_name(text, option), quiet=quiet)
         yield from _by_line(io.BytesIO(content)) if lines else (text,)
         return
     label = "standard input" if file in (None, "-") else file or ""
@@ -46,16 +53,18 @@ def whole_texts(texts: Sequence[str]) -> list[str]:
     """
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
-    contents = [next(texts_of(text, None, lines=False)) for text in texts]
+    contents = [next(texts_of(text, None, lines=False, option=None)) for text in texts]
     # never an error: without `lines` those are raised
     return [content for content in contents if isinstance(content, str)]
 
 
 def _content(file: str) -> bytes:
     try:
-        return read_content(expanded(file))
+        content = read_content(expanded(file))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from None
+    refuse_binary(file, content[:64])
+    return content
 
 
 def _stdin(*, explicit: bool) -> BinaryIO:

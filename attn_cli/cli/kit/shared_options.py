@@ -262,7 +262,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         o.one_of(self.scale, SCALES, "--scale")
         image, audio = self._media()
         chat = self.chat_before()
-        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines)
+        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines, quiet=self.quiet)
         if not self.lines:
             texts = iter(list(texts))
         return texts, {

@@ -1,6 +1,11 @@
 """Typer's usage errors, reworded as this program's own: what was given and what was expected."""
 
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
+
+from attn_cli.cli.kit.shell_words import beginning, command_words
 
 _KINDS = {
     "int_parsing": "is no whole number",
@@ -10,15 +15,45 @@ _KINDS = {
 }
 
 
-def message_and_hint(error: Any) -> tuple[str, str]:
-    """The message of a usage error, and a hint on what to try."""
+# Options that people expect by another name, and what does the same.
+_OTHER_NAMES = {
+    "--causal": "--mask causal", "--text": "TEXT without an option", "--prompt": "TEXT without an option",
+    "--layers": "--layer", "--topk": "--top", "--top-k": "--top", "--out": "--output", "--query": "--token",
+    "--cuda": "--device cuda", "--gpu": "--device cuda", "--cpu": "--device cpu", "--fp16": "--dtype float16",
+    "--bf16": "--dtype bfloat16", "--colour": "--color", "--no-color": "--color never", "--words-only": "--words",
+    "--csv": "--format csv", "--jsonl": "--format jsonl", "--html": "--format html", "--width": "COLUMNS=120",
+}  # fmt: skip
+
+
+def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
+    """The message of a usage error on the command line `words`, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
-    more = ""
-    if "No such option" in message:
-        more = f"; a text that starts with - goes after --: {command} -- TEXT"
-        more = "; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
-    return message, f"try: {command} --help{more}"
+    if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
+        return _several_texts(extra[1].split(" "), words, command)
+    if (unknown := re.search(r"No such option: (\S+)", message)) is None:
+        return message, f"try: {command} --help"
+    message = message.split(" (")[0]
+    if unknown[1] in _OTHER_NAMES:
+        return message, f"try: {_OTHER_NAMES[unknown[1]]}    all options: {command} --help"
+    near = get_close_matches(unknown[1], getattr(error, "possibilities", None) or (), 2, 0.7)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    more = f"try: {command} --help; a text that starts with - goes after --: {command} -- TEXT"
+    more = f"{more}; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
+    return message, f"{meant}{more}"
+
+
+def _several_texts(extra: Sequence[str], words: Sequence[str], command: str) -> tuple[str, str]:
+    """What to say of more arguments than a command takes: a text in several words belongs into quotes."""
+    rest = list(words)
+    for word in extra:  # the last ones of their kind: an option may have the same value
+        if word in rest:
+            del rest[len(rest) - 1 - rest[::-1].index(word)]
+    before = len(words) - 1 - words[::-1].index(extra[0]) - 1 if extra[0] in words else 0
+    if before < 1 or words[before].startswith("-"):
+        return f"{beginning(extra[0])!r} is one argument too many", f"a text goes in quotes    try: {command} --help"
+    together = [*rest[:before], " ".join([words[before], *extra]), *rest[before + 1 :]]
+    return "a text of several words goes in quotes", f"try: {command_words(together)}"
 
 
 def _value_error(error: Any) -> str:

@@ -88,7 +88,8 @@ class MatrixOptions:
         """InputError for options that exclude each other: the first entry of `REFUSALS` that applies."""
         for refusal in REFUSALS:
             if refusal.applies(self):
-                raise InputError(refusal.message.format_map(vars(self)), refusal.hint)
+                values = vars(self) | {"changes": " and ".join(self._changes())}
+                raise InputError(refusal.message.format_map(values), refusal.hint.format_map(values))
 
     @property
     def is_latent(self) -> bool:
@@ -100,6 +101,11 @@ class MatrixOptions:
         """Whether q and k are rotated by rotary positions."""
         return (self.positions or "").startswith("rotary")
 
+    def _changes(self) -> list[str]:
+        """The given options that change scores or what is made of them."""
+        names = [f"--{name}" for name in ("scale", "softcap", "bias", "alibi", "sink") if self.sets(name)]
+        return [*names, *([] if self.softmax else ["--no-softmax"])]
+
     def sets(self, *names: str) -> bool:
         """Whether any option of these names is given."""
         return any(getattr(self, name) is not None for name in names)
@@ -108,7 +114,7 @@ class MatrixOptions:
 class Refusal(NamedTuple):
     """Options that exclude each other: the condition, and the message and hint of the error.
 
-    `{name}` in the message stands for the option of that name.
+    `{name}` stands for the option of that name, `{changes}` for those given that change scores.
     """
 
     applies: Callable[[MatrixOptions], bool]
@@ -190,7 +196,7 @@ REFUSALS = (
     Refusal(
         lambda o: o.fixed is not None and (o.sets("scale", "softcap", "bias", "alibi", "sink") or not o.softmax),
         "--fixed looks at no scores",
-        "leave out --scale, --softcap, --bias, --alibi, --sink and --no-softmax",
+        "leave out {changes}",
     ),
     Refusal(
         lambda o: o.sink is not None and not o.softmax,

@@ -1,8 +1,12 @@
 """The models that Hugging Face's cache holds, read without changing it and without asking the hub."""
 
+from difflib import get_close_matches
+from pathlib import Path
 from typing import NamedTuple
 
-from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+from huggingface_hub import CacheNotFound, constants, scan_cache_dir, try_to_load_from_cache
+
+from attn_cli.text import listed
 
 
 class ModelCache(NamedTuple):
@@ -24,3 +28,28 @@ def cached_models() -> ModelCache:
         return ModelCache(folder, {}, broken=1)
     models = {repo.repo_id: repo.size_on_disk for repo in cache.repos if repo.repo_type == "model"}
     return ModelCache(folder, dict(sorted(models.items())), len(cache.warnings))
+
+
+def is_cached(name: str, revision: str | None = None) -> bool:
+    """Whether the configuration of that model on the hub is in the cache."""
+    found = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=revision)
+    return isinstance(found, str)
+
+
+def cached_names() -> list[str]:
+    """The names of the models in the cache, by its folders alone, which is quick."""
+    folders = Path(constants.HF_HUB_CACHE).glob("models--*")
+    return sorted(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)
+
+
+def instead_of(name: str) -> str:
+    """A hint for a model that isn't in the cache: the one with the most similar name, or those that are there."""
+    names = cached_names()
+    if not names:
+        return "nothing is cached"
+    short = {cached.rpartition("/")[2].lower(): cached for cached in names} | {
+        cached.lower(): cached for cached in names
+    }
+    near = get_close_matches(name.lower(), short, 1) or get_close_matches(name.rpartition("/")[2].lower(), short, 1)
+    meant = f"did you mean {short[near[0]]}? " if near else ""
+    return f"{meant}cached: {listed(names)}"

@@ -8,6 +8,7 @@ from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError, safe_open
 
 from attn_cli.errors import LimitError, LoadError
+from attn_cli.sources.huggingface.load.cache import instead_of
 from attn_cli.sources.huggingface.load.origin import Origin
 
 # Packages for which transformers' error gives a link and no install command.
@@ -26,7 +27,9 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if isinstance(error, hub_errors.RevisionNotFoundError):
         return LoadError(f"{origin.name} has no such revision", "see the branches and tags on its page")
     if isinstance(error, hub_errors.RepositoryNotFoundError):
-        return LoadError(f"the hub has no model {origin.name}", "check the spelling; private models need hf auth login")
+        return LoadError(
+            f"the hub has no model {origin.name}", f"private ones need hf auth login; {instead_of(origin.name)}"
+        )
     if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
         not origin.local and origin.offline
     ):

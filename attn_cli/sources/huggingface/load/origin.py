@@ -117,6 +117,8 @@ def find(name: str, options: OriginOptions) -> Origin:
         _check_gguf(origin)
     elif origin.local:
         _check_folder(origin)
+    elif not origin.local and origin.offline:
+        _check_cached(origin)
     return origin
 
 
@@ -133,6 +135,20 @@ def _check_options(options: OriginOptions) -> None:
             raise InputError(f"unknown device map {options.device_map!r}", f"one of {', '.join(DEVICE_MAPS)}")
         if find_spec("accelerate") is None:
             raise LoadError("--device-map needs the package accelerate", "pip install accelerate")
+
+
+def _check_cached(origin: Origin) -> None:
+    """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
+    from attn_cli.sources.huggingface.load.cache import (  # imported here: local models don't need it
+        instead_of,
+        is_cached,
+    )
+
+    if not is_cached(origin.path, origin.options.revision):
+        raise LoadError(
+            f"{origin.name}: offline, and not in the cache",
+            f"{instead_of(origin.name)}; with a network: hf download {origin.name}",
+        )
 
 
 def _check_folder(origin: Origin) -> None:

@@ -1,0 +1,79 @@
+"""File names where texts are expected, and files that hold no text: what is meant, and the line that does it."""
+
+import re
+import sys
+from pathlib import Path
+
+from attn_cli.cli.kit.shell_words import command_words, quoted
+from attn_cli.errors import InputError
+from attn_cli.text import excerpt
+
+_TEXTS = (".txt", ".md", ".text", ".jsonl", ".log", ".py", ".html", ".rst")
+_ARRAYS = (".npz", ".npy", ".csv", ".tsv", ".safetensors")
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+_SOUNDS = (".wav", ".flac", ".mp3", ".ogg")
+_MODELS = (".gguf",)
+_NAME = re.compile(r"\S+\.[A-Za-z]\w*")
+_LONGEST = 255  # characters of a file's name
+# What files begin with that hold no text, and what they then are.
+_BEGINNINGS = (
+    (b"PK\x03\x04", "arrays (.npz) or a zip archive", _ARRAYS[0]),
+    (b"\x93NUMPY", "an array (.npy)", _ARRAYS[1]),
+    (b"\x89PNG", "an image", _IMAGES[0]),
+    (b"\xff\xd8\xff", "an image", _IMAGES[0]),
+    (b"GIF8", "an image", _IMAGES[0]),
+    (b"RIFF", "a sound or an image", _SOUNDS[0]),
+    (b"fLaC", "a sound", _SOUNDS[0]),
+    (b"OggS", "a sound", _SOUNDS[0]),
+    (b"GGUF", "a model", _MODELS[0]),
+    (b"\x1f\x8b", "packed (gzip)", ""),
+    (b"%PDF", "a PDF document", ""),
+)
+
+
+def note_on_name(text: str, option: str | None = None) -> list[str]:
+    """A note on a text that is a file's name, or looks like one: that it is read as a text, and what reads the file.
+
+    option  the command's own option that reads a text from a file; None where it has none
+    """
+    name = text.strip()
+    if not name or len(name) > _LONGEST or "\n" in name:
+        return []
+    suffix = Path(name).suffix.lower()
+    try:
+        exists = Path(name).expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):
+        return []
+    known = bool(_NAME.fullmatch(name)) and suffix in (*_TEXTS, *_ARRAYS, *_IMAGES, *_SOUNDS, *_MODELS)
+    if exists:
+        return [f"{name!r} is a file, and is read as a text here; {_line(text, name, suffix, option)} reads the file"]
+    return [f"{name!r} is read as a text; there is no file of this name"] if known else []
+
+
+def refuse_binary(file: str, beginning: bytes) -> None:
+    """InputError for a file that holds no text, by its first bytes: what it holds, and the line that reads it."""
+    for magic, kind, suffix in _BEGINNINGS:
+        if beginning.startswith(magic):
+            suffix = suffix if Path(file).suffix.lower() not in (*_ARRAYS, *_SOUNDS, *_IMAGES) else Path(file).suffix
+            hint = f"try: {_line(file, file, suffix.lower(), None)}" if suffix else "give its text"
+            raise InputError(f"{excerpt(file)} holds no text: it is {kind}", hint)
+    if b"\0" in beginning and not beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(
+            f"{excerpt(file)} holds no text", "arrays: attn compute --q FILE or --inputs FILE with a model"
+        )
+
+
+def _line(text: str, name: str, suffix: str, option: str | None) -> str:
+    """The command line that reads the file `name`, which stands on this command line as `text`."""
+    words = sys.argv[1:]
+    command = words[0] if words else "inspect"
+    if suffix in _ARRAYS:
+        return command_words(["compute", "--q", name])
+    if suffix in _MODELS:
+        return command_words([command, "a text", "-m", name])
+    if suffix in (*_IMAGES, *_SOUNDS):
+        return command_words([command, "--image" if suffix in _IMAGES else "--audio", name, "-m", "MODEL"])
+    if option is None or text not in words:
+        return f'attn {command} "$(cat {quoted(name)})"'
+    at = words.index(text)
+    return command_words([*words[:at], option, name, *words[at + 1 :]])
