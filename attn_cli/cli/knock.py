@@ -54,7 +54,14 @@ def knock(
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
       attn knock "river bank" -m ./my-encoder -f csv | head
     """  # fmt: skip
-    from attn_cli.summaries.answers.knock import chosen_heads, interventions_of, knock_of, looks_of  # here: torch-free
+    from attn_cli.summaries.answers.knock import (  # here: torch-free
+        Beside,
+        chosen_heads,
+        direct_of,
+        interventions_of,
+        knock_of,
+        looks_of,
+    )
 
     if token is not None and everywhere:
         raise InputError("--token and --everywhere at once", "leave out one of them")
@@ -73,10 +80,10 @@ def knock(
         passes = experiment.passes(interventions_of(layers))
         if passes > _MANY_PASSES and (everywhere or options.verbose):
             print_notes([f"as much work as about {passes:,.0f} plain runs"], quiet=options.quiet)
+        beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(
-                experiment, layers, looks_of(source, prompt, experiment), mean=mean, together=together is not None,
-                step=progress.step, shown=k,
+                experiment, layers, beside, mean=mean, together=together is not None, step=progress.step, shown=k,
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)

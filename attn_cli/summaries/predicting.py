@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from attn_cli.call import Call
-from attn_cli.intervention import Experiment
+from attn_cli.intervention import Experiment, Target
+from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 
@@ -35,4 +36,10 @@ class Predicting(Protocol):
         mean        silence a head to its mean output over all other rows, not to 0
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
+        """
+
+    def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
+        """What each head adds by itself to the logit of the target, less the mean logit, in one plain run.
+
+        Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import AttentionLayer, Experiment, Floor, HeadPlace, Intervention, Outcome, Target
+from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.summaries.predicting import Predicting
@@ -22,6 +23,21 @@ _EVERYTHING = Selection()
 
 Looks = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 """For each head the keys that it attends to most in the rows that choose, with their mean weights there."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is said of heads beside their effects.
+
+    looks      what they attend to
+    direct     what they add by themselves to the logit of the target; None where that isn't known
+    no_direct  why it isn't known, "" where it is or where there is no target
+    """
+
+    looks: Looks
+    direct: LogitParts | None = None
+    no_direct: str = ""
+
 
 ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
 """A layer, and those of its heads that are silenced."""
@@ -54,6 +70,7 @@ class Knock(Answer):
     together    the outcome of all these heads silenced at once; None unless it was asked for
     floor       what untouched copies differed by: rounding
     way, why    how runs were made, and why not from the cache (as for `Experiment`)
+    no_direct   why the heads' direct parts aren't known; "" where they are
     shown       how many heads a screen names; None for all. Data has all
     """
 
@@ -69,6 +86,7 @@ class Knock(Answer):
     why: str
     together: Outcome | None = None
     shown: int | None = None
+    no_direct: str = ""
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -109,6 +127,7 @@ class Knock(Answer):
             "rounding": asdict(self.floor),
             "way": self.way,
             "why": self.why,
+            "no_direct": self.no_direct,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -162,7 +181,8 @@ def knock(
     prompt = source.read([text])[0] if isinstance(text, str) else text
     experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
     layers = chosen_heads(experiment.layers, selection)
-    return knock_of(experiment, layers, looks_of(source, prompt, experiment), mean=mean, together=together)
+    beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
+    return knock_of(experiment, layers, beside, mean=mean, together=together)
 
 
 def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
@@ -207,10 +227,20 @@ def looks_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> Look
     return looks
 
 
+def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
+    """The direct parts of heads in the target's logit; None, and the check that failed, where they aren't known."""
+    if experiment.target is None:
+        return None, ""
+    try:
+        return source.logit_parts(prompt, experiment.target), ""
+    except LoadError as error:
+        return None, error.message
+
+
 def knock_of(
     experiment: Experiment,
     layers: Sequence[ChosenHeads],
-    looks: Looks,
+    beside: Beside,
     *,
     mean: bool = False,
     together: bool = False,
@@ -219,10 +249,12 @@ def knock_of(
 ) -> Knock:
     """Silence these heads in an experiment, layer by layer; `step` is called after each layer."""
     heads = []
+    direct = {} if beside.direct is None else beside.direct.heads
     for layer, places in layers:
         outcomes = experiment.outcomes([Intervention((place,)) for place in places])
         for place, outcome in zip(places, outcomes, strict=True):
-            heads.append(KnockedHead(place, layer.groups[place.head], outcome, looks.get(place, ())))
+            group, looks = layer.groups[place.head], beside.looks.get(place, ())
+            heads.append(KnockedHead(place, group, outcome, looks, direct.get(place)))
         step()
     at_once = None
     if together:
@@ -232,7 +264,7 @@ def knock_of(
     rows = tuple(experiment.tokens[row] for row in experiment.rows)
     return Knock(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.floor,
-        experiment.way, experiment.why, at_once, shown,
+        experiment.way, experiment.why, at_once, shown, beside.no_direct,
     )  # fmt: skip
 
 

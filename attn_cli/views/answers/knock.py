@@ -137,6 +137,8 @@ def _closing(knock: Knock) -> Iterator[tuple[str, Style]]:
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
         yield f"writes: what the head adds by itself to the logit of {word}, less the mean logit", _DIM
+    if knock.no_direct:
+        yield f"no direct parts: {visible(knock.no_direct)}", _DIM
     yield "a small effect is no proof that a head does nothing: later layers repair", _DIM
 
 

@@ -24,6 +24,7 @@ class OutputProjection:
     why     why none was found, "" where one was
     like    an empty array of its input's device and precision
     path    the module's path in the model
+    heads   how many heads it joins
     """
 
     module: nn.Module | None
@@ -31,6 +32,7 @@ class OutputProjection:
     why: str = ""
     like: torch.Tensor | None = None
     path: str = ""
+    heads: int = 0
 
     def matrix(self, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
         """The rows `[len(heads) * e, width]` of W_O that belong to some of the h heads, in float32 at least.

@@ -8,7 +8,7 @@ heads whose bit k is 1; so each head's slice is told from every other's.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -62,7 +62,9 @@ def find_projections(model: PreTrainedModel, arguments: Mapping[str, Any]) -> Pr
     unclear = [x for x in outputs.values() if x.found is None and x.candidates]
     if unclear:
         _tell_apart(model, arguments, search, unclear)
-    return Projections({path: x.found or _not_found(x) for path, x in outputs.items()})
+    return Projections(
+        {path: replace(x.found or _not_found(x), heads=int(x.output.shape[2])) for path, x in outputs.items()}
+    )
 
 
 def _tell_apart(

@@ -1,0 +1,60 @@
+"""A norm as a factor per dimension: what it does to a vector once its statistics are held, found by calling it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+_TOLERANCE = 1e-3  # tolerance: relative to the largest output; a norm in half precision rounds at 4e-3
+_SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and other numbers in each dimension
+
+
+class HeldNorm(NamedTuple):
+    """N(y) = gain * (y, less its mean if `centred`) + bias, for parts y of the vectors whose statistics are held.
+
+    gain  `[r, d]`, one row for each vector; `bias` `[d]`
+    """
+
+    gain: torch.Tensor
+    bias: torch.Tensor
+    centred: bool
+
+    def of_parts(self, parts: torch.Tensor) -> torch.Tensor:
+        """Parts `[r, ..., d]` of the vectors, as they come out."""
+        gain = self.gain.reshape(self.gain.shape[0], *[1] * (parts.ndim - 2), -1)
+        return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
+
+
+def held_norm(norm: nn.Module, x: torch.Tensor) -> HeldNorm | None:
+    """`norm` with the statistics of vectors x `[r, d]` held; None where it isn't a factor per dimension then.
+
+    The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so that no kind of norm is a case of its own.
+
+    >>> held = held_norm(nn.LayerNorm(3), torch.tensor([[1.0, 2.0, 6.0]]))
+    >>> held.centred, [round(x, 3) for x in held.gain[0].tolist()]
+    (True, [0.463, 0.463, 0.463])
+    """
+    bias = _called(norm, torch.zeros_like(x))
+    plain = _called(norm, x)
+    tolerance = _tolerance(x) * plain.abs().amax()
+    centred = bool((_called(norm, x + 1) - plain).abs().amax() <= tolerance)
+    inputs = torch.stack([x.float().roll(shift, -1) for shift in _SHIFTS])  # [shifts, r, d]
+    outputs = torch.stack([_called(norm, x.roll(shift, -1)) - bias for shift in _SHIFTS])
+    if centred:
+        inputs = inputs - inputs.mean(-1, keepdim=True)
+    best = inputs.abs().argmax(0, keepdim=True)  # the largest number of each dimension divides most exactly
+    gain = outputs.gather(0, best)[0] / inputs.gather(0, best)[0]
+    if not bool(((outputs - gain * inputs).abs() <= tolerance).all()):
+        return None
+    return HeldNorm(gain, bias[0], centred)
+
+
+def _called(norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The norm's output `[r, d]` in float32."""
+    y = norm(x[None])
+    result: torch.Tensor = (y[0] if isinstance(y, tuple) else y)[0].float()
+    return result
+
+
+def _tolerance(x: torch.Tensor) -> float:
+    return max(_TOLERANCE, 2 * torch.finfo(x.dtype).eps)

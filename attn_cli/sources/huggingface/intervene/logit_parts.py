@@ -1,0 +1,197 @@
+"""The direct parts of heads in a logit: W_O^h of each head's output, along the direction of the answer.
+
+The direction is (W_U[t] - mean of all rows of W_U) times the gain of the final norm in the row that chooses token t,
+with the norm's statistics held. All of it is found without names: W_O by what it is given, the final norm as what
+stands between the last block and the unembedding, gains by calling the norms.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.errors import LoadError
+from attn_cli.intervention import HeadPlace
+from attn_cli.logit_parts import LogitParts
+from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.capture.output_projection import Projections
+from attn_cli.sources.huggingface.capture.projection_search import given_to
+from attn_cli.sources.huggingface.intervene.residual_stream import AttentionWrite, ResidualStream, equal
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+
+TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
+_ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams of the stack that answers
+_HINT = "attn knock says what its heads do without it"
+
+
+class _Unembedding:
+    """The module that makes logits of vectors, and what it was given in a pass.
+
+    given  `[r, d]`
+    """
+
+    def __init__(self, module: nn.Module, stream: ResidualStream) -> None:
+        self.module, self.stream = module, stream
+        self.given: torch.Tensor | None = None
+        self.dtype = torch.float32
+
+    def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forward pre-hook: keep the chosen rows of what it is given."""
+        given = given_to(args, kwargs)
+        self.given = self.stream.rows_of(given)
+        self.dtype = self.dtype if given is None else given.dtype
+
+    def direction(self, y: torch.Tensor, token: int) -> tuple[torch.Tensor, float]:
+        """Of one vector y `[d]`: the direction in which logit `token` less the mean logit grows `[d]`, and that logit.
+
+        It is the gradient of a linear function: W_U[token] less the mean of W_U's rows, whatever module W_U is in.
+        """
+        with torch.enable_grad():
+            x = y.to(self.dtype)[None, None].requires_grad_()
+            logits = self.module(x)[0, 0].float()
+            centred = logits[token] - logits.mean()
+            (direction,) = torch.autograd.grad(centred, x)
+        return direction[0, 0].float(), float(centred)
+
+
+def logit_parts(
+    loaded: LoadedModel,
+    arguments: Mapping[str, Any],
+    projections: Projections,
+    places: Mapping[str, ModulePlace],
+    targets: Sequence[tuple[int, int]],
+    tokens: int,
+) -> LogitParts:
+    """The parts of the logits of `targets`, pairs of a row and a token's id, added up.
+
+    places  of the attention modules, by their paths in `loaded.model`
+    tokens  how many tokens the stack that answers reads
+
+    Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
+    """
+    model, stack = loaded.generating, loaded.model
+    module = None if model is None else model.get_output_embeddings()
+    if model is None or module is None:
+        raise LoadError(f"{loaded.about['model']} has no unembedding, so its heads write to no logit", _HINT)
+    chosen = {path: place for path, place in places.items() if place.stream in _ANSWERING and place.block_path}
+    if not chosen:
+        raise LoadError("no layer shows what its heads give before W_O", _HINT)
+    stream = ResidualStream({row for row, _ in targets}, tokens)
+    unembedding = _Unembedding(module, stream)
+    handle = module.register_forward_pre_hook(unembedding.note, with_kwargs=True)
+    try:
+        blocks = _blocks(stack, chosen.values())
+        with stream.recording(model, blocks, _modules(projections, chosen)), torch.no_grad():
+            model(**arguments)
+    finally:
+        handle.remove()
+    with torch.no_grad():
+        norm = _final_norm(stream, unembedding)
+        heads = {path: projections.found[path].heads for path in chosen}
+        return _added_up(stream, unembedding, norm, {path: (chosen[path], heads[path]) for path in chosen}, targets)
+
+
+def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dict[nn.Module, str]:
+    """W_O of these attention modules, with their paths; LoadError for one that isn't found, or is that of several."""
+    modules: dict[nn.Module, str] = {}
+    for path, place in places.items():
+        module = projections.at(path, place.layer).module
+        assert module is not None
+        if module in modules:
+            raise LoadError(f"{path}: its W_O is that of other layers too, whose parts can't be told apart", _HINT)
+        modules[module] = path
+    return modules
+
+
+def _blocks(stack: nn.Module, places: Iterable[ModulePlace]) -> dict[nn.Module, str]:
+    """The blocks of the stacks that these attention modules are in, with their paths; also those without attention."""
+    lists = dict.fromkeys(place.block_path.rpartition(".")[0] for place in places)
+    return {block: f"{path}.{name}" for path in lists for name, block in stack.get_submodule(path).named_children()}
+
+
+def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm | None:
+    """What stands between the last block and the unembedding, held; None where nothing does."""
+    if not stream.blocks or unembedding.given is None:
+        raise LoadError("no block of the model gave a vector per token, so heads write to no logit", _HINT)
+    last = stream.blocks[-1].after
+    assert last is not None
+    if equal(last, unembedding.given):
+        return None
+    for passage in stream.outside:
+        if equal(passage.given, last) and equal(passage.returned, unembedding.given):
+            held = held_norm(passage.module, last.to(unembedding.dtype))
+            if held is None:
+                raise LoadError("the final norm is no factor per dimension, so heads write to no logit", _HINT)
+            return held
+    raise LoadError("more than a norm stands between the last block and the unembedding", _HINT)
+
+
+def _added_up(
+    stream: ResidualStream,
+    unembedding: _Unembedding,
+    norm: HeldNorm | None,
+    places: Mapping[str, tuple[ModulePlace, int]],
+    targets: Sequence[tuple[int, int]],
+) -> LogitParts:
+    """The parts of all targets; LoadError where they don't add up to the logit.
+
+    places  of attention modules by their paths, with their numbers of heads
+    """
+    assert unembedding.given is not None
+    heads: dict[HeadPlace, float] = {}
+    rest, logit = 0.0, 0.0
+    for row, token in targets:
+        at = stream.rows.index(row)
+        direction, centred = unembedding.direction(unembedding.given[at], token)
+        logit += centred
+
+        def along(parts: torch.Tensor, at: int = at, direction: torch.Tensor = direction) -> torch.Tensor:
+            """What parts `[k, d]` of the stream in this row add to the logit `[k]`."""
+            row_norm = None if norm is None else norm._replace(gain=norm.gain[at : at + 1])
+            return (parts if row_norm is None else row_norm.of_parts(parts[None])[0]) @ direction
+
+        parts = [along(stream.blocks[0].before[at : at + 1])]
+        for write, place, h in _writes(stream, places):
+            of_heads, constant = _of_heads(write, h, at)
+            direct = along(of_heads)
+            for head, part in enumerate(direct.tolist()):
+                name = HeadPlace(place.layer, head, place.stream)
+                heads[name] = heads.get(name, 0.0) + part
+            parts += [direct, along(constant[None])]
+        parts += [along(block.others[at : at + 1]) for block in stream.blocks]
+        _, bias = unembedding.direction(torch.zeros_like(direction), token)
+        constants = bias + (0.0 if norm is None else float(norm.bias @ direction))
+        total = float(torch.cat(parts).double().sum()) + constants
+        tolerance = max(TOLERANCE, 2 * torch.finfo(unembedding.dtype).eps)
+        if not abs(total - centred) <= tolerance * abs(centred):
+            raise LoadError(f"the parts of the logit add up to {total:.5g}, not to {centred:.5g}", _HINT)
+    rest = logit - sum(heads.values())
+    return LogitParts(heads, rest, logit)
+
+
+def _writes(
+    stream: ResidualStream, places: Mapping[str, tuple[ModulePlace, int]]
+) -> Iterator[tuple[AttentionWrite, ModulePlace, int]]:
+    """What attention wrote, block by block, with its place and its number of heads."""
+    for block in stream.blocks:
+        for write in block.writes:
+            yield write, *places[write.path]
+
+
+def _of_heads(write: AttentionWrite, h: int, at: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What each head adds to the stream in one row `[h, d]`, and what W_O and the norm behind it add by themselves.
+
+    W_O(x in the head's slice) - W_O(0): the module is called.
+    """
+    given = write.heads[at].reshape(h, -1)  # [h, e]
+    alone = torch.zeros((h + 1, h, given.shape[1]), device=given.device)
+    alone[torch.arange(h), torch.arange(h)] = given
+    output = write.module(alone.reshape(1, h + 1, -1).to(write.dtype))
+    written = (output[0] if isinstance(output, tuple) else output)[0].float()
+    parts, constant = written[:-1] - written[-1], written[-1]
+    if write.norm is None:
+        return parts, constant
+    norm = write.norm._replace(gain=write.norm.gain[at : at + 1])
+    return norm.of_parts(parts[None])[0], norm.of_parts(constant[None])[0] + norm.bias

@@ -1,0 +1,198 @@
+"""The residual stream of chosen rows in one plain pass, and whether it is a plain sum.
+
+It is, where every block adds to its input what attention wrote and the output of one other module, and nothing else
+happens between blocks. That can't be read from a model's code, but its numbers show it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.capture.projection_search import given_to
+
+_ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so many units in the last place
+
+
+@dataclass
+class _Passage:
+    """What one module was given and returned, in the chosen rows `[r, d]`."""
+
+    module: nn.Module
+    given: torch.Tensor | None
+    returned: torch.Tensor
+
+
+@dataclass
+class AttentionWrite:
+    """One attention layer's part of its block.
+
+    heads    the input of W_O in the chosen rows `[r, h * e]`
+    written  the output of W_O `[r, d]`
+    dtype    in which W_O was given it
+    norm     the norm between W_O and the residual stream, its statistics held; None where there is none
+    """
+
+    path: str
+    module: nn.Module
+    heads: torch.Tensor
+    written: torch.Tensor
+    dtype: torch.dtype
+    norm: HeldNorm | None = None
+
+
+@dataclass
+class BlockPass:
+    """One block's pass: the stream before and after it `[r, d]`, what attention wrote, and what its modules returned.
+
+    dtype   of the model's numbers
+    others  what the block adds beside attention `[r, d]`: the output of one other module
+    """
+
+    path: str
+    before: torch.Tensor
+    dtype: torch.dtype
+    after: torch.Tensor | None = None
+    writes: list[AttentionWrite] = field(default_factory=list)
+    passages: list[_Passage] = field(default_factory=list)
+    others: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def check(self) -> None:
+        """Find the norms behind W_O, and `others`; LoadError if anything but attention and one other module adds."""
+        assert self.after is not None
+        rest, sizes = self.after - self.before, self.after.abs() + self.before.abs()
+        for write in self.writes:
+            behind = [x for x in self.passages if x.given is not None and equal(x.given, write.written)]
+            choices = [(write.written, None), *((x.returned, x) for x in behind)]
+            added, passage = next((y for y in choices if self._closes(rest - y[0], sizes)), choices[0])
+            if passage is not None and passage.given is not None:
+                write.norm = held_norm(passage.module, passage.given.to(self.dtype))
+                if write.norm is None:
+                    raise _open(self.path, "what stands behind W_O is no factor per dimension")
+            rest, sizes = rest - added, sizes + added.abs()
+        if not self._closes(rest, sizes):
+            raise _open(self.path, "it adds more than attention and one other module")
+        self.others = rest
+
+    def _closes(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
+        """Whether nothing is left, or the output of one module, or that and what further attention wrote.
+
+        In a block without attention another mixer of tokens takes its place, and so two modules may add.
+        """
+        if self._is_rounding(rest, sizes):
+            return True
+        if any(self._is_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
+            return True
+        mixers = [write.written for write in self.writes] if self.writes else [x.returned for x in self.passages]
+        return len(self.writes) != 1 and any(
+            self._is_rounding(rest - mixed - x.returned, sizes + mixed.abs() + x.returned.abs())
+            for mixed in mixers
+            for x in self.passages
+        )
+
+    def _is_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
+        """Whether every number of x is what rounding leaves of sums of numbers of these sizes."""
+        return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
+
+
+class ResidualStream:
+    """The blocks of one pass in their order, in `rows` of a text of `tokens` tokens.
+
+    Recording raises LoadError, which names the block, where the stream is no plain sum.
+
+    outside  what modules outside all blocks were given and returned
+    """
+
+    def __init__(self, rows: Collection[int], tokens: int) -> None:
+        self.rows, self.tokens = sorted(rows), tokens
+        self.blocks: list[BlockPass] = []
+        self.outside: list[_Passage] = []
+        self._open_block: BlockPass | None = None
+        self._is_checking = False
+
+    @contextmanager
+    def recording(
+        self, model: nn.Module, blocks: Mapping[nn.Module, str], projections: Mapping[nn.Module, str]
+    ) -> Iterator[None]:
+        """Context manager: record passes of `model`.
+
+        blocks       the block modules, with their paths
+        projections  W_O of every attention module, with that module's path
+        """
+        around = {module for module in model.modules() if any(inner in blocks for inner in module.modules())}
+        with ExitStack() as stack:
+            for block, path in blocks.items():
+                stack.callback(block.register_forward_pre_hook(self._enter(path), with_kwargs=True).remove)
+            for module in model.modules():
+                if module not in around:
+                    hook = self._leave_projection(projections[module]) if module in projections else self._leave
+                    stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
+            for block in blocks:
+                stack.callback(block.register_forward_hook(self._close).remove)
+            yield
+
+    def rows_of(self, x: Any) -> torch.Tensor | None:
+        """The chosen rows `[r, d]` of hidden states `[1, n, d]` or `[n, d]`, in float32; None for anything else."""
+        x = x[0] if isinstance(x, tuple | list) and x else x
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            return None
+        flat = x.detach()[0] if x.ndim == 3 and x.shape[0] == 1 else x.detach()
+        return flat[self.rows].float() if flat.ndim == 2 and flat.shape[0] == self.tokens else None
+
+    def _enter(self, path: str) -> Any:
+        def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            given = given_to(args, kwargs)
+            before = self.rows_of(given)
+            if given is None or before is None:
+                return
+            if self.blocks and not equal(self.blocks[-1].after, before):
+                raise _open(path, "it isn't given what the block before it returned")
+            self._open_block = BlockPass(path, before, given.dtype)
+
+        return enter
+
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        returned = None if self._is_checking else self.rows_of(output)
+        if returned is None:
+            return
+        passage = _Passage(module, self.rows_of(given_to(args, kwargs)), returned)
+        if self._open_block is None:
+            self.outside.append(passage)
+        elif returned.shape == self._open_block.before.shape:
+            self._open_block.passages.append(passage)
+
+    def _leave_projection(self, path: str) -> Any:
+        def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+            given = given_to(args, kwargs)
+            heads, written = self.rows_of(given), self.rows_of(output)
+            if self._open_block is None or given is None or heads is None or written is None:
+                raise _open(path, "its W_O gives no vector per token")
+            self._open_block.writes.append(AttentionWrite(path, module, heads, written, given.dtype))
+
+        return leave
+
+    def _close(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        after = self.rows_of(output)
+        if self._open_block is None or after is None or after.shape != self._open_block.before.shape:
+            raise LoadError("a block hands on no vector per token", "its attention can be seen: attn top")
+        block, self._open_block = self._open_block, None
+        block.after = after
+        self._is_checking = True
+        block.check()
+        self._is_checking = False
+        block.passages.clear()
+        self.blocks.append(block)
+
+
+def _open(path: str, why: str) -> LoadError:
+    return LoadError(f"{path}: {why}, so the logit is no plain sum of what heads write", "attn knock says what they do")
+
+
+def equal(one: torch.Tensor | None, other: torch.Tensor) -> bool:
+    """Whether two arrays are the same numbers."""
+    return one is not None and one.shape == other.shape and torch.equal(one, other)
