@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
+    from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.reduce import Summary, reduce
     from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
     from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -44,6 +45,7 @@ _HOMES = {
     "selection": ("Selection",),
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
+    "summaries.calls.hidden_keys": ("HiddenKeys",),
     "summaries.reducers.heads.head_statistics": ("Heads", "HeadStatistics"),
     "summaries.reducers.matrix": ("FullMatrix", "Matrix"),
     "summaries.reducers.overall": ("Overall", "OverallKeys"),
@@ -64,6 +66,7 @@ __all__ = [
     "Given",
     "HeadStatistics",
     "Heads",
+    "HiddenKeys",
     "Keys",
     "Matrix",
     "Overall",

@@ -6,6 +6,7 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.kinds import kinds_of_heads
 from attn_cli.cli.kit.ranking_options import ranking_of
 from attn_cli.cli.kit.run import ReducersFor
@@ -31,6 +32,8 @@ def heads(
         typer.Option("--kinds", help="What each head does, as a letter: on TEXT, or on random tokens written twice."),
     ] = False,
     seed: o.Seed = None,
+    *,
+    hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
     """One line per head: how spread, how far, and at what.
 
@@ -49,11 +52,12 @@ def heads(
     if kinds:
         if ranking is not None:
             raise InputError("--sort is for the table of numbers", "leave out --kinds; its --format csv can be sorted")
+        hiding.refuse("--kinds holds heads against chance over all keys")
         return kinds_of_heads(options, words=words, seed=seed)
     if seed is not None:
         raise InputError("--seed draws random tokens", "add --kinds")
 
     def reducers(view: View, source: Source) -> ReducersFor:
-        return lambda rows, call: [HeadStatistics()]
+        return lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)]
 
-    return options.run("heads", reducers, words=options.merges(words), ranking=ranking)
+    return options.run("heads", reducers, hiding=hiding, words=options.merges(words), ranking=ranking)

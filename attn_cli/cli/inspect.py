@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
@@ -34,7 +32,9 @@ def inspect(
     token: o.TokenPick = None,
     by: o.By = "weight",
     words: o.Words = False,
-    pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
+    pool: o.Pooling = "max",
+    *,
+    hiding: HidingOptions,
 ) -> ExitCode:
     """The overview: tokens, heads, most attended tokens, one matrix.
 
@@ -52,7 +52,9 @@ def inspect(
     measure = replace(MeasureOptions(by).measure(words=merges), together=True)
     if measure.by != "weight" and (scores or steps):
         raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
+    hiding.check_scores(scores=scores)
     if steps:
+        hiding.refuse("--steps shows every key")
         return options.run("steps", partial(walk, options.selection), token=token)
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
@@ -62,17 +64,20 @@ def inspect(
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            reducers: list[Reducer] = [HeadStatistics(), ReceivedShares(by=measure.by)]
+            rescale = hiding.rescale
+            received = ReceivedShares(rows, by=measure.by, rescale=rescale)
+            reducers: list[Reducer] = [HeadStatistics(rows, rescale=rescale), received]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                reducers.append(
-                    PooledMatrix(height, width, scores=scores, mean_heads=mean, pooling=pool, by=measure.by)
-                )
+                for share in (False, True) if rescale and view.largest is None else (rescale,):
+                    pooled = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool,
+                                          by=measure.by, rescale=share)  # fmt: skip
+                    reducers.append(pooled)
             return reducers
 
         return of_call
 
-    return options.run("inspect", reducers, words=merges, measure=measure)
+    return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure)
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:

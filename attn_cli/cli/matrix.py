@@ -1,13 +1,11 @@
 """Scores or weights themselves, as heat maps or as arrays."""
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
@@ -15,7 +13,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Source
 from attn_cli.summaries.calls.image_grid import patch_grid
-from attn_cli.summaries.calls.in_words import InWords
+from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -29,10 +27,10 @@ def matrix(
     scores: o.Scores = False,
     weights: o.Weights = False,
     words: o.Words = False,
-    no_special: o.NoSpecial = False,
-    pool: Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")] = "max",
+    pool: o.Pooling = "max",
     *,
     reading: MeasureOptions,
+    hiding: HidingOptions,
 ) -> ExitCode:
     """Scores or weights themselves, as heat maps or as arrays.
 
@@ -51,39 +49,41 @@ def matrix(
     """
     o.one_of(pool, ("max", "mean"), "--pool")
     merges = options.merges(words, scores=scores)
+    hiding.check_scores(scores=scores)
     measure = reading.measure(words=merges)
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {reading.by} at once", "leave out one of the two")
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
+    rescale = hiding.rescale
+
+    def full(rows: Rows, *, weights: bool, scores: bool) -> FullMatrix:
+        return FullMatrix(
+            weights=weights, scores=scores, rows=rows, mean_heads=reading.mean, by=measure.by, rescale=rescale
+        )
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
-                both = keep_scores and not isinstance(call, InWords)
-                return [
-                    FullMatrix(weights=show_weights, scores=both, rows=rows, mean_heads=reading.mean, by=measure.by)
-                ]
+                both = keep_scores and not is_in_words(call)
+                return [full(rows, weights=show_weights, scores=both)]
             # drawn in the shape of the image, with no rows pooled
-            if rows is not None and patch_grid(call.keys) is not None:
-                alone = measure.by == "weight"
-                return [
-                    FullMatrix(
-                        weights=show_weights and alone, scores=scores, rows=rows, mean_heads=reading.mean, by=measure.by
-                    )
-                ]
+            if token is not None and patch_grid(call.keys) is not None:
+                drawn = show_weights and measure.by == "weight"
+                return [full(rows, weights=drawn, scores=scores)]
             return [
                 PooledMatrix(
-                    *view.largest, rows=rows, scores=kind, mean_heads=reading.mean, pooling=pool, by=measure.by
+                    *view.largest, rows=rows, scores=kind, mean_heads=reading.mean, pooling=pool, by=measure.by,
+                    rescale=rescale and not kind,
                 )
                 for kind, is_drawn in ((True, scores), (False, show_weights))
                 if is_drawn
-            ]
+            ]  # fmt: skip
 
         return of_call
 
     def memory(view: View, source: Source) -> MemoryEstimate:
-        kinds = 1 if merges else show_weights + keep_scores + (measure.by != "weight")
+        kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
         heads = sum(1 if reading.mean else layer.heads for layer in source.planned_layers(options.selection))
 
         def estimate(prompt: Prompt, rows: Rows) -> str:
@@ -98,6 +98,4 @@ def matrix(
 
         return estimate
 
-    return options.run(
-        "matrix", reducers, token=token, memory=memory, hide_special=no_special, words=merges, measure=measure
-    )
+    return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure)

@@ -10,6 +10,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
@@ -65,7 +66,7 @@ def top(
     explanation: WhyOptions,
     reading: MeasureOptions,
     words: o.Words = False,
-    no_special: o.NoSpecial = False,
+    hiding: HidingOptions,
 ) -> ExitCode:
     """The keys that each query (or the asked one) attends to most.
 
@@ -86,19 +87,22 @@ def top(
 
     merges = options.merges(words)
     if explanation.requested(
-        {"--overall": overall, "--mean": reading.mean, "--words": words, "--no-special": no_special,
-         f"--by {reading.by}": reading.by != "weight"}
+        {"--overall": overall, "--mean": reading.mean, "--words": words, f"--by {reading.by}": reading.by != "weight"}
+        | hiding.given
     ):  # fmt: skip
         return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
     measure = reading.measure(words=merges)
+    mean, rescale = reading.mean, hiding.rescale
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            if overall or (view.largest is not None and rows is None and call.n > _MANY):
-                return [OverallKeys(k, rows=rows, mean_heads=reading.mean, abridged=not overall, by=measure.by)]
-            return [TopKeys(k, rows=rows, mean_heads=reading.mean, scores=not merges, by=measure.by)]
+            if overall or (view.largest is not None and token is None and call.n > _MANY):
+                return [
+                    OverallKeys(k, rows=rows, mean_heads=mean, abridged=not overall, by=measure.by, rescale=rescale)
+                ]
+            return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges, by=measure.by, rescale=rescale)]
 
         return of_call
 
     command = "overall" if overall else "top"
-    return options.run(command, reducers, token=token, hide_special=no_special, words=merges, measure=measure)
+    return options.run(command, reducers, token=token, hiding=hiding, words=merges, measure=measure)

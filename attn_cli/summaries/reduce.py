@@ -11,6 +11,7 @@ from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
+from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part(ABC):
@@ -88,7 +89,8 @@ Kind = TypeVar("Kind", bound=Part)
 class Summary:
     """The parts of one call, one per reducer, with everything needed to label them.
 
-    n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it.
+    n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it; `hidden` the keys that are left out, of
+    which parts hold weight 0.
     """
 
     place: Place
@@ -96,6 +98,7 @@ class Summary:
     keys: tuple[Token, ...]
     rule: Mapping[str, Any]
     parts: tuple[Part, ...]
+    hidden: tuple[int, ...] = ()
 
     def part(self, kind: type[Kind]) -> Kind | None:
         """The part of that class, None if no reducer made one."""
@@ -121,7 +124,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     if not _walked_at_once(call, reducers):
         _walked_in_bands(call, reducers)
     parts = tuple(reducer.result() for reducer in reducers)
-    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts)
+    return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, hidden_keys(call))
 
 
 def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:

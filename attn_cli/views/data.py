@@ -235,6 +235,8 @@ def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
                 labels |= _tokens(f"{_layer_name(summary, summaries)}.{prefix}", tokens)
     for part in (part for summary in summaries for part in summary.parts):
         labels |= part.labels()
+    if hidden := first.hidden:
+        labels["hidden_keys"] = np.array(hidden)
     return labels
 
 

@@ -69,9 +69,6 @@ TokenPick = Annotated[
                  help="Only these query rows: a word, word#2 for its second place, a number, + for what it wrote."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
-NoSpecial = Annotated[
-    bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys; for screens and pages.")
-]
 Why = Annotated[
     bool, typer.Option("--why", help="Each key explained: content and position, and the pairs of columns that count.")
 ]
@@ -79,6 +76,7 @@ Words = Annotated[
     bool,
     typer.Option("--words", help="Merge the pieces of words: weights on a word add up, its own rows are averaged."),
 ]
+Pooling = Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 By = Annotated[

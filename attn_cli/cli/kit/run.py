@@ -6,6 +6,7 @@ from functools import partial
 from itertools import islice
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_line, print_notes, status_line
@@ -13,10 +14,10 @@ from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
-from attn_cli.summaries.calls.without_special import HiddenWeight, WithoutSpecial, text_places
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
@@ -55,7 +56,7 @@ class Request:
     generate      how many tokens the source generates after each text at most
     scale         the colour scale of weights: linear, sqrt, log or row
     memory        estimates memory before the model runs and may raise LimitError; None without a check
-    hide_special  whether special tokens are left out of rows and keys
+    hiding        which keys and rows are left out
     words         whether the pieces of words are merged
     ranking       the order of the answer's rows, None for that of the forward pass
     measure       what calls must carry beside their weights
@@ -74,7 +75,7 @@ class Request:
     generate: int | None = None
     scale: str = "linear"
     memory: MemoryEstimate | None = None
-    hide_special: bool = False
+    hiding: HidingOptions = NOTHING_HIDDEN
     words: bool = False
     ranking: Ranking | None = None
     measure: Measure = WEIGHTS
@@ -137,8 +138,7 @@ def _question(request: Request, number: int, text: str | InputError) -> Question
         raise text
     with status_line(f"writing up to {request.generate} tokens ...", quiet=request.quiet or request.generate is None):
         question = _read(request, number, text)
-    if request.hide_special:
-        _check_special(question)
+    request.hiding.check(question.display, question.rows)
     memory = request.memory(question.display, question.rows) if request.memory else ""
     length = f"{len(question.prompt.tokens):,} tokens"
     print_notes([f"{length} · {memory}" if memory else length], quiet=request.quiet or not request.verbose)
@@ -174,15 +174,6 @@ def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...
     return (), ()
 
 
-def _check_special(question: Question) -> None:
-    """InputError for a text, or a pick, that holds only special tokens, which --no-special leaves out."""
-    remaining = text_places(question.display.tokens)
-    if not remaining and question.display.tokens:
-        raise InputError("the text has special tokens alone", "leave out --no-special")
-    if question.rows and not any(row in remaining for row in question.rows):
-        raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
-
-
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
     """A note that --words changes nothing, where tokens have no places in the text; none for white space alone."""
     if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
@@ -192,7 +183,7 @@ def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
 
 def _answer(request: Request, questions: Sequence[Question], earlier_texts: int) -> None:
     """Run a batch of texts and show their reports; `earlier_texts` texts were answered before them."""
-    hidden = [HiddenWeight() for _ in questions] if request.hide_special else None
+    hidden = [HiddenNotes() for _ in questions]
     layers = len(request.source.planned_layers(request.selection))
     with Progress(layers, len(questions), earlier_texts, quiet=request.quiet, verbose=request.verbose) as progress:
         answers = _summaries(request, questions, progress, hidden)
@@ -201,7 +192,7 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
             raise InputError(f"no query {request.token!r} in the layers that were asked for",
                              "choose other layers with --layer, or pick by number")  # fmt: skip
         warnings = question.display.warnings + question.notes
-        warnings += _hidden_share(question.display, hidden[at]) if hidden else ()
+        warnings += request.hiding.notes(hidden[at])
         print_notes(warnings, quiet=request.quiet)
         report = Report(
             request.command, request.source.about, (question.display,), summaries, warnings,
@@ -211,19 +202,10 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
         request.view.show(report if request.finish is None else request.finish(report))
 
 
-def _hidden_share(prompt: Prompt, hidden: HiddenWeight) -> tuple[str, ...]:
-    """A note on the share of weight that --no-special hides; none for a text without special tokens."""
-    count = sum(token.special for token in prompt.tokens)
-    if not count:
-        return ()
-    tokens = f"{count} special token{'s' * (count > 1)}"
-    return (f"{tokens} hidden, with {hidden.share:.0%} of the weight of the rows shown; these add to 1 with it",)
-
-
 def _summaries(
-    request: Request, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenWeight] | None
+    request: Request, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenNotes]
 ) -> list[tuple[Summary, ...]]:
-    """The summaries of every chosen layer, for each text; `hidden` adds up the weight that --no-special hides."""
+    """The summaries of every chosen layer, for each text; `hidden` collects what is hidden of it."""
     summaries: list[list[Summary]] = [[] for _ in questions]
     rows_of = [memoised(partial(_rows_of_stream, request, question)) for question in questions]
 
@@ -233,10 +215,14 @@ def _summaries(
         if question.display is not question.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
         rows = rows_of[text](call.queries)
-        reducers = () if rows is not None and not rows else request.reducers(rows, call)
+        keys = request.hiding.keys(call, question.display.text)
+        shown = HiddenKeys(call, keys) if keys else call
+        reducers = () if rows is not None and not rows else request.reducers(rows, shown)
         if reducers:
-            call = request.measure.of(call)
-            summaries[text].append(reduce(call if hidden is None else WithoutSpecial(call, hidden[text]), *reducers))
+            hidden[text].add(call, keys)
+            measured = request.measure.of(call)
+            measured = HiddenKeys(measured, keys, hidden[text].weight) if keys else measured
+            summaries[text].append(reduce(measured, *reducers))
         progress.step()
 
     prompts = [question.prompt for question in questions]
@@ -246,18 +232,14 @@ def _summaries(
 
 
 def _rows_of_stream(request: Request, question: Question, queries: Sequence[Token]) -> Rows:
-    """The picked rows among a call's queries: None for all, empty where no query matches the pick.
+    """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden.
 
-    Every stream is searched separately: a word of the text is not among the queries of a vision tower. With
-    `hide_special`, row numbers count only the tokens that are not special.
+    Every stream is searched separately: a word of the text is not among the queries of a vision tower.
     """
     if request.token is None:
-        return None
+        return request.hiding.rows(None, queries)
     try:
         rows, _ = picked_tokens(request.token, queries, question.display.text)
     except InputError:
         return []
-    if not request.hide_special:
-        return rows
-    remaining = text_places(queries)
-    return [remaining.index(row) for row in rows if row in remaining]
+    return request.hiding.rows(rows, queries)

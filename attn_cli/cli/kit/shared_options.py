@@ -8,6 +8,7 @@ from typing import ClassVar, Unpack
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.each_text import show_each
+from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.read_texts import texts_of
 from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, answer_texts
@@ -174,7 +175,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         *,
         token: str | None = None,
         memory: Callable[[View, Source], MemoryEstimate] | None = None,
-        hide_special: bool = False,
+        hiding: HidingOptions = NOTHING_HIDDEN,
         words: bool = False,
         ranking: Ranking | None = None,
         measure: Measure = WEIGHTS,
@@ -184,7 +185,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         reducers      makes `Request.reducers`, or these and `Request.finish`, from the view and the source
         token         names the query rows, None for all
         memory        makes `Request.memory` from the view and the source; None without a check
-        hide_special  whether special tokens are left out of rows and keys
+        hiding        which keys and rows are left out
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
         measure       what calls must carry beside their weights
@@ -192,9 +193,6 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         selection = self.selection
         texts, reading = self._input()
         with self.view() as view:
-            if hide_special and view.largest is None:
-                raise InputError("--no-special is for screens and pages",
-                                 "data has every token, and says of each whether it is special")  # fmt: skip
             source = self.source(**reading)
             look = reducers(view, source)
             return answer_texts(
@@ -212,7 +210,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     generate=self.generate,
                     scale=self.scale,
                     memory=memory(view, source) if memory else None,
-                    hide_special=hide_special,
+                    hiding=hiding,
                     words=words,
                     ranking=ranking,
                     measure=measure,

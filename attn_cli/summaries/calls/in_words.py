@@ -139,6 +139,11 @@ class InWords(DerivedCall):
         return replace(sums, weights=weights, raw_scores=scores, output=output)
 
 
+def is_in_words(call: Call) -> bool:
+    """Whether a call is between words, also where it was derived further."""
+    return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
+
+
 def _logarithms(weights: Array) -> Array:
     """The logarithm of every weight; the lowest finite number where it is 0."""
     xp, some = namespace(weights), weights > 0

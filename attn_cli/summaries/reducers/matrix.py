@@ -12,6 +12,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class Matrix(Part):
     pooling  how cells of a block were put together: "max" or "mean"
     by       what the shares are of
     shares   by value or by written the share of each key in what its row reads
+    rest_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
+    keys     the key behind every column; None means all
     """
 
     name: ClassVar[str] = "matrices"
@@ -36,33 +39,53 @@ class Matrix(Part):
     pooling: str = "max"
     by: By = "weight"
     shares: np.ndarray | None = None
+    rest_share: np.ndarray | None = None
+    keys: tuple[int, ...] | None = None
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
-        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by written."""
-        named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
+        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by written.
+
+        Rescaled ones stand in place of those that they are made of.
+        """
+        kind = "weights" if self.by == "weight" else f"by {self.by}"
+        named: tuple[tuple[str, np.ndarray | None], ...]
+        if self.rest_share is None:
+            named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
+        else:
+            named = (("scores", self.scores), (f"{kind} rescaled", self.rest_share))
         return [(name, values) for name, values in named if values is not None]
 
     def row_numbers(self, summary: Summary) -> Sequence[int]:
         """The query index of every row of the matrix."""
         return range(len(summary.queries)) if self.rows is None else self.rows
 
+    def listed_keys(self, summary: Summary) -> list[tuple[int, int]]:
+        """Every column with its key, without hidden keys."""
+        hidden = set(summary.hidden)
+        keys = range(len(summary.keys)) if self.keys is None else self.keys
+        return [(column, key) for column, key in enumerate(keys) if key not in hidden]
+
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per cell: layer, head, query, key, their tokens, score and weight."""
-        place = summary.place
+        place, keys = summary.place, self.listed_keys(summary)
         for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.row_numbers(summary)):
-                for key, token in enumerate(summary.keys):
-                    share = {} if self.shares is None else {f"{self.by}_share": float(self.shares[at, row, key])}
+                for column, key in keys:
+                    share = {
+                        name: float(values[at, row, column])
+                        for name, values in ((f"{self.by}_share", self.shares), ("rest_share", self.rest_share))
+                        if values is not None
+                    }
                     yield {
                         "layer": place.layer,
                         "head": head,
                         "query": query,
                         "query_token": summary.queries[query].text,
                         "key": key,
-                        "key_token": token.text,
-                        "score": None if self.scores is None else float(self.scores[at, row, key]),
-                        "weight": None if self.weights is None else float(self.weights[at, row, key]),
+                        "key_token": summary.keys[key].text,
+                        "score": None if self.scores is None else float(self.scores[at, row, column]),
+                        "weight": None if self.weights is None else float(self.weights[at, row, column]),
                     } | share
 
     def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
@@ -76,6 +99,10 @@ class Matrix(Part):
             "block": list(self.block),
             "pooling": None if self.block == (1, 1) else self.pooling,
         }
+        if self.keys is not None:
+            document["keys"] = list(self.keys)
+        elif summary.hidden:
+            document["hidden_keys"] = list(summary.hidden)
         if self.scores is not None:
             document["masked_cells"] = int(np.isneginf(self.scores).sum())
         values = self.arrays()
@@ -83,8 +110,9 @@ class Matrix(Part):
         yield document | values
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, and `value_share` or `written_share`, those that were collected."""
-        named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
+        """`weights`, `scores`, `value_share` or `written_share`, and `rest_share`, those that were collected."""
+        named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
+                 "rest_share": self.rest_share}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -98,7 +126,8 @@ class FullMatrix:
 
     The mean score of a cell that is masked in any head is -inf.
 
-    by  "weight", or what a `ReadShares` call carries beside: the shares of what is read
+    by       "weight", or what a `ReadShares` call carries beside: the shares of what is read
+    rescale  whether they are collected as shares of what is left without hidden keys, too
     """
 
     def __init__(
@@ -109,7 +138,9 @@ class FullMatrix:
         rows: Sequence[int] | None = None,
         mean_heads: bool = False,
         by: By = "weight",
+        rescale: bool = False,
     ) -> None:
+        self.rescale = rescale
         self.weights, self.needs_scores, self.by = weights, scores, by
         self.rows = rows
         self.mean_heads = self.whole_heads = mean_heads
@@ -146,4 +177,8 @@ class FullMatrix:
         """The matrix in NumPy."""
         rows = None if self.rows is None else tuple(self.rows)
         averaged = self.heads if self.mean_heads else 0
-        return Matrix(self.kept_weights, self.kept_scores, rows, averaged=averaged, by=self.by, shares=self.kept_shares)
+        weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares
+        measured, rest_share = weights if shares is None else shares, None
+        if self.rescale and measured is not None:
+            rest_share = shares_of(measured, measured.sum(axis=-1, keepdims=True))
+        return Matrix(weights, scores, rows, averaged=averaged, by=self.by, shares=shares, rest_share=rest_share)

@@ -12,6 +12,7 @@ from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Overall(Part):
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
     by        what ranks the keys
     read      `[h, k]`, by value or by written the mean share of what the queries read; None by weight
+    rest      what all keys of a head receive together `[h]`, without hidden ones; None unless it is rescaled by it
     """
 
     name: ClassVar[str] = "overall"
@@ -36,6 +38,17 @@ class Overall(Part):
     abridged: bool = False
     by: By = "weight"
     read: np.ndarray | None = None
+    rest: np.ndarray | None = None
+
+    @property
+    def rest_shares(self) -> np.ndarray | None:
+        """What ranks the keys over what is left of it, sum over sum `[h, k]`; None unless it is rescaled."""
+        return None if self.rest is None else shares_of(self.measured, self.rest[:, None])
+
+    @property
+    def shown(self) -> np.ndarray:
+        """What screens show `[h, k]`: what ranks the keys, rescaled where that was asked for."""
+        return self.measured if self.rest is None else shares_of(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:
@@ -44,23 +57,29 @@ class Overall(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, rank)."""
+        rest_shares = self.rest_shares
         for at, head in enumerate(summary.head_names(self.averaged)):
             for rank, key in enumerate(self.keys[at].tolist()):
                 if key >= 0:
                     read = {} if self.read is None else {f"{self.by}_share": float(self.read[at, rank])}
-                    yield {
-                        "layer": summary.place.layer,
-                        "head": head,
-                        "rank": rank,
-                        "key": key,
-                        "key_token": summary.keys[key].text,
-                        "received_share": float(self.shares[at, rank]),
-                    } | read
+                    yield (
+                        {
+                            "layer": summary.place.layer,
+                            "head": head,
+                            "rank": rank,
+                            "key": key,
+                            "key_token": summary.keys[key].text,
+                            "received_share": float(self.shares[at, rank]),
+                        }
+                        | read
+                        | ({} if rest_shares is None else {"rest_share": float(rest_shares[at, rank])})
+                    )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `received_share` and, by value or by written, that share, `[h, k]`."""
-        read = {} if self.read is None else {f"{self.by}_share": self.read}
-        return {"keys": self.keys, "received_share": self.shares} | read
+        """`keys`, `received_share`, by value or by written that share, and rescaled `rest_share`, `[h, k]`."""
+        named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read,
+                 "rest_share": self.rest_shares}  # fmt: skip
+        return {name: values for name, values in named.items() if values is not None}
 
     @property
     def footnote(self) -> str:
@@ -75,7 +94,8 @@ class Overall(Part):
 class OverallKeys:
     """Collects `Overall`: the `count` keys that all queries, or `rows`, attend to most; `mean_heads` averages heads.
 
-    by  "weight", or what a `ReadShares` call carries: then keys rank by their mean shares in what is read
+    by       "weight", or what a `ReadShares` call carries: then keys rank by their mean shares in what is read
+    rescale  whether shares are to be shown of what is left without hidden keys
     """
 
     needs_scores = False
@@ -88,7 +108,9 @@ class OverallKeys:
         mean_heads: bool = False,
         abridged: bool = False,
         by: By = "weight",
+        rescale: bool = False,
     ) -> None:
+        self.rescale = rescale
         self.count, self.rows, self.mean_heads, self.abridged = count, rows, mean_heads, abridged
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
         self.whole_heads = self.received.whole_heads
@@ -115,10 +137,11 @@ class OverallKeys:
         """The keys with the largest sums."""
         received = self.received.result()
         measured = received.measured
+        rest = measured.sum(axis=-1) if self.rescale else None
         keys = np.argsort(-measured, axis=-1, kind="stable")[:, : self.count]
         shares = np.take_along_axis(received.shares, keys, axis=-1)
         read = None if received.read is None else np.take_along_axis(received.read, keys, axis=-1)
         keys[np.take_along_axis(measured, keys, axis=-1) == 0] = -1
         averaged = self.heads if self.mean_heads else 0
         rows = tuple(self.received.places.numbers)
-        return Overall(rows, keys, shares, averaged, self.abridged, received.by, read)
+        return Overall(rows, keys, shares, averaged, self.abridged, received.by, read, rest)

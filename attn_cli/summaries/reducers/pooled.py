@@ -8,17 +8,22 @@ from attn_cli.arrays import Array, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.rest import shares_of
 
 
 class PooledMatrix:
     """Collects a `Matrix` pooled to at most `rows_at_most` x `keys_at_most` blocks; not pooled if it fits.
 
+    Hidden keys get no column.
+
     The default is the maximum of a block: attention is sparse, and a mean would erase single spikes. With
     `mean_heads` the mean over heads is taken first, cell by cell.
 
-    by  "weight", or what a `ReadShares` call carries: then cells are shares of what a row reads
+    by       "weight", or what a `ReadShares` call carries: then cells are shares of what a row reads
+    rescale  whether cells are divided, before pooling, by what is left of their row without hidden keys
     """
 
     whole_heads = True
@@ -33,8 +38,9 @@ class PooledMatrix:
         mean_heads: bool = False,
         pooling: str = "max",
         by: By = "weight",
+        rescale: bool = False,
     ) -> None:
-        self.rows = rows
+        self.rows, self.rescale = rows, rescale
         self.limits = (rows_at_most, keys_at_most)
         self.needs_scores = scores
         self.mean_heads = mean_heads
@@ -50,7 +56,9 @@ class PooledMatrix:
 
     def _measure(self, call: Call) -> None:
         """The rows and keys of the call, and how many of them make a block."""
-        self.heads, self.m = call.h, call.m
+        left = keys_left(call)
+        self.columns = None if left is None else np.array(left, dtype=np.int64)
+        self.heads, self.m = call.h, call.m if left is None else len(left)
         self.numbers: Sequence[int] = range(call.n) if self.rows is None else self.rows
         self.n = len(self.numbers)
         self.block = (-(-self.n // self.limits[0]), -(-self.m // self.limits[1]))
@@ -63,8 +71,11 @@ class PooledMatrix:
         else:
             values = band.measured(self.by, together=self.mean_heads)
         cells = to_numpy(values)
-        by_key = self._fold(cells, band.first, self.block[1])
-        first_key = band.first // self.block[1]
+        if self.rescale:
+            cells = shares_of(cells, cells.sum(axis=-1, keepdims=True))
+        cells, first = self._kept_columns(cells, band)
+        by_key = self._fold(cells, first, self.block[1])
+        first_key = first // self.block[1]
         for row in range(band.start, band.stop):
             if self.row_count == self.n or row != self.numbers[self.row_count]:
                 continue
@@ -75,7 +86,7 @@ class PooledMatrix:
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """Its blocks, of the weights of all rows and of every head by itself."""
-        if self.rows is not None or self.needs_scores or self.mean_heads or self.by != "weight":
+        if self.rows is not None or self.needs_scores or self.mean_heads or self.rescale or self.by != "weight":
             return None
         self._measure(call)
         return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"))
@@ -92,9 +103,19 @@ class PooledMatrix:
             kept = kept / (height[:, None] * width[None, :])
         averaged = self.heads if self.mean_heads else 0
         kind = "scores" if self.needs_scores else "weights" if self.by == "weight" else "shares"
-        maps = dict.fromkeys(("weights", "scores", "shares")) | {kind: kept}
-        rows = None if self.rows is None else tuple(self.rows)
-        return Matrix(**maps, rows=rows, averaged=averaged, block=self.block, pooling=self.pooling, by=self.by)
+        kind = "rest_share" if self.rescale else kind
+        maps = dict.fromkeys(("weights", "scores", "shares", "rest_share")) | {kind: kept}
+        rows, keys = (None if x is None else tuple(int(at) for at in x) for x in (self.rows, self.columns))
+        return Matrix(
+            **maps, rows=rows, keys=keys, averaged=averaged, block=self.block, pooling=self.pooling, by=self.by
+        )
+
+    def _kept_columns(self, cells: np.ndarray, band: Band) -> tuple[np.ndarray, int]:
+        """The band's cells `[h, b, c]` of the keys that are kept, and the first of their columns."""
+        if self.columns is None:
+            return cells, band.first
+        first, last = np.searchsorted(self.columns, (band.first, band.last))
+        return cells[:, :, self.columns[first:last] - band.first], int(first)
 
     def _fold(self, cells: np.ndarray, first: int, width: int) -> np.ndarray:
         """`[h, b, c]` folded over the keys' blocks; the first and last block may be partly outside the band."""

@@ -13,6 +13,7 @@ from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class Received(Part):
 
     by    what a query's row is made of
     read  `[h, m]`, by value or by written the mean share in what the rows read; None by weight
+
+    rescaled  whether they are shown as shares of what is left without hidden keys, sum over sum
     """
 
     name: ClassVar[str] = "received"
@@ -32,6 +35,12 @@ class Received(Part):
     shares: np.ndarray
     by: By = "weight"
     read: np.ndarray | None = None
+    rescaled: bool = False
+
+    @property
+    def rest_shares(self) -> np.ndarray:
+        """What `by` says over what is left of it, sum over sum `[h, m]`."""
+        return shares_of(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
@@ -39,20 +48,30 @@ class Received(Part):
         return self.shares if self.read is None else self.read
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
-        """One row per (head, key)."""
+        """One row per (head, key), without hidden keys."""
+        rest_shares, hidden = self.rest_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
             for key, token in enumerate(summary.keys):
+                if key in hidden:
+                    continue
+                rest = {"rest_share": float(rest_shares[at, key])} if self.rescaled else {}
                 yield {
                     "layer": summary.place.layer,
                     "head": head,
                     "key": key,
                     "key_token": token.text,
                     "received_share": float(self.shares[at, key]),
-                }
+                } | rest
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` `[h, m]`."""
-        return {"received_share": self.shares}
+        """`received_share` and, if rescaled, `rest_share` `[h, m]`; 0 for hidden keys."""
+        return {"received_share": self.shares} | ({"rest_share": self.rest_shares} if self.rescaled else {})
+
+
+def mean_received(parts: Sequence[Received]) -> np.ndarray:
+    """What keys receive `[m]` over all heads of calls on the same keys; rescaled, of all that is left together."""
+    mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
+    return shares_of(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
 
 
 class ReceivedShares:
@@ -60,12 +79,14 @@ class ReceivedShares:
 
     by          "weight", or what a `ReadShares` call carries beside
     mean_heads  take all heads together, then h = 1
+    rescale     says of the answer that it is to be shown as shares of what is left
     """
 
     needs_scores = False
 
-    def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False) -> None:
-        self.rows, self.by, self.mean_heads = rows, by, mean_heads
+    def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False,
+                 rescale: bool = False) -> None:  # fmt: skip
+        self.rows, self.by, self.mean_heads, self.rescale = rows, by, mean_heads, rescale
         self.whole_heads = mean_heads and by != "weight"
 
     def start(self, call: Call) -> None:
@@ -106,4 +127,5 @@ class ReceivedShares:
         count = max(1, len(self.places))
         shares = to_numpy(self.sums).astype(np.float64) / count
         read = None if self.read is None else to_numpy(self.read).astype(np.float64) / count
-        return Received(shares.mean(axis=0, keepdims=True) if self.mean_heads else shares, self.by, read)
+        shares = shares.mean(axis=0, keepdims=True) if self.mean_heads else shares
+        return Received(shares, self.by, read, self.rescale)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import integers, take_along_last_axis, to_numpy, zeros
+from attn_cli.arrays import integers, namespace, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
@@ -14,6 +14,7 @@ from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.rest import shares_of
 from attn_cli.summaries.reducers.topk import heaviest
 
 
@@ -28,6 +29,7 @@ class Top(Part):
     averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
     by        what ranks the keys
     shares    `[h, r, k]`, by value or by written the share of what the row reads; None by weight
+    rest      the sum over each row `[h, r]` of what ranks its keys, without hidden ones; None unless rescaled by it
     """
 
     name: ClassVar[str] = "top"
@@ -39,30 +41,52 @@ class Top(Part):
     averaged: int = 0
     by: By = "weight"
     shares: np.ndarray | None = None
+    rest: np.ndarray | None = None
+
+    @property
+    def measured(self) -> np.ndarray:
+        """What ranks the keys `[h, r, k]`."""
+        return self.weights if self.shares is None else self.shares
+
+    @property
+    def rest_shares(self) -> np.ndarray | None:
+        """What ranks the keys over what is left of it in the row `[h, r, k]`; None unless it is rescaled."""
+        return None if self.rest is None else shares_of(self.measured, self.rest[..., None])
+
+    @property
+    def shown(self) -> np.ndarray:
+        """What screens show `[h, r, k]`: what ranks the keys, rescaled where that was asked for."""
+        return self.measured if self.rest is None else shares_of(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
+        rest_shares = self.rest_shares
         for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.rows):
                 for rank, key in enumerate(self.keys[at, row].tolist()):
                     if key < 0:
                         continue
                     share = {} if self.shares is None else {f"{self.by}_share": float(self.shares[at, row, rank])}
-                    yield {
-                        "layer": summary.place.layer,
-                        "head": head,
-                        "query": query,
-                        "query_token": summary.queries[query].text,
-                        "rank": rank,
-                        "key": key,
-                        "key_token": summary.keys[key].text,
-                        "score": None if self.scores is None else float(self.scores[at, row, rank]),
-                        "weight": float(self.weights[at, row, rank]),
-                    } | share
+                    yield (
+                        {
+                            "layer": summary.place.layer,
+                            "head": head,
+                            "query": query,
+                            "query_token": summary.queries[query].text,
+                            "rank": rank,
+                            "key": key,
+                            "key_token": summary.keys[key].text,
+                            "score": None if self.scores is None else float(self.scores[at, row, rank]),
+                            "weight": float(self.weights[at, row, rank]),
+                        }
+                        | share
+                        | ({} if rest_shares is None else {"rest_share": float(rest_shares[at, row, rank])})
+                    )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `weights`, `scores`, `value_share` or `written_share` `[h, r, k]`, those that were collected."""
-        named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares}
+        """`keys`, `weights`, `scores`, `value_share` or `written_share`, `rest_share` `[h, r, k]`, if collected."""
+        named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
+                 "rest_share": self.rest_shares}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -73,7 +97,8 @@ class Top(Part):
 class TopKeys:
     """Collects `Top`: the `count` heaviest keys of all queries or of `rows`; equal weights rank by key number.
 
-    by  "weight", or what a `ReadShares` call carries: then keys rank by their shares in what is read
+    by       "weight", or what a `ReadShares` call carries: then keys rank by their shares in what is read
+    rescale  whether what is left of every row without hidden keys is noted, to show shares of it
     """
 
     def __init__(
@@ -84,7 +109,9 @@ class TopKeys:
         mean_heads: bool = False,
         scores: bool = True,
         by: By = "weight",
+        rescale: bool = False,
     ) -> None:
+        self.rescale = rescale
         self.count, self.rows, self.mean_heads, self.needs_scores = count, rows, mean_heads, scores
         self.whole_heads, self.by = mean_heads, by
 
@@ -98,6 +125,7 @@ class TopKeys:
             self.scores[...] = -float("inf")
         self.keys = integers(shape, -1, call.like)
         self.shares = None if self.by == "weight" else zeros(shape, call.like)
+        self.rest = zeros(shape[:2], call.like) if self.rescale else None
 
     def add(self, band: Band) -> None:
         """Rank the keys of the band's picked rows."""
@@ -113,6 +141,8 @@ class TopKeys:
         values, picked = heaviest(measured, min(self.count, band.last - band.first))
         k = picked.shape[-1]
         heads = slice(None) if self.mean_heads else band.heads
+        if self.rest is not None:
+            self.rest[heads, fit.kept] = namespace(measured).sum(measured, axis=-1)
         if self.shares is not None:
             self.shares[heads, fit.kept, :k] = values
             values = take_along_last_axis(weights, picked)
@@ -128,14 +158,14 @@ class TopKeys:
         """So many of the largest weights of every row, of every head by itself."""
         self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
         suits = self.rows is None and not self.mean_heads and self.by == "weight"
-        return RowNeeds(top=min(self.count, call.m)) if suits else None
+        return RowNeeds(top=min(self.count, call.m), moments=self.rescale) if suits else None
 
     def take(self, rows: RowNumbers) -> None:
         """The ranked keys, of which others may have asked for more."""
         assert rows.top_weights is not None and rows.top_keys is not None and rows.top_scores is not None
         self.weights, self.keys = rows.top_weights[..., : self.count], rows.top_keys[..., : self.count]
         self.scores = rows.top_scores[..., : self.count] if self.needs_scores else None
-        self.shares = None
+        self.shares, self.rest = None, rows.mass if self.rescale else None
 
     def result(self) -> Top:
         """The ranked keys."""
@@ -145,5 +175,6 @@ class TopKeys:
         # A mean over heads has a weight where one of them is not masked, though its mean score is -inf.
         keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
         shares = None if self.shares is None else to_numpy(self.shares)
+        rest = None if self.rest is None else to_numpy(self.rest)
         averaged = self.heads if self.mean_heads else 0
-        return Top(rows, keys, weights, scores, averaged=averaged, by=self.by, shares=shares)
+        return Top(rows, keys, weights, scores, averaged=averaged, by=self.by, shares=shares, rest=rest)

@@ -85,6 +85,8 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     values = {statistic: np.array([row.heads.statistics[statistic.name][row.at] for row in rows])
               for statistic in STATISTICS}  # fmt: skip
     columns = [each for each in STATISTICS if each.name == kept or not each.says_nothing(values[each])]
+    rest = [None if heads.rest is None else float(heads.rest[at]) for _, heads, at in rows]
+    lead += ["left"] if any(each is not None for each in rest) else []
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
         columns.pop(-2 if columns[-1].name == kept else -1)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
@@ -95,10 +97,15 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
         cells = [Text(place.stream)] if streams else []
         cells += [Text(str(place.layer)), Text(str(place.heads[at]))]
         cells += [Text(str(place.groups[at]))] if grouped else []
+        left = rest[number]
+        cells += [Text("-" if left is None else f"{left:.2f}")] if "left" in lead else []
         for column in columns:
             value = float(values[column][number])
             style = background(value, Ramp(0.0, 1.0), screen.depth) if column.unit == "weight" else Style.null()
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
-    yield Text("means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM)
+    legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
+    yield Text(
+        legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM
+    )

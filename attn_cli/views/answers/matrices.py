@@ -21,6 +21,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
         return
     rows = matrix.row_numbers(summary)
+    keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None
     alone = is_compute and len(summary.head_names(matrix.averaged)) == 1
     for kind, values in matrix.maps:
@@ -32,7 +33,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 "scores" if kind == "scores" else "weights",  # the colours of shares are those of weights
                 place_prefix(summary, report) + title,
                 [text_with_mark(summary.queries[row]) for row in rows],
-                [text_with_mark(token) for token in summary.keys],
+                [text_with_mark(token) for token in keys],
                 screen,
                 scale=report.scale,
                 block=matrix.block,

@@ -25,9 +25,10 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
     kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"
+    queries += "" if overall.rest is None else ", rescaled"
     yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), _BOLD)
     for at, name in enumerate(heads):
-        pairs = named_keys(summary, overall.keys[at], overall.measured[at])
+        pairs = named_keys(summary, overall.keys[at], overall.shown[at])
         if alone:
             weights = None if overall.read is None else overall.shares[at].tolist()
             yield from key_bars(pairs, weights, screen)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
@@ -27,7 +27,7 @@ _TITLES = {
 def draw(received: Received, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The mean over all heads and layers."""
     heads = sum(len(each.place.heads) for each in report.summaries)
-    mean = f" · mean of {heads} heads" if heads > 1 else ""
+    mean = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     yield ""
     yield Text(_TITLES[received.by] + mean, _BOLD)
     yield from received_lines(report.summaries, _MOST_KEYS, screen)
@@ -36,12 +36,13 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
 
 def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
     """The `count` keys that receive most, averaged over all heads and layers, with bars."""
-    shares_of = [(summary, part.measured.mean(axis=0)) for summary in summaries if (part := summary.part(Received))]
-    by_keys: dict[tuple[Token, ...], list[np.ndarray]] = {}
-    for summary, shares in shares_of:
-        by_keys.setdefault(summary.keys, []).append(shares)
-    for keys, shares_of_keys in by_keys.items():
-        mean = np.mean(shares_of_keys, axis=0)
-        order = np.argsort(-mean, kind="stable")[:count]
-        most = float(mean[order[0]]) if len(order) else 1.0
-        yield from (key_bar(keys[int(key)], float(mean[key]), most, screen) for key in order)
+    by_keys: dict[tuple[Token, ...], list[Received]] = {}
+    hidden: dict[tuple[Token, ...], set[int]] = {}
+    for summary, part in ((summary, part) for summary in summaries if (part := summary.part(Received))):
+        by_keys.setdefault(summary.keys, []).append(part)
+        hidden.setdefault(summary.keys, set(summary.hidden)).intersection_update(summary.hidden)
+    for keys, parts in by_keys.items():
+        mean = mean_received(parts)
+        order = [key for key in np.argsort(-mean, kind="stable").tolist() if key not in hidden[keys]][:count]
+        most = float(mean[order[0]]) if order else 1.0
+        yield from (key_bar(keys[key], float(mean[key]), most, screen) for key in order)

@@ -11,7 +11,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
@@ -50,16 +50,18 @@ def received_maps(summaries: Sequence[Summary], screen: Screen, scale: str) -> I
 
     Layers that see tiles or windows of it alone are left out.
     """
-    streams: dict[str, list[np.ndarray]] = {}
+    streams: dict[str, list[Received]] = {}
+    grids: dict[str, np.ndarray] = {}
     for summary in summaries:
         part, grid = summary.part(Received), patch_grid(summary.keys)
         if part is not None and grid is not None and not _in_one_piece([summary.keys[at] for at in grid.ravel()]):
-            streams.setdefault(summary.place.stream, []).append(part.measured.mean(axis=0)[grid])
-    for stream, maps in streams.items():
+            grids[summary.place.stream] = grid
+            streams.setdefault(summary.place.stream, []).append(part)
+    for stream, parts in streams.items():
         name = "" if stream == "self" else f" · {stream}"
         yield ""
         title = f"share of attention received · by patch{name}"
-        yield image_map(np.mean(maps, axis=0), "weights", title, screen, scale)
+        yield image_map(mean_received(parts)[grids[stream]], "weights", title, screen, scale)
 
 
 def image_map(

@@ -13,7 +13,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
 from attn_cli.views.sink import Sink
@@ -88,15 +88,17 @@ def _blocks(report: Report) -> Iterator[str]:
 
 def _received(summary: Summary, received: Received) -> Iterator[str]:
     """The keys that receive most of a layer's attention, as a mean over its heads."""
-    shares = received.shares.mean(axis=0)  # [h, m] -> [m]
-    keys = np.argsort(-shares, kind="stable")[:_MOST_RECEIVED].tolist()
-    yield f"### {_layer(summary)} · share of all attention received, mean over heads\n"
+    shares = mean_received([received])  # [m]
+    keys = [key for key in np.argsort(-shares, kind="stable").tolist() if key not in summary.hidden][:_MOST_RECEIVED]
+    rescaled = ", rescaled" if received.rescaled else ""
+    yield f"### {_layer(summary)} · share of all attention received{rescaled}, mean over heads\n"
     yield _table({"key": key, "key_token": summary.keys[key].text, "share": float(shares[key])} for key in keys)
 
 
 def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
     """A table per head and kind, with queries as rows and keys as columns."""
     rows, columns = _row_labels(summary, matrix), _key_labels(summary, matrix)
+    listed = [column for column, _ in matrix.listed_keys(summary)] if matrix.block == (1, 1) else slice(None)
     if max(len(rows), len(columns)) > _LARGEST:
         raise InputError(f"a matrix of {len(rows)} x {len(columns)} is too large for md, which takes "
                          f"{_LARGEST} x {_LARGEST}", "use --format csv, npz or html, or attn top")  # fmt: skip
@@ -104,8 +106,10 @@ def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
     for kind, values in matrix.arrays().items():
         for at, head in enumerate(summary.head_names(matrix.averaged)):
             head_words = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
-            yield f"### {_layer(summary)} · {head_words} · {kind}{block}\n"
-            lines = ([label, *map(_cell, line)] for label, line in zip(rows, values[at].tolist(), strict=True))
+            yield f"### {_layer(summary)} · {head_words} · {kind.replace('_', ' ')}{block}\n"
+            lines = (
+                [label, *map(_cell, line)] for label, line in zip(rows, values[at][:, listed].tolist(), strict=True)
+            )
             yield _lines(["", *columns], lines)
 
 
@@ -115,7 +119,8 @@ def _row_labels(summary: Summary, matrix: Matrix) -> list[str]:
 
 
 def _key_labels(summary: Summary, matrix: Matrix) -> list[str]:
-    return [f"{token.index} {escaped(token.text)}" for token in summary.keys[:: matrix.block[1]]]
+    keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)]
+    return [f"{token.index} {escaped(token.text)}" for token in keys[:: matrix.block[1]]]
 
 
 def _layer(summary: Summary) -> str:

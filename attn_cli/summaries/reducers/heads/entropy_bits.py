@@ -18,7 +18,7 @@ _BITS_PER_NAT = float(1 / np.log(2))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entropy(Statistic):
-    """The mean of -log2 w over a row's weights w; a learned sink counts as a key.
+    """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together.
 
     It takes no logarithm per cell: -log w = log_sum - score, log_sum follows from the row's largest score and weight,
     and the mean score is one dot product.
@@ -30,13 +30,20 @@ class Entropy(Statistic):
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the rows' entropies, in bits."""
-        live, total, left = rows.live, rows.weight_sum, rows.sink
-        logarithm = np.log(rows.numbers[LargestWeight()], out=np.zeros_like(total), where=live)
+        live, total, largest = rows.live, rows.weight_sum, rows.numbers[LargestWeight()]
+        logarithm = np.log(largest, out=np.zeros_like(total), where=largest > 0)
         log_sum = rows.numbers[LargestScore()] - logarithm
         nats = total * log_sum - rows.numbers[MeanScore()]
-        nats -= left * np.log(left, out=np.zeros_like(left), where=left > 0)
+        # of shares w / total, times total: the mean weighs rows by what is left of them
+        nats += _times_log(total) if rows.rescaled else -_times_log(rows.sink) - _times_log(rows.hidden)
         # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
         return rows.mean(np.where(live, np.maximum(nats, 0.0) * _BITS_PER_NAT, 0.0))
+
+
+def _times_log(values: np.ndarray) -> np.ndarray:
+    """x log x, 0 for 0."""
+    products: np.ndarray = values * np.log(values, out=np.zeros_like(values), where=values > 0)
+    return products
 
 
 ENTROPY_BITS = Entropy(

@@ -8,5 +8,6 @@ FIRST_WEIGHT = CellWeight(
     heading="first",
     caption="weight on the first key",
     meaning="weight on key 0",
+    nothing=0.0,
     cell=FixedKey(0),
 )

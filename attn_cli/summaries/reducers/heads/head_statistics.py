@@ -16,6 +16,7 @@ from attn_cli.summaries.reducers.heads.row_numbers import (
     Alignment,
     BandRows,
     Cell,
+    HiddenSum,
     LargestWeight,
     Moment,
     RowNumber,
@@ -30,6 +31,7 @@ class Heads(Part):
 
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing, a plain count
+    rest         the mean weight of a row on keys that are not hidden; None where nothing is hidden or rescaled
     """
 
     name: ClassVar[str] = "heads"
@@ -37,6 +39,7 @@ class Heads(Part):
 
     statistics: Mapping[str, np.ndarray]
     masked_rows: np.ndarray
+    rest: np.ndarray | None = None
 
     def __getattr__(self, name: str) -> np.ndarray:
         """The statistic of that name, `[h]`."""
@@ -50,19 +53,28 @@ class Heads(Part):
         for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
             numbers = {name: float(values[at]) for name, values in self.statistics.items()}
             row = {"layer": place.layer, "head": head, "kv_head": group}
-            yield row | numbers | {"masked_rows": int(self.masked_rows[at])}
+            rest = {} if self.rest is None else {"rest_weight": float(self.rest[at])}
+            yield row | numbers | {"masked_rows": int(self.masked_rows[at])} | rest
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number by its name, `[h]`."""
-        return {**self.statistics, "masked_rows": self.masked_rows}
+        rest = {} if self.rest is None else {"rest_weight": self.rest}
+        return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
 
 class HeadStatistics:
-    """Collects `Heads`: a few numbers per row while the bands pass, put together at the end."""
+    """Collects `Heads`: a few numbers per row while the bands pass, put together at the end.
+
+    rows     the ascending query rows over which means are taken, None for all
+    rescale  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink;
+             rows then count by what is left of them, sum over sum
+    """
 
     needs_scores = True
     whole_heads = False
-    rows: Sequence[int] | None = None
+
+    def __init__(self, rows: Sequence[int] | None = None, *, rescale: bool = False) -> None:
+        self.rows, self.rescale = rows, rescale
 
     def start(self, call: Call) -> None:
         """Memory `[h, n]` for every number that some statistic needs of a row."""
@@ -71,7 +83,9 @@ class HeadStatistics:
     def _needed(self, call: Call) -> tuple[RowNumber, ...]:
         """The numbers of a row of which the statistics of this call are made, each once."""
         self.alignment = Alignment.of(call)
-        shared = (LargestWeight(), WeightSum()) if self.alignment.has_sink else (LargestWeight(),)
+        shared: tuple[RowNumber, ...] = (LargestWeight(),)
+        shared += (WeightSum(),) if self.alignment.is_partial else ()
+        shared += (HiddenSum(),) if self.alignment.hides else ()
         self.needs = {statistic: statistic.needs(self.alignment) for statistic in STATISTICS}
         needs = (need for some in self.needs.values() for need in some or ())
         return tuple(dict.fromkeys((*shared, *needs)))
@@ -87,6 +101,8 @@ class HeadStatistics:
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """All moments, and the cells; None where a statistic needs a number that the compiled walk doesn't note."""
+        if self.rows is not None:
+            return None
         needed = self._needed(call)
         self.moments = [need for need in needed if isinstance(need, Moment)]
         self.cells = [need for need in needed if isinstance(need, Cell)]
@@ -102,11 +118,21 @@ class HeadStatistics:
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
-        numbers = {need: to_numpy(number).astype(np.float64) for need, number in self.numbers.items()}
-        rows = HeadRows(numbers, self.alignment)
+        numbers = {need: self._picked(to_numpy(number).astype(np.float64)) for need, number in self.numbers.items()}
+        rows = HeadRows(numbers, self.alignment, self.rescale)
         unknown = np.full(len(rows.live), np.nan)
         statistics = {
             statistic.name: unknown if needs is None else statistic.finish(rows)
             for statistic, needs in self.needs.items()
         }
-        return Heads(statistics, masked_rows=self.alignment.n - rows.live.sum(axis=-1))
+        count = self.alignment.n if self.rows is None else len(self.rows)
+        rest = rows.rest if self.rescale or self.alignment.hides else None
+        return Heads(statistics, count - rows.live.sum(axis=-1), rest)
+
+    def _picked(self, numbers: np.ndarray) -> np.ndarray:
+        """The numbers `[h, n]`, 0 in rows that were not picked."""
+        if self.rows is None:
+            return numbers
+        picked = np.zeros_like(numbers)
+        picked[:, list(self.rows)] = numbers[:, list(self.rows)]
+        return picked

@@ -15,6 +15,7 @@ from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.prompt import Token
+from attn_cli.summaries.calls.hidden_keys import HiddenBand, hidden_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,7 @@ class Alignment:
     same_tokens  whether the queries are keys too; not so in cross-attention
     looks_back   whether no query may attend to a key after itself
     has_sink     whether a learned sink takes a share of every row
+    hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
     like         an array of the library, device and precision of the weights
     """
 
@@ -36,6 +38,7 @@ class Alignment:
     same_tokens: bool
     looks_back: bool
     has_sink: bool
+    hides: bool
     like: Array
 
     @classmethod
@@ -49,7 +52,14 @@ class Alignment:
         looks_back = call.rule.mask.span(0, 1, call.m).last <= offset + 1
         same_tokens = call.place.stream != "cross"
         has_sink = call.rule.sink is not None
-        return cls(call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, call.like)
+        return cls(
+            call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, bool(hidden_keys(call)), call.like
+        )
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the weights of a row may add up to less than 1."""
+        return self.has_sink or self.hides
 
     @cached_property
     def positions(self) -> Array:
@@ -68,8 +78,8 @@ class BandRows:
 
     @property
     def weight_sum(self) -> Array:
-        """The sum of every row's weights `[h, b]`: 1, or 0 where masked, unless there is a learned sink."""
-        if self.alignment.has_sink:
+        """The sum of every row's weights `[h, b]`: 1, or 0 where masked, unless something is missing from it."""
+        if self.alignment.is_partial:
             return self.numbers[WeightSum()]
         weights = self.band.weights
         return namespace(weights).astype(self.numbers[LargestWeight()] > 0, weights.dtype)
@@ -147,6 +157,16 @@ class WeightSum(Moment):
     def note(self, rows: BandRows, out: Array) -> None:
         """One sum per row."""
         out[...] = namespace(rows.band.weights).sum(rows.band.weights, axis=-1)
+
+
+@dataclass(frozen=True)
+class HiddenSum(RowNumber):
+    """The sum of the weights on hidden keys, in a call that hides some."""
+
+    def note(self, rows: BandRows, out: Array) -> None:
+        """As the band has it."""
+        if isinstance(rows.band, HiddenBand):
+            out[...] = rows.band.hidden
 
 
 @dataclass(frozen=True)

@@ -8,36 +8,67 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.summaries.reducers.heads.row_numbers import Alignment, Cell, LargestWeight, RowNumber, WeightSum
+from attn_cli.summaries.reducers.heads.row_numbers import (
+    Alignment,
+    Cell,
+    HiddenSum,
+    LargestWeight,
+    RowNumber,
+    WeightSum,
+)
+from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
 class HeadRows:
-    """The numbers of all rows of a call, `[h, n]` each, in float64."""
+    """The numbers of all rows of a call, `[h, n]` each, in float64; 0 in rows that were not picked.
+
+    rescaled  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink
+    """
 
     numbers: Mapping[RowNumber, np.ndarray]
     alignment: Alignment
+    rescaled: bool = False
 
     @cached_property
     def live(self) -> np.ndarray:
         """Which rows may attend to anything, `[h, n]`."""
-        live: np.ndarray = self.numbers[LargestWeight()] > 0
+        live: np.ndarray = (self.numbers[LargestWeight()] > 0) | (self.hidden > 0)
         return live
 
     @cached_property
     def weight_sum(self) -> np.ndarray:
-        """The sum of the weights on keys `[h, n]`: less than 1 by what a learned sink takes, 0 in a masked row."""
-        return self.numbers[WeightSum()] if self.alignment.has_sink else self.live.astype(np.float64)
+        """The sum of the weights on keys `[h, n]`: less than 1 by what is hidden and what a learned sink takes."""
+        return self.numbers[WeightSum()] if self.alignment.is_partial else self.live.astype(np.float64)
+
+    @cached_property
+    def hidden(self) -> np.ndarray:
+        """What every row gives to hidden keys, `[h, n]`."""
+        zeros = np.zeros_like(self.numbers[LargestWeight()])
+        return self.numbers[HiddenSum()] if self.alignment.hides else zeros
 
     @cached_property
     def sink(self) -> np.ndarray:
-        """What the learned sink takes of every row, `[h, n]`."""
-        return np.where(self.live, 1 - self.weight_sum, 0.0)
+        """What the learned sink takes of every row, `[h, n]`; none of what is rescaled."""
+        left = 1 - self.weight_sum - self.hidden
+        return np.where(self.live & self.alignment.has_sink & (not self.rescaled), left, 0.0)
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
+        """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
+
+        Rescaled, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which next
+        to nothing is left.
+        """
+        if self.rescaled:
+            return shares_of(values.sum(axis=-1), self.weight_sum.sum(axis=-1))
         mean: np.ndarray = values.sum(axis=-1) / np.maximum(self.live.sum(axis=-1), 1)
         return mean
+
+    @property
+    def rest(self) -> np.ndarray:
+        """The mean weight of a row on keys that are not hidden, `[h]`."""
+        rest: np.ndarray = self.weight_sum.sum(axis=-1) / np.maximum(self.live.sum(axis=-1), 1)
+        return rest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

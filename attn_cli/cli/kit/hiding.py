@@ -1,0 +1,123 @@
+"""--hide, --no-special and --rescale: which keys and rows of a call are left out, and what is said of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attn_cli.call import Call
+from attn_cli.cli.kit.picking import picked_tokens
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.calls.hidden_keys import HiddenWeight
+from attn_cli.summaries.sinks import expected_sinks, special_places
+from attn_cli.text import counted, listed, visible
+
+SINK = "sink"  # the value of --hide that means the keys at which sinks are to be expected
+_FEW = 3  # more hidden keys than this are counted, and not named
+
+
+@dataclass(frozen=True)
+class HidingOptions:
+    """Options for what is left out of an answer.
+
+    hide        picks of keys, as --token has them, or `sink`
+    rescale     whether weights are divided by what is left of their row
+    no_special  whether special tokens are left out, as rows and as keys
+    """
+
+    hide: Annotated[
+        list[str] | None,
+        typer.Option("--hide", metavar="PICK",
+                     help="Hide keys: sink (the first key, or special tokens) or what --token takes; repeatable."),
+    ] = None  # fmt: skip
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="Divide weights by what the hidden keys leave of their row.")
+    ] = False
+    no_special: Annotated[bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys.")] = False
+
+    @property
+    def given(self) -> dict[str, bool]:
+        """Which of its options are given, by their names."""
+        return {"--hide": bool(self.hide), "--no-special": self.no_special, "--rescale": self.rescale}
+
+    def refuse(self, reason: str) -> None:
+        """InputError for options that hide, where `reason` says why nothing can be hidden."""
+        for option in (option for option, is_given in self.given.items() if is_given):
+            raise InputError(f"{reason}: nothing can be hidden", f"leave out {option}")
+
+    def check_scores(self, *, scores: bool) -> None:
+        """InputError for --rescale of scores."""
+        if scores and self.rescale:
+            raise InputError("--rescale and --scores at once", "scores are no shares; leave out one of them")
+
+    def keys(self, call: Call, text: str) -> list[int]:
+        """The keys of `call` that are hidden, ascending; none where a stream has no such token."""
+        keys = set(special_places(call.keys).tolist()) if self.no_special else set()
+        for pick in self.hide or ():
+            keys |= set(expected_sinks(call).tolist() if pick == SINK else _places(pick, call.keys, text))
+        return sorted(keys)
+
+    def rows(self, rows: Sequence[int] | None, queries: Sequence[Token]) -> Sequence[int] | None:
+        """Those of the rows (None for all) that are shown; None for all."""
+        special = set(special_places(queries).tolist()) if self.no_special else set()
+        if not special:
+            return rows
+        return [row for row in (range(len(queries)) if rows is None else rows) if row not in special]
+
+    def check(self, prompt: Prompt, rows: Sequence[int] | None) -> None:
+        """InputError for a pick that no stream of a text has, and where nothing would be left to show."""
+        streams = [tokens for tokens in (prompt.tokens, *prompt.others.values()) if tokens]
+        for pick in self.hide or () if streams else ():
+            if pick != SINK and not any(_places(pick, tokens, prompt.text) for tokens in streams):
+                picked_tokens(pick, prompt.tokens, prompt.text)  # raises, with the tokens that there are
+        if self.no_special and prompt.tokens and self.rows(None, prompt.tokens) == []:
+            raise InputError("the text has special tokens alone", "leave out --no-special")
+        if rows and self.rows(rows, prompt.tokens) == []:
+            raise InputError("--token picks special tokens, which --no-special hides", "leave out one of them")
+
+    def notes(self, hidden: "HiddenNotes") -> tuple[str, ...]:
+        """What is said of an answer: what is hidden, with how much weight, and what the other numbers are."""
+        notes: tuple[str, ...] = ()
+        if hidden.tokens:
+            others = "the rest is rescaled to 1" if self.rescale else "these add to 1 with it"
+            share = f"{hidden.weight.share:.0%} of the weight of the rows shown"
+            notes = (f"{self._names(hidden)} hidden, with {share}; {others}",)
+        elif self.hide and SINK in self.hide:
+            notes = ("--hide sink hides nothing: without a causal mask or special tokens no sink is to be expected",)
+        if self.rescale and hidden.has_learned_sink:
+            notes += ("a learned sink is no key: rows are divided by their sum without its share",)
+        return notes
+
+    def _names(self, hidden: "HiddenNotes") -> str:
+        """The hidden tokens in words."""
+        if not self.hide:
+            return counted(len(hidden.tokens), "special token")
+        names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden.tokens), _FEW)
+        return names if len(hidden.tokens) == 1 else f"{counted(len(hidden.tokens), 'key')} ({names})"
+
+
+NOTHING_HIDDEN = HidingOptions()
+
+
+class HiddenNotes:
+    """What is hidden of one text, collected call by call."""
+
+    def __init__(self) -> None:
+        self.weight = HiddenWeight()
+        self.tokens: dict[Token, None] = {}  # a set that keeps its order
+        self.has_learned_sink = False
+
+    def add(self, call: Call, keys: Sequence[int]) -> None:
+        """Note the hidden keys of a call."""
+        self.tokens |= dict.fromkeys(call.keys[key] for key in keys)
+        self.has_learned_sink |= call.rule.sink is not None
+
+
+def _places(pick: str, tokens: Sequence[Token], text: str) -> list[int]:
+    """The tokens that a pick names; none where it names none."""
+    try:
+        return picked_tokens(pick, tokens, text)[0]
+    except InputError:
+        return []

