@@ -1,21 +1,33 @@
 """attn parts: which part of a text some rows read, and which they needed."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from attn_cli.errors import InputError
-from attn_cli.intervention import Experiment, Outcome, Target
+from attn_cli.call import Call
+from attn_cli.errors import InputError, LoadError
+from attn_cli.intervention import Experiment, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.parts import PartShares
-from attn_cli.summaries.reducers.sinks import HeadSinks
+from attn_cli.selection import Selection
+from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.predicting import Predicting
+from attn_cli.summaries.reduce import Summary, reduce
+from attn_cli.summaries.reducers.parts import PartShares, SharesOfParts
+from attn_cli.summaries.reducers.sinks import HeadSinks, SinksOfHeads
 from attn_cli.summaries.report import Answer
-from attn_cli.summaries.text_parts import TextPart
+from attn_cli.summaries.text_parts import TextPart, rows_of_last
 
+EVERYTHING = Selection()
 _SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
+
+
+class LookedAt(Protocol):
+    """A source whose attention calls can be visited, as all can."""
+
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
+        """Call `visit` with the attention calls of the chosen layers."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +112,14 @@ class HiddenParts:
 class PartsRead(Answer):
     """The parts of a text, those first that the answer needed most, else those that the rows gave most, sinks aside.
 
-    cut     how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
-    asked   which rows read: "last part", "written" for those that chose what was generated, "picked", "all"
-    hidden  what hiding each part changes; None where nothing can be hidden, as in a table
+    The first is one that was given and has none of the rows, if there is one: that a question needs itself, or a chat
+    its template, is no news.
+
+    cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
+    asked      which rows read: "last part", "written" for those that chose what was generated, "picked", "all"
+    hidden     what hiding each part changes; None where nothing can be hidden, as in a table
+    obstacle   why a model's parts can't be hidden; "" where they can
+    summaries  of the attention calls that read the text
     """
 
     name: ClassVar[str] = "parts"
@@ -112,6 +129,8 @@ class PartsRead(Answer):
     prompt: Prompt
     read: ReadShares
     hidden: HiddenParts | None = None
+    obstacle: str = ""
+    summaries: tuple[Summary, ...] = ()
 
     @property
     def effects(self) -> list[float]:
@@ -122,7 +141,16 @@ class PartsRead(Answer):
     def order(self) -> list[ReadPart]:
         """The parts as they are shown."""
         effects = self.effects
-        return sorted(self.read.parts, key=lambda read: (effects[read.number], -read.rest_share))
+        order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.rest_share))
+        first = next((at for at, read in enumerate(order) if self._can_lead(read)), 0)
+        return [order[first], *order[:first], *order[first + 1 :]]
+
+    def _can_lead(self, read: ReadPart) -> bool:
+        return read.part.kind != "other" and (self.asked == "all" or not self.asks(read))
+
+    def asks(self, read: ReadPart) -> bool:
+        """Whether rows that read are of that part, so that hiding it hides a question from itself."""
+        return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per part."""
@@ -145,7 +173,7 @@ class PartsRead(Answer):
     def document(self) -> dict[str, Any]:
         """How the text was cut, the rows, the answer and the sinks, then the parts."""
         parts = [
-            row | {"kind": read.part.kind, "indices": list(read.part.tokens)}
+            row | {"kind": read.part.kind, "asks": self.asks(read), "indices": list(read.part.tokens)}
             for row, read in zip(self.records(), self.order, strict=True)
         ]
         sinks = [
@@ -183,13 +211,6 @@ class PartsRead(Answer):
         if len({x.shape for x in shares}) == 1:
             return arrays | {"head_share": np.stack(shares)}
         return arrays | {f"call{at}.head_share": x for at, x in enumerate(shares)}
-
-
-def hidden_parts(experiment: Experiment, outcomes: Sequence[Outcome], *, everywhere: bool) -> HiddenParts:
-    """What hiding parts changed, in an experiment that had these outcomes for them."""
-    real = tuple(x if not experiment.floor.is_rounding(x.effect) else _NOTHING[x.distance is None] for x in outcomes)
-    floor = experiment.floor.effect
-    return HiddenParts(real, experiment.target, everywhere, floor, experiment.way, experiment.why)
 
 
 _NOTHING = {True: Outcome(bits=0.0, kl_bits=0.0), False: Outcome(distance=0.0)}
@@ -253,3 +274,122 @@ def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[
     keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
     ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
     return tuple(SinkKey(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
+
+
+def read_parts(
+    source: LookedAt,
+    prompt: Prompt,
+    parts: Sequence[TextPart],
+    *,
+    cut: str = "parts",
+    rows: Sequence[int] | None = None,
+    everywhere: bool = False,
+    selection: Selection = EVERYTHING,
+    step: Callable[[], None] = lambda: None,
+) -> PartsRead:
+    """What some rows read of the parts of a prompt that `source` read, and what they needed of them.
+
+    parts       see `attn_cli.summaries.text_parts`
+    cut         how the parts came about, for the answer
+    rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
+                encoder all
+    everywhere  hide a part from all rows after it, and not from the rows that read alone
+    selection   the layers and heads whose shares are told, and that a part is hidden from
+    step        called after every layer and every part
+
+    A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be
+    changed, `hidden` is None.
+    """
+    asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(prompt, parts)
+    experiment, obstacle = _experiment(source, prompt, reading, everywhere=everywhere)
+    if experiment is not None and experiment.target is None and rows is None:
+        asked, reading = "all", tuple(experiment.rows)  # all rows of an encoder make its mean vector
+    summaries = _looked(source, prompt, parts, reading, selection, step)
+    hidden = None
+    if experiment is not None:
+        try:
+            hidden = _hidden_parts(experiment, prompt, parts, selection, everywhere=everywhere, step=step)
+        except LoadError as error:
+            obstacle = error.message
+    return PartsRead(cut, asked, prompt, shares_read(prompt, summaries), hidden, obstacle, summaries)
+
+
+def _rows(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
+    """Which rows read, as `PartsRead.asked` names them, and their numbers."""
+    tokens = prompt.others.get("decoder", prompt.tokens)
+    if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
+        return "written", chosen
+    if "decoder" in prompt.others:
+        return "all", tuple(token.index for token in tokens)
+    return "last part", rows_of_last(prompt, parts)
+
+
+def _experiment(
+    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], *, everywhere: bool
+) -> tuple[Experiment | None, str]:
+    """The model's plain run, after which parts can be hidden; None, with the reason, where they can't."""
+    if not isinstance(source, Predicting):
+        return None, ""
+    # an encoder before a decoder attends from all of its rows
+    in_encoder = everywhere and "decoder" in prompt.others
+    try:
+        return source.experiment(prompt, rows, everywhere=in_encoder), ""
+    except LoadError as error:
+        return None, error.message
+
+
+def _looked(
+    source: LookedAt,
+    prompt: Prompt,
+    parts: Sequence[TextPart],
+    rows: tuple[int, ...],
+    selection: Selection,
+    step: Callable[[], None],
+) -> tuple[Summary, ...]:
+    """What the rows give to the parts, in every chosen layer that reads the text."""
+    summaries: list[Summary] = []
+    shares, sinks = SharesOfParts(parts, rows), SinksOfHeads()
+    is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
+
+    def visit(call: Call) -> None:
+        reads = call.place.stream == "cross" if "decoder" in prompt.others else is_text(call.queries)
+        if reads and is_text(call.keys):
+            of_all = reduce(call, sinks)
+            summaries.append(replace(of_all, parts=(reduce(call, shares).parts[0], *of_all.parts)))
+        step()
+
+    source.each([prompt], selection, visit)
+    return tuple(summaries)
+
+
+def _hidden_parts(
+    experiment: Experiment,
+    prompt: Prompt,
+    parts: Sequence[TextPart],
+    selection: Selection,
+    *,
+    everywhere: bool,
+    step: Callable[[], None],
+) -> HiddenParts:
+    """What hiding each part changes: a part of no tokens nothing, what can't be told from rounding neither."""
+    nothing = Outcome(bits=0.0) if experiment.target else Outcome(distance=0.0)
+    # in an encoder, also one before a decoder, a part is hidden from all rows
+    after = everywhere and experiment.target is not None and "decoder" not in prompt.others
+    interventions = {
+        number: Intervention(hidden=part.tokens, rows=_rows_after(part, experiment) if after else None, blind=selection)
+        for number, part in enumerate(parts)
+        if part.tokens
+    }
+    outcomes = [nothing] * len(parts)
+    for number, outcome in zip(interventions, experiment.outcomes([*interventions.values()]), strict=True):
+        outcomes[number] = outcome
+        step()
+    floor = experiment.floor
+    real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
+    return HiddenParts(real, experiment.target, everywhere, floor.effect, experiment.way, experiment.why)
+
+
+def _rows_after(part: TextPart, experiment: Experiment) -> tuple[int, ...]:
+    """The rows after a part begins that are not of the part itself."""
+    own = set(part.tokens)
+    return tuple(row for row in range(part.tokens[0], len(experiment.tokens)) if row not in own)

