@@ -61,7 +61,8 @@ class Outcome:
     bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target
               less likely. With several target tokens log2 p is added up
     kl_bits   sum over all words of p log2(p / p with the intervention), in the last row that chooses; never below 0
-    loss_bits change of the mean -log2 p of the text's own tokens; only where all rows are rows of the intervention
+    loss_bits change of the mean -log2 p of the text's own tokens; only where it was asked for, and all rows are rows
+              of the experiment
     distance  of a model without a head of words: 1 - cosine of the mean output vectors; tokens that are hidden are left
               out of the mean
     """
@@ -138,8 +139,11 @@ class Experiment(Protocol):
     way: str
     why: str
 
-    def outcomes(self, interventions: Sequence[Intervention]) -> Iterator[Outcome]:
-        """The outcome of each intervention, in their order; neighbours with the same first block share a batch."""
+    def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
+        """The outcome of each intervention, in their order; neighbours with the same first block share a batch.
+
+        with_loss  whether also `loss_bits`, where all rows are rows of the experiment: half as much work again
+        """
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """About how many plain runs these interventions will cost."""

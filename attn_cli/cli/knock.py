@@ -13,6 +13,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.report import Report
+from attn_cli.views.view import View
 
 _MANY_PASSES = 15  # plain runs; more are announced
 
@@ -69,7 +70,7 @@ def knock(
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
     selection = options.selection if together is None else selection_of("all", together)
 
-    def report(source: Predicting, text: str, number: int | None) -> Report:
+    def report(source: Predicting, view: View, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]
         rows: list[int] | None = None
         notes: tuple[str, ...] = ()
@@ -83,7 +84,8 @@ def knock(
         beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(
-                experiment, layers, beside, mean=mean, together=together is not None, step=progress.step, shown=k,
+                experiment, layers, beside, mean=mean, together=together is not None, step=progress.step,
+                shown=None if view.largest is None else k,
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)

@@ -4,14 +4,14 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, memory, peers, startup
+from tests.benchmarks import capture, compute, gpu, knock, memory, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
 def main() -> None:
     """Measure the parts that the command line names, all of them without names, and print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "memory", "peers"])
+    parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "knock", "memory", "peers"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
     options = parser.parse_args()
@@ -23,9 +23,8 @@ def main() -> None:
             for line in lines if part == "memory" else peers.lines(options.repeats, quick=options.quick):
                 print(line, flush=True)
             continue
-        for row in {"startup": startup, "compute": compute, "capture": capture, "gpu": gpu}[part].rows(
-            options.repeats, quick=options.quick
-        ):
+        modules = {"startup": startup, "compute": compute, "capture": capture, "gpu": gpu, "knock": knock}
+        for row in modules[part].rows(options.repeats, quick=options.quick):
             print(row, flush=True)
 
 

@@ -219,10 +219,11 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 )
             )
 
-    def run_each(self, report: Callable[[Predicting, str, int | None], Report]) -> ExitCode:
+    def run_each(self, report: Callable[[Predicting, View, str, int | None], Report]) -> ExitCode:
         """Answer each text by itself, with a model that says what comes next; all options are checked before it loads.
 
-        report  makes the report of a text from the source, the text, and its number with --lines
+        report  makes the report of a text from the source, the view that will show it, the text, and its number with
+                --lines
 
         Raises InputError for a table, which predicts nothing, and for a model whose attention attn only looks at.
         """
@@ -233,24 +234,27 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             raise InputError(f"--backend {self.backend} runs the model's own attention, which can't be changed",
                              "leave out --backend")  # fmt: skip
 
-        def of_predicting(source: Source, text: str, number: int | None) -> Report:
+        def of_predicting(source: Source, view: View, text: str, number: int | None) -> Report:
             assert isinstance(source, Predicting)
-            return report(source, text, number)
+            return report(source, view, text, number)
 
-        return self.look_each(of_predicting)
+        return self._each(of_predicting)
 
     def look_each(self, report: Callable[[Source, str, int | None], Report]) -> ExitCode:
         """Answer each text by itself, by runs of its own; a model that has a head of words is loaded with it.
 
         report  makes the report of a text from the source, the text, and its number with --lines
         """
+        return self._each(lambda source, view, text, number: report(source, text, number))
+
+    def _each(self, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
         texts, reading = self._input()
         with self.view() as view:
             source = self.source(predicts=not is_table(self.model), **reading)
             return show_each(
                 texts,
                 view,
-                lambda text, number: report(source, text, number if self.lines else None),
+                lambda text, number: report(source, view, text, number if self.lines else None),
                 lines=self.lines,
                 quiet=self.quiet,
             )

@@ -1,7 +1,7 @@
 """attn knock: each head silenced, and what the model's answer loses by it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -247,20 +247,26 @@ def knock_of(
     step: Callable[[], None] = lambda: None,
     shown: int | None = None,
 ) -> Knock:
-    """Silence these heads in an experiment, layer by layer; `step` is called after each layer."""
-    heads = []
+    """Silence these heads in an experiment, layer by layer; `step` is called after each layer.
+
+    shown  how many heads a screen will name: the text's loss is then found for these alone, else for all
+    """
+    outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
     direct = {} if beside.direct is None else beside.direct.heads
+    heads: list[KnockedHead] = []
     for layer, places in layers:
-        outcomes = experiment.outcomes([Intervention((place,)) for place in places])
-        for place, outcome in zip(places, outcomes, strict=True):
+        for place in places:
             group, looks = layer.groups[place.head], beside.looks.get(place, ())
-            heads.append(KnockedHead(place, group, outcome, looks, direct.get(place)))
+            heads.append(KnockedHead(place, group, next(outcomes), looks, direct.get(place)))
         step()
-    at_once = None
-    if together:
-        (at_once,) = experiment.outcomes([Intervention(tuple(head.place for head in heads))])
     # Signed bits: the most negative helped most. Distances have no sign: the largest first.
     heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.distance is None else -1))
+    if shown is not None and len(experiment.rows) == len(experiment.tokens) and experiment.target is not None:
+        again = experiment.outcomes([Intervention((head.place,)) for head in heads[:shown]], with_loss=True)
+        heads[:shown] = [replace(head, outcome=outcome) for head, outcome in zip(heads[:shown], again, strict=True)]
+    at_once = None
+    if together:
+        (at_once,) = experiment.outcomes([Intervention(tuple(head.place for head in heads))], with_loss=True)
     rows = tuple(experiment.tokens[row] for row in experiment.rows)
     return Knock(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.floor,

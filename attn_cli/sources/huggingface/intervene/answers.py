@@ -6,6 +6,7 @@ from math import log
 from typing import Any
 
 import torch
+from torch.nn.functional import cosine_similarity, cross_entropy
 
 from attn_cli.errors import InputError
 from attn_cli.intervention import Intervention, Outcome
@@ -15,10 +16,9 @@ from attn_cli.intervention import Intervention, Outcome
 class Asked:
     """What is read off a run.
 
-    ids    the target tokens, and `rows` the rows that choose them, one for each
-    last   the row whose whole distribution is compared
-    text   the ids of all tokens, whose mean loss is compared; None where it isn't
-    first  the number of the run's first row
+    ids   the target tokens, and `rows` the rows that choose them, one for each
+    last  the row whose whole distribution is compared
+    text  the ids of all tokens, whose mean loss can be compared; None where it can't
     """
 
     ids: tuple[int, ...]
@@ -41,26 +41,24 @@ class Said:
     text: torch.Tensor | None
 
 
-def said(logits: torch.Tensor, asked: Asked, first: int) -> Said:
-    """The numbers of runs with these logits `[S, rows, words]`, whose first row is row `first` of the text."""
+def said(logits: torch.Tensor, asked: Asked, first: int, *, with_loss: bool) -> Said:
+    """The numbers of runs with these logits `[S, rows, words]`, whose first row is row `first` of the text.
+
+    with_loss  whether also the loss of the text's own tokens, if it is asked about; then `first` is 0
+    """
     places = [row - first for row in asked.rows]
-    chosen = logits[:, places].double().log_softmax(-1)  # [S, targets, words]
-    target = chosen[:, range(len(places)), list(asked.ids)].sum(-1)
+    chosen = logits[:, places].float().log_softmax(-1)  # [S, targets, words]
+    target = chosen[:, range(len(places)), list(asked.ids)].double().sum(-1)
     is_among = asked.last in asked.rows
     last = (
-        chosen[:, asked.rows.index(asked.last)] if is_among else logits[:, asked.last - first].double().log_softmax(-1)
+        chosen[:, asked.rows.index(asked.last)] if is_among else logits[:, asked.last - first].float().log_softmax(-1)
     )
     text = None
-    if asked.text is not None and len(asked.text) > 1:
+    if with_loss and asked.text is not None and len(asked.text) > 1:
         ids = torch.tensor(asked.text[1:], device=logits.device)
-        text = torch.stack([_mean_log_p(run[:-1], ids) for run in logits])
+        losses = [cross_entropy(run[:-1].float(), ids, reduction="none") for run in logits]
+        text = torch.stack([-loss.double().mean() for loss in losses])
     return Said(target, last, text)
-
-
-def _mean_log_p(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The mean log p of `ids` `[n]` under `logits` `[n, words]`."""
-    picked = logits.gather(1, ids[:, None]).float()[:, 0] - logits.float().logsumexp(-1)
-    return picked.double().mean()
 
 
 def outcomes_of_words(plain: Said, changed: Said) -> list[Outcome]:
@@ -91,7 +89,7 @@ def outcomes_of_vectors(
         after = vectors[rest].double().mean(0)
         if not rest:
             raise InputError("all tokens are hidden", "leave one of them")
-        cosine = torch.nn.functional.cosine_similarity(before, after, dim=0)
+        cosine = cosine_similarity(before, after, dim=0)
         outcomes.append(Outcome(distance=1 - float(cosine)))
     return outcomes
 

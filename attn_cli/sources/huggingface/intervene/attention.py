@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
@@ -12,18 +13,26 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
+from attn_cli.sources.huggingface.intervene.rows_from_cache import output_of_rows
+
+Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Queries `[S, h, n, d]`, keys `[S, g, m, d]` and values `[S, g, m, e]` of a call."""
 
 
 class InterveningAttention:
     """Computes the attention of every layer that uses the registry, in a plain run or in that of a batch.
 
-    plain  notes the calls of the plain run; in runs with interventions it has the means of heads
-    batch  the interventions of this run; None for the plain run
+    plain   takes in the calls of the plain run; runs with interventions take from it what they need
+    calls   numbers the calls of this run
+    batch   the interventions of this run; None for the plain run
     """
 
-    def __init__(self, ledger: Ledger, plain: PlainCalls, batch: InterventionBatch | None) -> None:
-        self.ledger, self.plain, self.batch = ledger, plain, batch
+    def __init__(
+        self, ledger: Ledger, plain: PlainCalls, calls: BlockCalls, batch: InterventionBatch | None = None
+    ) -> None:
+        self.ledger, self.plain, self.calls, self.batch = ledger, plain, calls, batch
 
     def compute(  # noqa: PLR0913  the signature is the registry's
         self,
@@ -55,32 +64,53 @@ class InterveningAttention:
         self,
         module: nn.Module,
         way: str,
-        qkv: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+        qkv: Products,
         rule: LayerRule,
         sink_per_query: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The output `[S, h, n, e]` of a layer that ran in this way of capture."""
         place, _ = self.ledger.record(module, way)
-        query, key, value = qkv
-        (_, h, n, _), (_, g, m, _) = query.shape, key.shape
-        blocks = self.ledger.blocks[place.stream]
-        if self.batch is not None:
-            hidden = self.batch.hidden(place.layer, place.stream, blocks, h, n, m)
-            if hidden is not None:
-                rule = _with_hidden(rule, hidden.to(query.device), query)
-        if sink_per_query is not None:
-            output = rule.output_with_sink_per_query(query, key, value, sink_per_query)
-        else:
-            output = rule.output(query, key, value)
+        number = self.calls.next_attention()
         if self.batch is None:
-            self.plain.add(place, blocks, [head // (h // g) for head in range(h)], output)
-            return output
-        silent = self.batch.silent(place.layer, place.stream, h, n)
+            return self._plain_output(number, place, qkv, rule, sink_per_query)
+        # by its number, since the ledger counts no calls in blocks that were skipped
+        layer, stream = self.plain.where(number)
+        query, key, value = qkv
+        (_, h, n, _), m = query.shape, key.shape[2] + self.batch.first
+        hidden = self.batch.hidden(self.plain.layers[layer, stream], n, m)
+        hidden = None if hidden is None else hidden.to(query.device)
+        if self.batch.first:
+            output = output_of_rows(self.plain.past[number], query, key, value, hidden)
+        else:
+            output = _output(qkv, rule if hidden is None else _with_hidden(rule, hidden), sink_per_query)
+        silent = self.batch.silent(layer, stream, h, n)
         if silent is None:
             return output
-        mean = self.plain.mean_of(place.layer, place.stream)
         silent = silent.to(query.device)[..., None]  # [S, h, n, 1]
-        return output.masked_fill(silent, 0.0) if mean is None else torch.where(silent, mean.to(output.dtype), output)
+        mean = self.plain.mean_of(number)
+        if mean is None:
+            return output.masked_fill(silent, 0.0)
+        return torch.where(silent, mean[:, :, self.batch.first :].to(output.dtype), output)
+
+    def _plain_output(
+        self,
+        number: CallNumber,
+        place: Place,
+        qkv: Products,
+        rule: LayerRule,
+        sink_per_query: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """The output of a call of the plain run, of which all is noted that later runs need."""
+        query, key, value = qkv
+        h, g = query.shape[1], key.shape[1]
+        self.plain.add(number, place, self.ledger.blocks[place.stream], [head // (h // g) for head in range(h)])
+        if sink_per_query is None:
+            self.plain.add_past(number, key, value, rule, h)
+        else:
+            self.plain.obstacle = "a sink for every query"
+        output = _output(qkv, rule, sink_per_query)
+        self.plain.add_output(number, output)
+        return output
 
 
 class InterveningOwnCode:
@@ -97,28 +127,28 @@ class InterveningOwnCode:
         """
         place, _ = self.ledger.record(module, way)
         batch, plain = self.attention.batch, self.attention.plain
+        number = self.attention.calls.next_attention()
         size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
-        h, blocks = matrices.shape[1], self.ledger.blocks[place.stream]
+        h, n, m = matrices.shape[-3:]
         if batch is None:
-            plain.add(place, blocks, groups_of(module, h), None)
+            plain.add(number, place, self.ledger.blocks[place.stream], groups_of(module, h))
+            plain.add_output(number, None)
+            plain.obstacle = "attention in the model's own code"
             return
-        n, m = matrices.shape[-2:]
-        silent = batch.silent(place.layer, place.stream, h, n)
-        hidden = batch.hidden(place.layer, place.stream, blocks, h, n, m)
+        layer, stream = plain.where(number)
+        silent, hidden = batch.silent(layer, stream, h, n), batch.hidden(plain.layers[layer, stream], n, m)
         if silent is None and hidden is None:
             return
         is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()
         if way != "softmax" or not is_view or matrices.shape[0] != batch.size or h != (heads_of(module) or h):
-            raise unreachable(place.layer, place.name)
+            raise unreachable(layer, place.name)
         if hidden is not None:
             if scores is None:
-                raise unreachable(place.layer, place.name)
+                raise unreachable(layer, place.name)
             lowered = as_matrices(scores, module, size, self.ledger.labels.length, 0.0).float()
             matrices.copy_(lowered.masked_fill(hidden.to(weights.device), -torch.inf).softmax(-1))
         if silent is not None:
-            if plain.wants_means:
-                raise unreachable(place.layer, place.name)
             matrices.masked_fill_(silent.to(weights.device)[..., None], 0.0)
 
     @torch.no_grad()
@@ -146,7 +176,13 @@ def unreachable(layer: int, path: str) -> LoadError:
     )
 
 
-def _with_hidden(rule: LayerRule, hidden: torch.Tensor, like: torch.Tensor) -> LayerRule:
+def _output(qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None) -> torch.Tensor:
+    if sink_per_query is not None:
+        return rule.output_with_sink_per_query(*qkv, sink_per_query)
+    return rule.output(*qkv)
+
+
+def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:
     """The rule with the cells of `hidden` `[S, h, n, m]` masked beside those that it masks itself."""
     mask = rule.mask.materialized() if isinstance(rule.mask, LazyMask) else rule.mask
     if mask is None:

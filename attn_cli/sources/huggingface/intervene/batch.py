@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from attn_cli.errors import LoadError
-from attn_cli.intervention import Intervention
+from attn_cli.intervention import AttentionLayer, Intervention
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
@@ -39,14 +39,15 @@ class InterventionBatch:
                 silent[at, heads] = self._in_rows(intervention, stream, n)
         return silent if bool(silent.any()) else None
 
-    def hidden(self, layer: int, stream: str, blocks: int, h: int, n: int, m: int) -> torch.Tensor | None:
-        """Which cells of a layer are hidden: booleans `[S, h, n, m]`; None for none of them.
+    def hidden(self, at: AttentionLayer, n: int, m: int) -> torch.Tensor | None:
+        """Which cells of a layer are hidden, of the n rows that run and all m keys: booleans `[S, h, n, m]`.
 
-        blocks  how many blocks the layer's stack has
+        None for none of them.
 
         Raises LoadError for a layer whose keys are not the text's tokens.
         """
-        if not self._reads_text(stream) or not any(x.hidden for x in self.interventions):
+        layer, stream, blocks, h = at.layer, at.stream, at.blocks, len(at.groups)
+        if not self.can_hide_in(stream) or not any(x.hidden for x in self.interventions):
             return None
         if m != self.texts:
             raise LoadError(
@@ -54,19 +55,19 @@ class InterventionBatch:
                 "attn top shows what it looks at",
             )
         hidden = torch.zeros((self.size, h, n, m), dtype=torch.bool)
-        for at, intervention in enumerate(self.interventions):
+        for number, intervention in enumerate(self.interventions):
             if intervention.hidden and intervention.blind.has_layer(layer, blocks):
                 keys = torch.zeros(m, dtype=torch.bool)
                 keys[list(intervention.hidden)] = True
                 cells = self._in_rows(intervention, stream, n)[:, None] & keys  # [n, m]
-                hidden[at, list(intervention.blind.pick_heads(h, layer, blocks))] = cells
+                hidden[number, list(intervention.blind.pick_heads(h, layer, blocks))] = cells
         if stream != "cross":  # a row sees itself
             own = torch.arange(n)
             hidden[:, :, own, own + self.first] = False
         return hidden if bool(hidden.any()) else None
 
-    def _reads_text(self, stream: str) -> bool:
-        """Whether a stream's keys are tokens of the text, from which an intervention may hide them."""
+    def can_hide_in(self, stream: str) -> bool:
+        """Whether a stream's keys are tokens of the text, which an intervention may hide from its rows."""
         return stream == "cross" or (stream in TEXT_STREAMS and (stream != "encoder" or self.rows is None))
 
     def _in_rows(self, intervention: Intervention, stream: str, n: int) -> torch.Tensor:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 import torch
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import AttentionLayer, Floor, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.answers import (
     Asked,
@@ -20,14 +20,16 @@ from attn_cli.sources.huggingface.intervene.answers import (
     vectors_of,
 )
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
-from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
-from attn_cli.sources.huggingface.intervene.running import intervening
+from attn_cli.sources.huggingface.intervene.runner import Runner, Way
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 
 _UNTOUCHED = Intervention()
 _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a sixteenth of it
-_BYTES = 1 << 29  # the most that the logits of one batch take
+_MOST = 64  # interventions at once
+_BUSY_ROWS = 48  # rows in a matrix product from which on more of them cost as much more time
+_BYTES = 1 << 29  # the most that the logits of one batch take, and its scores
+_SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
 
 
 class ModelExperiment:
@@ -48,10 +50,7 @@ class ModelExperiment:
         arguments  of the model's forward for this prompt
         others     as for `attn_cli.summaries.predicting.Predicting`
         """
-        self.loaded, self.prompt, self.arguments = loaded, prompt, {"use_cache": False, **arguments}
-        self.model = loaded.generating or loaded.model
-        if "use_cache" not in signature(self.model.forward).parameters:
-            self.arguments.pop("use_cache")
+        self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)
         self.speaks = loaded.generating is not None
         self.rows = self._rows(rows, everywhere or not self.speaks)
@@ -61,52 +60,119 @@ class ModelExperiment:
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
         self.floor = Floor()
-        self.way, self.why = "whole", "whole passes are all there is"
-        self._plain_calls = PlainCalls(wants_means=mean)
-        with intervening(self.model, loaded.model, self._plain_calls, None), torch.no_grad():
-            output = self.model(**self.arguments)
-        self.layers: tuple[AttentionLayer, ...] = tuple(self._plain_calls.layers.values())
+        first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
+        self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
+        output = self._runner.plain()
+        self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
         self.target: Target | None = None
         if self.speaks:
             self._asked = self._choose(output["logits"])
-            self._plain: Said | torch.Tensor = said(output["logits"], self._asked, 0)
+            self._plain: Said | torch.Tensor = said(output["logits"], self._asked, 0, with_loss=True)
             probability = float(self._plain.target.exp())
             self.target = replace(self._target_tokens(), probability=probability)
         else:
             self._plain = vectors_of(output, str(loaded.about["model"]))
+        self.way: Way
+        self.way, self._next_way, self.why = self._ways()
 
-    def outcomes(self, interventions: Sequence[Intervention]) -> Iterator[Outcome]:
+    def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """As for `Experiment`."""
-        most = self._batch_size()
-        for start in range(0, len(interventions), most):
-            yield from self._outcomes_of_batch(interventions[start : start + most])
+        for batch in self._batches(interventions, with_loss):
+            yield from self._outcomes_of_batch(batch, with_loss)
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """As for `Experiment`."""
-        return len(interventions) + -(-len(interventions) // self._batch_size())
+        passes = 0.0
+        for batch in self._batches(interventions, with_loss=False):
+            way = self._way_of(batch)
+            share = 1 - self._skip(way, batch) / max(self._runner.blocks, 1)
+            passes += (len(batch) + 1) * share * self._rows_that_run(way) / len(self.tokens)
+        return passes
 
-    def _outcomes_of_batch(self, interventions: Sequence[Intervention]) -> list[Outcome]:
+    def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[list[Intervention]]:
+        """Neighbours that run side by side: with the same first block, or so few rows that a matrix product is idle."""
+        batch, way, skip = list[Intervention](), self.way, 0
+        for intervention in interventions:
+            own_way = self._way_of([intervention])
+            own_skip = self._skip(own_way, [intervention])
+            is_busy = len(batch) * self._rows_that_run(way) >= _BUSY_ROWS
+            is_apart = own_way != way or own_skip < skip or (own_skip > skip and is_busy)
+            if batch and (is_apart or len(batch) >= self._most(way, with_loss)):
+                yield batch
+                batch = []
+            if not batch:
+                way, skip = own_way, own_skip
+            batch.append(intervention)
+        if batch:
+            yield batch
+
+    def _way_of(self, interventions: Sequence[Intervention]) -> Way:
+        """How these are run: from the cache only if all their rows are among those that run then."""
+        first = min((min(x.rows) for x in interventions if x.rows), default=self._runner.first)
+        return self._next_way if self.way == "cache" and first < self._runner.first else self.way
+
+    def _rows_that_run(self, way: Way) -> int:
+        return len(self.tokens) - self._first(way)
+
+    def _first(self, way: Way) -> int:
+        """The first row that runs."""
+        return self._runner.first if way == "cache" else 0
+
+    def _skip(self, way: Way, interventions: Sequence[Intervention]) -> int:
+        """How many blocks these interventions leave as they are."""
+        return 0 if way == "whole" else self._runner.skippable(self._batch(way, interventions))
+
+    def _batch(self, way: Way, interventions: Sequence[Intervention]) -> InterventionBatch:
+        rows = None if len(self.rows) == len(self.tokens) else self.rows
+        return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=self._first(way))
+
+    def _outcomes_of_batch(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
         """One run of these interventions and of an untouched copy, side by side."""
+        way = self._way_of(interventions)
+        skip = self._skip(way, interventions)
         together = [*interventions, _UNTOUCHED]
         groups = [together] if self._is_widened() else [[intervention] for intervention in together]
-        outcomes = [outcome for group in groups for outcome in self._run(group)]
+        outcomes = [outcome for group in groups for outcome in self._run(way, group, skip, with_loss)]
         self.floor.add(outcomes.pop())
         return outcomes
 
-    def _run(self, interventions: Sequence[Intervention]) -> list[Outcome]:
-        rows = None if len(self.rows) == len(self.tokens) else self.rows
-        batch = InterventionBatch(interventions, rows, len(self.prompt.tokens))
-        arguments = {name: _widened(x, batch.size) for name, x in self.arguments.items()}
-        first = 0
-        if self.speaks and self._asked.text is None and "logits_to_keep" in signature(self.model.forward).parameters:
-            first = min(*self._asked.rows, self._asked.last)
-            arguments["logits_to_keep"] = len(self.tokens) - first
-        with intervening(self.model, self.loaded.model, self._plain_calls, batch), torch.no_grad():
-            output = self.model(**arguments)
+    def _run(self, way: Way, interventions: Sequence[Intervention], skip: int, with_loss: bool) -> list[Outcome]:
+        batch = self._batch(way, interventions)
+        output = self._runner.with_interventions(batch, way, skip, self._answers(with_loss))
         if isinstance(self._plain, Said):
-            return outcomes_of_words(self._plain, said(output["logits"], self._asked, first))
+            logits = output["logits"]
+            first = self._runner.first_row_of(logits)
+            return outcomes_of_words(self._plain, said(logits, self._asked, first, with_loss=with_loss))
         vectors = vectors_of(output, str(self.loaded.about["model"]))
         return outcomes_of_vectors(self._plain, vectors, interventions)
+
+    def _answers(self, with_loss: bool) -> int:
+        """The first row whose logits are needed."""
+        return min(*self._asked.rows, self._asked.last) if self.speaks and not with_loss else 0
+
+    def _ways(self) -> tuple[Way, Way, str]:
+        """The cheapest way in which an untouched copy is the plain run, the next one, and why none is cheaper."""
+        if not self._is_widened():
+            return "whole", "whole", "inputs other than text run one by one"
+        half, why = self._runner.blocks // 2, ""
+        next_way: Way = "prefix" if half and self._is_same("prefix", half) else "whole"
+        if not self._runner.first:
+            why = "all rows run"
+        elif self._runner.calls.obstacle:
+            why = self._runner.calls.obstacle
+        elif not self._is_same("cache", half):
+            why = "the rows alone don't say what they say in the whole text"
+        return ("prefix" if next_way == "prefix" else "whole") if why else "cache", next_way, why
+
+    def _is_same(self, way: Way, skip: int) -> bool:
+        """Whether an untouched copy is what the plain run is, this way; not where it fails."""
+        try:
+            (outcome,) = self._run(way, [_UNTOUCHED], skip, with_loss=False)
+        except (*INPUT_ERRORS, LoadError) as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            return False
+        return max(abs(outcome.effect), outcome.kl_bits or 0.0) < _SAME
 
     def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
         """The rows in which interventions hold."""
@@ -152,14 +218,11 @@ class ModelExperiment:
         any shape."""
         return not isinstance(self.prompt, ArrayPrompt)
 
-    def _batch_size(self) -> int:
-        """How many interventions run at once, so that their logits fit."""
-        words = int(getattr(self.model.config.get_text_config(), "vocab_size", 1) or 1) if self.speaks else 1
-        rows = len(self.tokens)
+    def _most(self, way: Way, with_loss: bool) -> int:
+        """How many interventions run at once, so that their logits and their scores fit."""
+        words = int(getattr(self._runner.model.config.get_text_config(), "vocab_size", 1) or 1) if self.speaks else 1
         heads = max((len(layer.groups) for layer in self.layers), default=1)
-        return max(1, min(heads, _BYTES // (4 * rows * words) - 1))
-
-
-def _widened(x: Any, size: int) -> Any:
-    """An argument of one text for `size` copies of it."""
-    return x.expand(size, *x.shape[1:]) if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == 1 else x
+        n, rows = len(self.tokens), self._rows_that_run(way)
+        spoken = n - max(self._first(way), self._answers(with_loss))
+        scores = heads * rows * n if way == "cache" else 0
+        return max(1, min(_MOST, _BYTES // (4 * (spoken * words + scores)) - 1))

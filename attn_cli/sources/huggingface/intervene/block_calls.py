@@ -1,0 +1,98 @@
+"""The blocks of a model while it runs: numbered, their outputs kept, and in later runs returned without running."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+
+OUTSIDE = -1  # the block of attention calls that are in none
+
+
+class CallNumber(NamedTuple):
+    """One attention call of a forward pass: the number of its block's call, and its own within that call."""
+
+    block: int
+    within: int
+
+
+def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
+    """The blocks that these places of attention modules are in; of blocks inside blocks the outer ones."""
+    paths = {place.block_path for place in places if place.block_path}
+    outer = [path for path in paths if not any(path.startswith(f"{other}.") for other in paths)]
+    return list({id(module): module for module in map(model.get_submodule, outer)}.values())
+
+
+class BlockCalls:
+    """Numbers the calls of blocks in one forward pass, and in each the calls of attention.
+
+    skip  how many calls of blocks are skipped: these return `kept` of the plain run, and don't run
+    kept  returns what a skipped call returns, by its number; None in a plain run
+    """
+
+    def __init__(self, skip: int = 0, kept: Callable[[int], Any] | None = None) -> None:
+        self.skip, self.kept = skip, kept
+        self.outputs: list[Any] = []
+        self._count = 0
+        self._block, self._within = OUTSIDE, 0
+        self._outside = 0
+
+    def next_attention(self) -> CallNumber:
+        """The number of the attention call that begins now."""
+        if self._block == OUTSIDE:
+            self._outside += 1
+            return CallNumber(OUTSIDE, self._outside - 1)
+        self._within += 1
+        return CallNumber(self._block, self._within - 1)
+
+    @contextmanager
+    def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
+        """Context manager: counts the calls of these blocks; a plain run keeps their `outputs`."""
+        before = [(block, block.__dict__.get("forward")) for block in blocks]
+        try:
+            for block in blocks:
+                block.forward = self._counted(block.forward)
+            yield
+        finally:
+            for block, forward in before:
+                if forward is None:
+                    block.__dict__.pop("forward", None)
+                else:
+                    block.forward = forward
+
+    def _counted(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            number = self._count
+            self._count += 1
+            if self.kept is not None and number < self.skip:
+                return self.kept(number)
+            self._block, self._within = number, 0
+            output = forward(*args, **kwargs)
+            self._block = OUTSIDE
+            if self.kept is None:
+                self.outputs.append(output)
+            return output
+
+        return call
+
+
+def widened(output: Any, size: int, rows: int, first: int, *, copied: bool) -> Any:
+    """What a block returned for one text, for `size` copies of its rows from `first` on.
+
+    rows    how many rows the text has; tensors `[1, rows, ...]` are cut, others stay whole
+    copied  whether each copy has memory of its own, in which a model may write
+    """
+
+    def widen(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.ndim == 0 or x.shape[0] != 1:
+            return x
+        if first and x.ndim > 1 and x.shape[1] == rows:
+            x = x[:, first:]
+        wide = x.expand(size, *x.shape[1:])
+        return wide.clone(memory_format=torch.contiguous_format) if copied else wide
+
+    return tree_map(widen, output)

@@ -1,0 +1,139 @@
+"""Runs of one model over one text: the plain one, then any with interventions, in the cheapest way that is right."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from inspect import signature
+from typing import Any, Literal
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.function_mode import watching
+from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.registry import all_named, replaced
+from attn_cli.sources.huggingface.intervene.attention import InterveningAttention, InterveningOwnCode
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, outermost_blocks, widened
+from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+
+Way = Literal["cache", "prefix", "whole"]
+
+
+class Runner:
+    """Runs a model over one text, plainly and with interventions.
+
+    rows   how many rows the stack that answers has
+    first  the first row that is needed: interventions hold and answers are read from there on
+    calls  what is kept of the plain run's attention
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, arguments: Mapping[str, Any], rows: int, first: int, *, wants_means: bool
+    ) -> None:
+        self.model, self.stack = loaded.generating or loaded.model, loaded.model
+        self._parameters = signature(self.model.forward).parameters
+        cache = {"use_cache": False} if "use_cache" in self._parameters else {}
+        self.arguments = {**cache, **arguments}
+        self.rows, self.first = rows, first
+        self.calls = PlainCalls(first, wants_means=wants_means)
+        if first and loaded.generating is None:
+            self.calls.obstacle = "no head of words"
+        if "decoder_input_ids" in arguments:
+            self.calls.obstacle = "a decoder beside an encoder"
+        places = ModulePlaces(self.stack)
+        self._blocks = outermost_blocks(
+            self.stack, [place for module in attention_modules(self.stack) for place in places.of(module)]
+        )
+        self._outputs: list[Any] = []
+
+    @property
+    def blocks(self) -> int:
+        """How many calls of blocks the plain run made."""
+        return len(self._outputs)
+
+    def plain(self) -> Any:
+        """The plain run; what the model returns."""
+        numbered = BlockCalls()
+        with self._attention(numbered, None), numbered.of(self._blocks):
+            output = self.model(**self.arguments)
+        self._outputs = numbered.outputs
+        return output
+
+    def with_interventions(self, batch: InterventionBatch, way: Way, skip: int, answers: int) -> Any:
+        """A run of the interventions of `batch` side by side: what the model returns for the rows that run.
+
+        skip     how many calls of blocks come before the first that an intervention changes; "whole" runs them anyway
+        answers  the first row whose logits are needed
+        """
+        numbered = BlockCalls(0 if way == "whole" else skip, lambda number: self._kept(number, batch, skip))
+        arguments = self._cut(batch) if batch.first else self.arguments
+        arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
+        if answers > batch.first and "logits_to_keep" in self._parameters:
+            arguments["logits_to_keep"] = self.rows - answers
+        with self._attention(numbered, batch), numbered.of(self._blocks):
+            return self.model(**arguments)
+
+    def first_row_of(self, logits: torch.Tensor) -> int:
+        """The row of the text that the first row of a run's logits `[S, rows, words]` is."""
+        return self.rows - logits.shape[1]
+
+    def _kept(self, number: int, batch: InterventionBatch, skip: int) -> Any:
+        """What a skipped call of a block returned in the plain run.
+
+        Only the last one before the blocks that run is written out for every element of the batch: others are read by
+        nobody, or only through their shape.
+        """
+        if number < skip - 1:
+            return widened(self._outputs[number], batch.size, self.rows, batch.first, copied=False)
+        return widened(self._outputs[number], batch.size, self.rows, batch.first, copied=True)
+
+    def _cut(self, batch: InterventionBatch) -> dict[str, Any]:
+        """The arguments for the rows from `batch.first` on alone, at their true positions."""
+        arguments = dict(self.arguments)
+        arguments.pop("attention_mask", None)  # the rule of the plain run holds
+        ids = arguments["input_ids"]
+        arguments["input_ids"] = ids[:, batch.first :]
+        if "position_ids" in self._parameters:
+            arguments["position_ids"] = torch.arange(batch.first, self.rows, device=ids.device)[None]
+        return arguments
+
+    @contextmanager
+    def _attention(self, numbered: BlockCalls, batch: InterventionBatch | None) -> Iterator[None]:
+        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end."""
+        encoder_decoder = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        labels = BatchLabels(None, None, encoder_decoder=encoder_decoder)
+        attention = InterveningAttention(Ledger(self.stack, Selection(), labels), self.calls, numbered, batch)
+        with ExitStack() as exits:
+            exits.enter_context(replaced(AttentionInterface, {"eager": attention.compute}))
+            exits.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
+            exits.enter_context(all_named(self.model, "eager"))
+            reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
+            exits.callback(reader.remove)
+            exits.enter_context(watching(self.stack, InterveningOwnCode(attention)))
+            exits.enter_context(torch.no_grad())
+            yield
+
+    def skippable(self, batch: InterventionBatch) -> int:
+        """How many calls of blocks come before the first that an intervention of the batch changes."""
+        numbers = [self.blocks]
+        for intervention in batch.interventions:
+            for head in intervention.silenced:
+                numbers.append(self.calls.first_block(head.layer, head.stream))
+            if intervention.hidden:
+                numbers += [
+                    self.calls.first_block(layer.layer, layer.stream)
+                    for layer in self.calls.layers.values()
+                    if batch.can_hide_in(layer.stream) and intervention.blind.has_layer(layer.layer, layer.blocks)
+                ]
+        return 0 if OUTSIDE in numbers else min(numbers)
+
+
+def _wide(x: Any, size: int) -> Any:
+    """An argument of one text for `size` copies of it."""
+    return x.expand(size, *x.shape[1:]) if isinstance(x, torch.Tensor) and x.ndim and x.shape[0] == 1 else x
