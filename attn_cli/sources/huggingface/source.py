@@ -45,9 +45,13 @@ from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
+from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 from attn_cli.sources.media import Media
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
+_SHORTER = "shorten the text, or use a model with a longer context"
+# Of a token, more than in any text: a text that has more for each position isn't tokenized at all.
+_MOST_LETTERS = 400
 
 
 class ModelSource:
@@ -73,6 +77,7 @@ class ModelSource:
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.generate = generate
+        self._tried_tokenizer = False
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
@@ -105,18 +110,21 @@ class ModelSource:
         """
         if self.arrays is not None:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
+        limit = position_count(self.loaded.model)
+        for text in texts:
+            if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
+                raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
         if self.processor is not None:
             if pair is not None:
                 raise InputError("--pair and --image or --audio at once", "leave out one of them")
             prompts = [self._with_media(self.processor, text) for text in texts]
         else:
             prompts = self._tokenized(texts, pair)
-        limit = position_count(self.loaded.model)
         for prompt in prompts:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 raise LimitError(
                     f"the text has {len(prompt.tokens):,} tokens, the model has {limit:,} positions",
-                    "shorten the text, or use a model with a longer context",
+                    _SHORTER,
                 )
         if not self.has_decoder:
             if self.generate is not None:
@@ -148,9 +156,13 @@ class ModelSource:
                 f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
                 f"give it with --inputs FILE{file_option(main)}",
             )
+        if self.chat is not None:
+            texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
+        if not self._tried_tokenizer and texts[0].strip():
+            try_tokenizer(tokenizer, texts[0], self.about["model"])
+            self._tried_tokenizer = True
         if self.chat is None:
             return tokenize(tokenizer, texts, [pair] * len(texts))
-        texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
         return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
 
     def repeated(self, seed: int) -> list[Prompt]:

@@ -1,11 +1,12 @@
 """Messages of a chat as the one text that a model reads, by the template that comes with its tokenizer."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.limited_process import LimitExceededError, WorkFailedError, run_limited
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:
@@ -13,7 +14,7 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
 
     name  the model's, for messages
 
-    Raises InputError for a model without a template, and for messages that its template refuses.
+    Raises InputError for a model without a template, and what `rendered` raises.
     """
     if not tokenizer.chat_template:
         raise InputError(f"{name} has no chat template", "leave out --chat; the text is then read as it is")
@@ -22,12 +23,29 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str
         conversation.append({"role": "user", "content": text})
     if not conversation:
         raise InputError("the text is empty", "give a message, or --messages FILE")
-    ends_with_answer = conversation[-1]["role"] == "assistant"
+    hint = "some know no system message, or want user and assistant in turn"
+    return rendered(tokenizer, conversation, name, hint, answers=conversation[-1]["role"] == "assistant")
+
+
+def rendered(
+    reader: Any, conversation: Sequence[Mapping[str, Any]], name: str, hint: str, *, answers: bool = False
+) -> str:
+    """The text that the chat template of a tokenizer or processor makes of a conversation.
+
+    A template is a program that came with the model: it runs in a sandbox, and may take only so much time and memory.
+
+    answers  whether the conversation ends with the model's answer
+    hint     what to try where the template refuses the messages
+
+    Raises InputError where the template refuses the messages, LoadError where it takes too much.
+    """
+    most_letters = 200_000 + 10 * sum(len(str(message)) for message in conversation)
     try:
-        chat = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not ends_with_answer)
-    except (TemplateError, ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"{name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
-            "some know no system message, or want user and assistant in turn",
-        ) from error
-    return str(chat)
+        return run_limited(
+            lambda: str(reader.apply_chat_template(conversation, tokenize=False, add_generation_prompt=not answers)),
+            most_letters,
+        )
+    except WorkFailedError as error:
+        raise InputError(f"{name}: the chat template refuses these messages: {error}", hint) from error
+    except LimitExceededError as error:
+        raise LoadError(f"{name}: its chat template takes {error}", "leave out --chat, or mend the template") from error

@@ -5,7 +5,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import TemplateError
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
@@ -21,6 +20,7 @@ from attn_cli.sources.huggingface.known_types import type_of
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import PROCESSOR_FILES, Origin
+from attn_cli.sources.huggingface.read.chat_template import rendered
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from attn_cli.sources.media import MEDIA_COMMANDS, Media
@@ -151,16 +151,8 @@ class Processor:
         media = [{"type": kind} for kind in self._kinds if self._mark(kind) in missing]
         messages = [{"role": m["role"], "content": [{"type": "text", "text": m["content"]}]} for m in before]
         last = {"role": "user", "content": [*media, *([{"type": "text", "text": text}] if text else [])]}
-        try:
-            marked_text = self.processor.apply_chat_template(
-                [*messages, last], tokenize=False, add_generation_prompt=True
-            )
-        except (TemplateError, ValueError, TypeError, KeyError) as error:
-            raise InputError(
-                f"{self.name}: the chat template refuses these messages: {str(error).splitlines()[0]}",
-                f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat",
-            ) from error
-        return str(marked_text)
+        hint = f"put {' and '.join(missing)} into the text where it belongs" if missing else "leave out --chat"
+        return rendered(self.processor, [*messages, last], self.name, hint)
 
     def _run_processor(self, *args: Any, **keywords: Any) -> dict[str, Any]:
         """The arrays that the processor makes of these arguments."""
