@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import FrameType
@@ -16,11 +17,14 @@ from attn_cli.cli.kit.commands import Commands, declare
 from attn_cli.cli.kit.stderr import print_line
 from attn_cli.cli.kit.usage_errors import message_and_hint
 from attn_cli.errors import AttnError, ExitCode, reason
+from attn_cli.interrupts import end_at_once
+from attn_cli.text import cut
 from attn_cli.views.sink import ReaderGone
 
 _END_SIGNALS = [
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]  # Windows has no SIGHUP
+_LONGEST_MESSAGE = 2000  # what a person may still read; arguments and words of files stand in messages
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
@@ -83,6 +87,8 @@ def main() -> NoReturn:
     for number in _END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores this signal: keep it so
             signal.signal(number, _end)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
@@ -104,6 +110,8 @@ def _exit_code(error: Exception, debug: bool) -> int:
         return _print_error(error.message, error.hint, error.code)
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         return _print_error(f"can't write: {reason(error)}", "", ExitCode.OUTPUT)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _print_error(f"{error.filename}: {reason(error)}", "check the name and its permissions", ExitCode.USAGE)
     if isinstance(error, MemoryError):
         return _print_error(
             "out of memory", "a shorter text, fewer --layer and --head, or a smaller model", ExitCode.LIMIT
@@ -119,9 +127,9 @@ def _exit_code(error: Exception, debug: bool) -> int:
 
 
 def _print_error(message: str, hint: str, code: int) -> int:
-    print_line(f"attn: {message}")
+    print_line(f"attn: {cut(message, _LONGEST_MESSAGE)}")
     if hint:
-        print_line(f"      {hint}")
+        print_line(f"      {cut(hint, _LONGEST_MESSAGE)}")
     return code
 
 

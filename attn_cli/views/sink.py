@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from attn_cli.errors import InputError, OutputError, reason
+from attn_cli.interrupts import unfinished
 
 
 class ReaderGone(Exception):
@@ -48,6 +49,8 @@ class Sink:
             raise OutputError(f"can't write {path}: {reason(error)}",
                               "is the folder there and writable?") from error  # fmt: skip
         self.temporary = Path(name)
+        self.force = force
+        unfinished.add(self.temporary)
         self.file = os.fdopen(handle, "wb")
 
     def write(self, data: bytes, at: int | None = None) -> None:
@@ -81,6 +84,7 @@ class Sink:
                 self.file.close()
             if self.temporary is not None:
                 self.temporary.unlink(missing_ok=True)
+                unfinished.discard(self.temporary)
 
     def _publish(self, path: Path) -> None:
         self.file.flush()
@@ -92,6 +96,8 @@ class Sink:
         os.umask(umask)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask
         self.temporary.chmod(mode)  # mkstemp makes it private
+        if not self.force:
+            _claim(self.temporary, path)
         self.temporary.replace(path)
 
     def _failure(self, error: OSError) -> Exception:
@@ -99,3 +105,16 @@ class Sink:
             return ReaderGone()
         target_name = "standard output" if self.path is None else str(self.path)
         return OutputError(f"can't write {target_name}: {reason(error)}")
+
+
+def _claim(temporary: Path, path: Path) -> None:
+    """Take the name `path`, which is free, for a file; OutputError where another run took it meanwhile."""
+    try:
+        try:
+            os.link(temporary, path)  # whole at once
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        raise OutputError(f"{path} exists: it was written meanwhile", "add --force to replace it") from None

@@ -4,6 +4,7 @@ import re
 
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
+from attn_cli.text import excerpt
 
 Pair = tuple[int, int]
 
@@ -33,9 +34,9 @@ def head_pairs(text: str, option: str) -> tuple[Pair, ...]:
     """
     unique: dict[Pair, None] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(-?\d+)\.(-?\d+)(?:-(\d+))?\s*", part)
+        match = re.fullmatch(r"\s*(-?\d{1,5})\.(-?\d{1,5})(?:-(\d{1,5}))?\s*", part)
         if match is None or (match[3] and int(match[2]) > int(match[3])):
-            raise InputError(f"{option} {text!r} is not a choice of heads: {_what_is_wrong(part)}",
+            raise InputError(f"{option} {excerpt(text, 60)!r} is not a choice of heads: {_what_is_wrong(part)}",
                              "examples: 18.6   17.3,18.6   17.0-3   -1.0")  # fmt: skip
         layer, first = int(match[1]), int(match[2])
         unique |= dict.fromkeys((layer, head) for head in range(first, int(match[3] or first) + 1))
@@ -46,7 +47,7 @@ def _what_is_wrong(part: str) -> str:
     """Why a part of a choice of heads is none."""
     if re.fullmatch(r"\s*-?\d+(-\d+)?\s*", part):
         return f"{part.strip()} names no layer"
-    return f"{part.strip()!r} is not LAYER.HEAD"
+    return f"{excerpt(part.strip(), 60)!r} is not LAYER.HEAD"
 
 
 def numbers(text: str, noun: str) -> tuple[int, ...] | None:
@@ -61,9 +62,11 @@ def numbers(text: str, noun: str) -> tuple[int, ...] | None:
         return None
     unique: dict[int, None] = {}  # a set that keeps its order
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(-?\d+)(?:-(\d+))?\s*", part)
+        match = re.fullmatch(r"\s*(-?\d{1,5})(?:-(\d{1,5}))?\s*", part)
         if match is None or (match[2] and int(match[1]) > int(match[2])):
-            raise InputError(f"--{noun} {text!r} is not a choice of {noun}s", "examples: 3   -1   0,2   4-7   all")
+            numbers_of = f"numbers of {noun}s have 5 digits at most" if re.search(r"\d{6}", part) else ""
+            raise InputError(f"--{noun} {excerpt(text, 60)!r} is not a choice of {noun}s",
+                             numbers_of or "examples: 3   -1   0,2   4-7   all")  # fmt: skip
         first = int(match[1])
         unique |= dict.fromkeys(range(first, int(match[2]) + 1) if match[2] else (first,))
     return tuple(unique)

@@ -20,25 +20,25 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
     generated = [token.index for token in tokens if token.generated]
     if pick == "+" and generated:  # screens mark generated tokens with +
         return generated, ()
-    if re.fullmatch(r"-?\d+", pick):
+    if re.fullmatch(r"-?\d{1,18}", pick):
         index = int(pick)
         if not -len(tokens) <= index < len(tokens):
             raise InputError(f"there is no token {index}", f"tokens: {_token_list(tokens)}")
         return [index % len(tokens)], ()
     word, number = pick, ""
     places = _places(word, tokens, text)
-    if not places and (match := re.fullmatch(r"(.+)#(\d+)", pick, re.DOTALL)):
+    if not places and (match := re.fullmatch(r"(.+)#(\d{1,18})", pick, re.DOTALL)):
         word, number = match.groups()
         places = _places(word, tokens, text)
     if not places:
         words = {token.text.lower(): token.text for token in tokens} | {w.lower(): w for w in re.findall(r"\w+", text)}
-        near = get_close_matches(word.lower(), words, 1)
+        near = get_close_matches(word.lower()[:100], words, 1)
         meant = f"; did you mean {cut(words[near[0]], 40)!r}?" if near else ""
-        raise InputError(f"no token {word!r} in the text{meant}", f"tokens: {_token_list(tokens)}")
+        raise InputError(f"no token {cut(word, 60)!r} in the text{meant}", f"tokens: {_token_list(tokens)}")
     if number:
         if not 1 <= int(number) <= len(places):
             times = f"{len(places)} time{'s' * (len(places) != 1)}"
-            raise InputError(f"{word!r} occurs {times}, there is no {pick}", f"tokens: {_token_list(tokens)}")
+            raise InputError(f"{cut(word, 60)!r} occurs {times}, there is no {pick}", f"tokens: {_token_list(tokens)}")
         return places[int(number) - 1], ()
     starts = ", ".join(str(place[0]) for place in places)
     note = f"{word!r} occurs {len(places)} times, at {starts}; {word}#2 picks the second"

@@ -28,6 +28,14 @@ def expanded(name: str) -> Path:
         return Path(name)
 
 
+def leads_somewhere(name: str) -> bool:
+    """Whether there is a file, a folder or anything else at `name`; False also for what can be no name."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def kind_of_path(path: Path, kind: type[AttnError]) -> PathKind:
     """What `path` leads to; an error of `kind` where the system won't say: a name too long, no permission.
 

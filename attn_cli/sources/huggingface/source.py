@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from attn_cli.errors import InputError, LimitError
+from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.model_blocks import Block, BlockVectors
@@ -21,6 +21,7 @@ from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
@@ -265,6 +266,9 @@ class ModelSource:
         except INPUT_ERRORS as error:
             if out_of_memory(error):
                 raise MemoryError from error
+            if outside := outside_vocabulary(model, arguments):
+                kind = LoadError if self.arrays is None else InputError
+                raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
             missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
             unfit = isinstance(prompts[0], ArrayPrompt) or isinstance(error, TypeError | ValueError)
             failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)

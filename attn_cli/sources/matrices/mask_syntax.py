@@ -14,6 +14,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Mask, Prefix, Window, all_of
 from attn_cli.sources.files import read_array
+from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry
 
@@ -73,7 +74,7 @@ class MaskRequest:
     def whole_numbers(self, count: int) -> list[int]:
         """The argument as `count` whole numbers above 0 with colons between them; InputError if it is not that."""
         numbers = self.argument.split(":")
-        if len(numbers) != count or not all(re.fullmatch(r"\d+", x) and int(x) > 0 for x in numbers):
+        if len(numbers) != count or not all(re.fullmatch(r"\d{1,15}", x) and int(x) > 0 for x in numbers):
             requirement = "a whole number" if count == 1 else f"{count} whole numbers"
             raise InputError(f"--mask {self.text!r} needs {requirement} above 0", f"example: --mask {self.example}")
         return [int(x) for x in numbers]
@@ -103,7 +104,7 @@ class MaskEntry:
         """Whether `text` is this name, with an argument if it takes one; a file called `text` takes precedence then."""
         if not self.example:
             return text == self.name
-        return text.partition(":")[0] == self.name and not Path(text).exists()
+        return text.partition(":")[0] == self.name and not leads_somewhere(text)
 
 
 def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:

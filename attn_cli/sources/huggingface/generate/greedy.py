@@ -10,6 +10,7 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteriaList
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
+from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.registry import fused
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
@@ -56,7 +57,7 @@ def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start
         except (*INPUT_ERRORS, ImportError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
-            line = str(error).strip().partition("\n")[0] or type(error).__name__
+            line = outside_vocabulary(model, arguments) or str(error).strip().partition("\n")[0] or type(error).__name__
             raise InputError(
                 f"{description} can't write after this: {line}", "--debug shows the whole story"
             ) from error

@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
+from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.memory_check import check_memory
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
@@ -73,7 +74,7 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             folder = config_file.parent
         if device.type == "cpu" and origin.options.device_map is None:
             check_memory(origin, folder)
-        with _fast_gguf(origin):
+        with _fast_gguf(origin), network_of(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
@@ -189,4 +190,5 @@ def _silence_libraries() -> None:
     transformers_logging.disable_progress_bar()
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
     warnings.filterwarnings("ignore", module=r"(transformers|torch|huggingface_hub)\b")

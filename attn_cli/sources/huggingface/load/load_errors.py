@@ -30,12 +30,22 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         return LoadError(
             f"the hub has no model {origin.name}", f"private ones need hf auth login; {instead_of(origin.name)}"
         )
+    if origin.local and isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
+        return LoadError(
+            f"{origin.name} names another repository, and a folder never asks the network: {first_line}",
+            "put all its files into the folder, or give the hub's id of the model",
+        )
     if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
         not origin.local and origin.offline
     ):
         reason = "offline, and not in the cache" if origin.offline else "the hub can't be reached"
         return LoadError(
             f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
+        )
+    if "timed out" in first_line.lower() and not origin.local:
+        return LoadError(
+            f"{origin.name}: the hub stopped answering in the middle of a download: {first_line}",
+            "try again: what is there already is kept; --offline reads the cache alone",
         )
     if isinstance(error, ImportError) or "missing optional dependencies" in str(error).lower():
         return LoadError(f"{origin.name} needs what is not installed here: {first_line}", _install(error))

@@ -15,6 +15,8 @@ from typing import Any
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.sources.huggingface.load.folder_files import check_files
 from attn_cli.sources.huggingface.load.quantised import check_packages
 from attn_cli.sources.media import MEDIA_COMMANDS
 
@@ -159,9 +161,10 @@ def _check_folder(origin: Origin) -> None:
             f"{name} is an adapter (adapter_config.json), not a model", "merge it into its base model first"
         )
     if not (folder / "config.json").is_file():
-        files = sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
+        files = _gguf_files(folder)
         hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
         raise LoadError(f"{name} has no config.json", hint)
+    check_files(folder, name)
     vet(origin, folder / "config.json")
     if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         if any((folder / file).is_file() for file in PROCESSOR_FILES):
@@ -171,6 +174,13 @@ def _check_folder(origin: Origin) -> None:
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",
             "copy the tokenizer files of the original model into the folder",
         )
+
+
+def _gguf_files(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
+    except OSError:
+        return []
 
 
 def vet(origin: Origin, path: Path) -> None:
@@ -202,13 +212,13 @@ def vet(origin: Origin, path: Path) -> None:
 
 
 def _locate(name: str, options: OriginOptions) -> Origin:
-    try:
-        path = Path(name).expanduser()
-    except RuntimeError as error:  # ~NAME for an unknown user
-        raise LoadError(f"no model at {name}: {error}", "give the whole path") from error
-    if name and path.is_dir():
+    path = expanded(name)
+    kind = kind_of_path(path, LoadError)
+    if name and kind is PathKind.FOLDER:
         return Origin(name, str(path), options)
-    if path.is_file():
+    if kind in (PathKind.PIPE, PathKind.DEVICE):
+        raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "save it to a file first")
+    if kind is PathKind.FILE:
         if path.suffix.lower() == ".gguf":
             return Origin(name, str(path.parent), options, path.name)
         raise LoadError(f"{name} is a file, not a model folder or .gguf file", "give the folder that holds config.json")

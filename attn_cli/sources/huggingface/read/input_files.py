@@ -109,6 +109,23 @@ def as_arguments(model: PreTrainedModel, arrays: Mapping[str, Any], file: str) -
     return {name: fit(x) for name, x in arrays.items()}
 
 
+def _check(arrays: Mapping[str, torch.Tensor], file: str) -> None:
+    """Raise InputError for ids that are no whole numbers or of several texts, and for masks of another length."""
+    ids = arrays.get("input_ids")
+    for name in ("input_ids", "decoder_input_ids"):
+        if name in arrays and (arrays[name].is_floating_point() or arrays[name].is_complex()):
+            dtype = str(arrays[name].dtype).removeprefix("torch.")
+            raise InputError(f"{file}: {name} has dtype {dtype}", "ids of tokens are whole numbers")
+    if ids is None or ids.ndim != 2:
+        return
+    if ids.shape[0] > 1:
+        raise InputError(f"{file} holds {ids.shape[0]} texts (rows of input_ids)", "save one in a file")
+    for name in ("attention_mask", "token_type_ids"):
+        if name in arrays and arrays[name].ndim == 2 and arrays[name].shape != ids.shape:
+            shapes = f"{name} has shape {tuple(arrays[name].shape)}, input_ids {tuple(ids.shape)}"
+            raise InputError(f"{file}: {shapes}", "one value for every token")
+
+
 def file_prompt(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, arrays: dict[str, torch.Tensor], file: str
 ) -> ArrayPrompt:
@@ -116,12 +133,12 @@ def file_prompt(
 
     file  the arrays' file, for the message
 
-    Raises InputError for several examples, since the padding of each is unknown.
+    Raises InputError for several examples, since the padding of each is unknown, and what `_check` refuses.
     """
-    ids = arrays.get("input_ids")
-    if ids is not None and ids.ndim == 2 and ids.shape[0] > 1:
-        raise InputError(f"{file} holds {ids.shape[0]} texts (rows of input_ids)", "save one in a file")
-    tokens = labels(tokenizer, ids)
-    text = tokenizer.decode([token.id for token in tokens]) if tokenizer is not None and tokens else ""
+    _check(arrays, file)
+    tokens = labels(tokenizer, arrays.get("input_ids"))
+    text = ""
+    if tokenizer is not None:  # an id beyond its vocabulary has no text
+        text = tokenizer.decode([token.id for token in tokens if 0 <= (token.id or 0) < len(tokenizer)])
     decoder = labels(tokenizer, arrays.get("decoder_input_ids"))
     return array_prompt(model, text, tokens, arrays, others={"decoder": decoder} if decoder else {})

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.read.word_borders import with_words
 from attn_cli.text import listed
@@ -39,7 +39,7 @@ def tokenize(
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
     """The tokens with the ids `[1, n]`, labelled without their text; none for other arrays."""
-    if ids is None or ids.ndim != 2 or ids.is_floating_point():
+    if ids is None or ids.ndim != 2 or ids.is_floating_point() or ids.is_complex():
         return ()
     special = set() if tokenizer is None else set(tokenizer.all_special_ids)
     return tuple(
@@ -75,14 +75,7 @@ def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
 def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool) -> Prompt:
     for part in (text, pair):
         _check(part)
-    encoding = tokenizer(
-        text,
-        pair,
-        add_special_tokens=add_special_tokens,
-        return_offsets_mapping=bool(tokenizer.is_fast),
-        return_special_tokens_mask=True,
-        return_attention_mask=False,
-    )
+    encoding = _encoding(tokenizer, text, pair, add_special_tokens)
     ids: list[int] = encoding["input_ids"]
     if not ids:
         raise InputError("the tokenizer made no tokens of the text", "is it the right tokenizer?")
@@ -101,6 +94,25 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
     word_ids = encoding.word_ids() if tokenizer.is_fast else [None] * len(ids)
     added = set(tokenizer.added_tokens_decoder) - {tokenizer.unk_token_id}
     return Prompt(whole, with_words(whole, tokens, word_ids, added), tuple(_unknown(tokenizer, tokens)))
+
+
+def _encoding(
+    tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool
+) -> BatchEncoding:
+    """The tokenizer's answer; LoadError where a pattern of its panics in Rust, which is no Exception."""
+    try:
+        return tokenizer(
+            text,
+            pair,
+            add_special_tokens=add_special_tokens,
+            return_offsets_mapping=bool(tokenizer.is_fast),
+            return_special_tokens_mask=True,
+            return_attention_mask=False,
+        )
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise LoadError(f"the tokenizer can't read this text: {error}", "is its tokenizer.json whole?") from error
 
 
 def token_at(

@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.errors import LoadError
 from attn_cli.sources.limited_process import LimitExceededError, WorkFailedError, run_limited
 
-_LETTERS = 1000
+_LETTERS = 100_000
 
 
 def try_tokenizer(tokenizer: PreTrainedTokenizerBase, text: str, name: str) -> None:

@@ -1,0 +1,62 @@
+"""What a model's folder must not hold: weights elsewhere, pipes and devices in place of files."""
+
+from pathlib import Path, PurePath
+from typing import Any
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import PathKind, kind_of_path
+from attn_cli.text import excerpt
+
+
+def check_files(folder: Path, name: str) -> None:
+    """Raise LoadError for a folder, called `name`, that would have something else read than its own plain files.
+
+    Refused are pipes and devices, an index whose shards lie outside the folder by their names or by a link that isn't
+    the hub's cache's own, and a tokenizer_config.json that names a tokenizer elsewhere.
+    """
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise LoadError(f"{name} can't be read: {error.strerror}", "check its permissions") from error
+    for path in entries:
+        kind = kind_of_path(path, LoadError)
+        if kind in (PathKind.PIPE, PathKind.DEVICE):
+            raise LoadError(f"{name}: {excerpt(path.name)} is {kind.value}, not a file", "copy the file itself there")
+        if path.name.endswith(".index.json") and kind is PathKind.FILE:
+            _check_index(folder, path, name)
+    settings = folder / "tokenizer_config.json"
+    if kind_of_path(settings, LoadError) is PathKind.FILE:
+        document = _document(settings, name)
+        others = document.get("fast_tokenizer_files")
+        for file in others if isinstance(others, list) else []:
+            _check_inside(folder, file, f"{name}: tokenizer_config.json")
+
+
+def _check_index(folder: Path, path: Path, name: str) -> None:
+    """Raise LoadError for an index of shards that lie elsewhere, or that is none."""
+    shards = _document(path, name).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(file, str) for file in shards.values()):
+        raise LoadError(f"{name}: {path.name} has no map of weights to files", "is the download complete?")
+    for file in sorted(set(shards.values())):
+        _check_inside(folder, file, f"{name}: {path.name}")
+
+
+def _check_inside(folder: Path, file: Any, label: str) -> None:
+    """Raise LoadError unless `file`, named in the file `label`, lies in the folder."""
+    parts = PurePath(str(file)).parts
+    hint = "shards lie in the model's folder, beside their index"
+    if not isinstance(file, str) or not parts or ".." in parts or PurePath(file).is_absolute():
+        raise LoadError(f"{label} names a file outside the folder: {excerpt(str(file), 80)!r}", hint)
+    real, home = (folder / file).resolve(), folder.resolve()
+    # snapshots/REVISION/FILE is a link to blobs/HASH in the hub's cache
+    blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
+    if not (real.is_relative_to(home) or real.is_relative_to(blobs)):
+        raise LoadError(f"{label} names {excerpt(file, 80)!r}, a link that leaves the folder", f"{hint}: copy it there")
+
+
+def _document(path: Path, name: str) -> dict[str, Any]:
+    document = read_json_document(path, f"{name}: {path.name}", LoadError, "is the download complete?")
+    if not isinstance(document, dict):
+        raise LoadError(f"{name}: {path.name} is not an object", "is it the right file?")
+    return document

@@ -1,0 +1,93 @@
+"""The hub: asked once and not for long, and never about what lies on this machine."""
+
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+# huggingface_hub reads these at import: how long it waits for an answer, and for more of a file.
+os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "7")
+os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", "7")
+
+from huggingface_hub import constants, get_session, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.utils._headers import build_hf_headers
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.huggingface.load.origin import Origin
+
+DEFAULT_TIMEOUT = 7
+
+
+def hub_timeout() -> float:
+    """How many seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 7. InputError for what is no such number."""
+    text = os.environ.get("ATTN_HUB_TIMEOUT") or str(DEFAULT_TIMEOUT)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise InputError(f"ATTN_HUB_TIMEOUT is {text!r}", "a number of seconds, 3600 at most")
+    return seconds
+
+
+def reached(origin: Origin) -> Origin:
+    """The origin of a model on the hub after the hub has answered; from the cache alone where it doesn't.
+
+    One request that takes no longer than `hub_timeout`, before libraries ask again and again. A local model, and one
+    that must be read offline, stays as it is.
+
+    Raises LoadError where the hub doesn't answer and the cache lacks the model.
+    """
+    if origin.offline:
+        return origin
+    problem = _problem(origin, hub_timeout())
+    if not problem:
+        return origin
+    options = origin.options
+    if isinstance(try_to_load_from_cache(origin.path, "config.json", revision=options.revision), str):
+        return replace(origin, options=replace(options, offline=True))
+    raise LoadError(
+        f"{origin.name} is not in the cache, and the hub at {urlsplit(constants.ENDPOINT).netloc} {problem}",
+        "--offline asks the cache alone; ATTN_HUB_TIMEOUT=60 waits a minute; a path starts with ./",
+    )
+
+
+@contextmanager
+def network_of(origin: Origin) -> Iterator[None]:
+    """Context manager: no request leaves this machine where the origin is local, or to be read offline.
+
+    A configuration may name other repositories (a backbone, a tokenizer, an adapter's base), for which transformers
+    would ask the hub.
+    """
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or origin.offline
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _problem(origin: Origin, seconds: float) -> str:
+    """What is wrong with the hub's answer, as the end of a sentence; "" for an answer.
+
+    Asked in a thread, because looking up a host's name knows no timeout.
+    """
+    answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=lambda: answers.put(_asked(origin, seconds)), daemon=True).start()
+    try:
+        return answers.get(timeout=seconds)
+    except queue.Empty:
+        return f"didn't answer in {seconds:g} s"
+
+
+def _asked(origin: Origin, seconds: float) -> str:
+    url = hf_hub_url(origin.path, "config.json", revision=origin.options.revision)
+    try:
+        status = get_session().get(url, headers=build_hf_headers(), timeout=seconds).status_code
+    except Exception as error:  # of any type, and as many types as there are clients of HTTP
+        line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+        return f"didn't answer in {seconds:g} s" if "timed out" in line.lower() else f"can't be reached: {line}"
+    return f"has failed (HTTP {status})" if status >= 500 or status == 429 else ""
