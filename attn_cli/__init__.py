@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
+    from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
+    from attn_cli.summaries.calls.read_shares import ReadShares
     from attn_cli.summaries.reduce import Summary, reduce
     from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
     from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -51,6 +53,8 @@ _HOMES = {
     "summaries.reducers.overall": ("Overall", "OverallKeys"),
     "summaries.reducers.pooled": ("PooledMatrix",),
     "summaries.reducers.received": ("Received", "ReceivedShares"),
+    "summaries.answers.through": ("Through", "through"),
+    "summaries.calls.read_shares": ("ReadShares",),
     "summaries.reduce": ("Summary", "reduce"),
     "summaries.reducers.top": ("Top", "TopKeys"),
     "summaries.reducers.why": ("ExplainedKeys", "Why"),
@@ -73,11 +77,13 @@ __all__ = [
     "OverallKeys",
     "PooledMatrix",
     "Prompt",
+    "ReadShares",
     "Received",
     "ReceivedShares",
     "Rule",
     "Selection",
     "Summary",
+    "Through",
     "Token",
     "Top",
     "TopKeys",
@@ -88,6 +94,7 @@ __all__ = [
     "capture",
     "open_source",
     "reduce",
+    "through",
 ]  # fmt: skip
 
 

@@ -16,11 +16,14 @@ from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
+from attn_cli.summaries.answers.through import through
+from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.why import ExplainedKeys
+from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
 _MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall
@@ -73,7 +76,8 @@ def top(
     With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
     64 tokens, unless --token picks some.
     With --why every key is explained against the mean of all keys that the row may see.
-    --by value and --by written rank keys by what is read from them, which is little where a value is small.
+    --by value and --by written rank keys by what is read from them, which is little where a value is small; --by
+    through says, of an encoder, what each token is made of behind all layers.
 
     \b
     Examples:
@@ -82,6 +86,7 @@ def top(
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by written
+      attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
@@ -91,6 +96,8 @@ def top(
         | hiding.given
     ):  # fmt: skip
         return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
+    if reading.by == "through":
+        return _through(options, reading, k, token=token, overall=overall, words=merges, hiding=hiding)
     measure = reading.measure(words=merges)
     mean, rescale = reading.mean, hiding.rescale
 
@@ -106,3 +113,32 @@ def top(
 
     command = "overall" if overall else "top"
     return options.run(command, reducers, token=token, hiding=hiding, words=merges, measure=measure)
+
+
+def _through(
+    options: TextCommandOptions,
+    reading: MeasureOptions,
+    k: int,
+    *,
+    token: str | None,
+    overall: bool,
+    words: bool,
+    hiding: HidingOptions,
+) -> ExitCode:
+    """The tokens that each row is made of, through all layers of an encoder."""
+    clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": reading.mean,
+               "--token and --overall": token is not None and overall}  # fmt: skip
+    for option in (name for name, is_on in (clashes | hiding.given).items() if is_on):
+        raise InputError(f"--by through and {option} at once", "it goes through all layers and heads, to every token")
+
+    def report(source: Source, text: str, number: int | None) -> Report:
+        prompt = source.read([text], options.pair)[0]
+        display = prompt_in_words(prompt) if words else prompt
+        rows, notes = (None, ()) if token is None else picked_tokens(token, display.tokens, display.text)
+        answer = through(source, prompt, rows, overall=overall, words=words, count=k)
+        merged = None if display is prompt else len(prompt.tokens)
+        warnings = (*display.warnings, *notes)
+        return Report("through", source.about, (display,), warnings=warnings, answer=answer, index=number,
+                      merged_from=merged)  # fmt: skip
+
+    return options.look_each(report)

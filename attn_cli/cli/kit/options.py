@@ -82,7 +82,7 @@ Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after th
 By = Annotated[
     str,
     typer.Option("--by", metavar="MEASURE",
-                 help="weight, value (weight times the value's length) or written (what W_O makes of it)."),
+                 help="weight, value (weight times the value's length), written (what W_O makes of it); top: through."),
 ]  # fmt: skip
 Scale = Annotated[
     str, typer.Option("--scale", help="How weights become colours: linear, sqrt, log or row.", metavar="SCALE")

@@ -11,6 +11,7 @@ import torch
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
+from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection, ranges
@@ -30,6 +31,7 @@ from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
+from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
@@ -335,6 +337,15 @@ class ModelSource:
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
         return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
+
+    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
+        """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
+        arguments = self._arguments([prompt])
+        if not self._keeps_cache(arguments):
+            arguments = {"use_cache": False} | arguments
+        found = self._projections(arguments)
+        places = {place.path: place for place in self.places if place.path in found.found}
+        return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """The arguments of the forward: a single prompt's arrays, or the texts as one batch; then a decoder's."""

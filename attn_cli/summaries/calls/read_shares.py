@@ -36,8 +36,8 @@ class ReadShares(DerivedCall):
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
         super().__init__(call, call.queries, call.keys)
         self.each, self.together = each, together
-        v, matrix = _vectors(call, by)
-        self.products = _products(v, matrix) if together and by == "written" and matrix is not None else None
+        v, matrix = vectors_of(call, by)
+        self.products = products_of_heads(v, matrix) if together and by == "written" and matrix is not None else None
         self.lengths: Array = None
         if each or self.products is None:
             self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
@@ -55,18 +55,19 @@ class ReadShares(DerivedCall):
         for band in self.call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
             keys = slice(band.first, band.last)
             lengths = None if self.lengths is None else band.weights * self.lengths[band.heads, None, keys]
-            shares = _of_rows(lengths) if self.each else None
-            joint = _of_rows(self._joint(band, lengths)) if self.together else None
+            shares = row_shares(lengths) if self.each else None
+            joint = row_shares(self._joint(band, lengths)) if self.together else None
             yield replace(band, shares=shares, joint=joint)
 
     def _joint(self, band: Band, lengths: Array) -> Array:
         """The length of what all heads together read `[1, b, c]`."""
         if self.products is not None:
-            return _together(band.weights, self.products[band.first : band.last])
+            squares = joint_squares(band.weights, self.products[band.first : band.last])
+            return namespace(squares).sqrt(squares)[None]
         return namespace(lengths).sqrt((lengths * lengths).sum(0)[None])
 
 
-def _of_rows(lengths: Array) -> Array:
+def row_shares(lengths: Array) -> Array:
     """Each length's share of its row `[h, b, c]`."""
     xp = namespace(lengths)
     sums = xp.sum(lengths, axis=-1, keepdims=True)
@@ -96,7 +97,7 @@ class Measure:
 WEIGHTS = Measure()
 
 
-def _vectors(call: Call, by: By) -> tuple[Array, Array | None]:
+def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
     if not isinstance(call, AttentionCall):
         raise LoadError(
@@ -114,7 +115,7 @@ def _vectors(call: Call, by: By) -> tuple[Array, Array | None]:
     return v, rows if up is None else up @ rows
 
 
-def _written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
+def written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
     """What every head sends on of some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
@@ -131,27 +132,26 @@ def _written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
 def _lengths(v: Array, matrix: Array | None) -> Array:
     """The length of what each head sends on of each key `[h, m]`; of values alone `[g, m]`."""
     xp = namespace(v)
-    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in _written(v, matrix)]
+    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in written(v, matrix)]
     return xp.concat(parts, axis=-1)
 
 
-def _products(v: Array, matrix: Array) -> Array:
+def products_of_heads(v: Array, matrix: Array) -> Array:
     """For each key the products of what each two heads write of it `[m, h, h]`.
 
     With them the length of any sum over heads costs h numbers a cell more, not the width of the model.
     """
     xp, h = namespace(v), matrix.shape[0]
     products = zeros((v.shape[1], h, h), v)
-    for keys, sent in _written(v, matrix):
+    for keys, sent in written(v, matrix):
         by_key = xp.permute_dims(sent, (1, 0, 2))  # [c, h, width]
         products[keys] = by_key @ xp.matrix_transpose(by_key)
     return products
 
 
-def _together(weights: Array, products: Array) -> Array:
-    """sqrt(w G w) over the heads of every cell: weights `[h, b, c]` and products `[c, h, h]` to `[1, b, c]`."""
+def joint_squares(weights: Array, products: Array) -> Array:
+    """w G w over the heads of every cell: weights `[h, b, c]` and products `[c, h, h]` to squares `[b, c]`."""
     xp = namespace(weights)
     by_key = xp.permute_dims(weights, (2, 1, 0))  # [c, b, h]
-    squares = xp.sum((by_key @ products) * by_key, axis=-1)  # [c, b]
-    lengths = xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))
-    return xp.matrix_transpose(lengths)[None]
+    squares = xp.matrix_transpose(xp.sum((by_key @ products) * by_key, axis=-1))  # [b, c]
+    return xp.where(squares > 0, squares, xp.zeros_like(squares))

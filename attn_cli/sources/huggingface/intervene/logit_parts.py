@@ -5,7 +5,7 @@ with the norm's statistics held. All of it is found without names: W_O by what i
 stands between the last block and the unembedding, gains by calling the norms.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import given_to
-from attn_cli.sources.huggingface.intervene.residual_stream import AttentionWrite, ResidualStream, equal
+from attn_cli.sources.huggingface.intervene.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
@@ -82,7 +82,7 @@ def logit_parts(
     unembedding = _Unembedding(module, stream)
     handle = module.register_forward_pre_hook(unembedding.note, with_kwargs=True)
     try:
-        blocks = _blocks(stack, chosen.values())
+        blocks = blocks_around(stack, chosen.values())
         with stream.recording(model, blocks, _modules(projections, chosen)), torch.no_grad():
             model(**arguments)
     finally:
@@ -103,12 +103,6 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
             raise LoadError(f"{path}: its W_O is that of other layers too, whose parts can't be told apart", _HINT)
         modules[module] = path
     return modules
-
-
-def _blocks(stack: nn.Module, places: Iterable[ModulePlace]) -> dict[nn.Module, str]:
-    """The blocks of the stacks that these attention modules are in, with their paths; also those without attention."""
-    lists = dict.fromkeys(place.block_path.rpartition(".")[0] for place in places)
-    return {block: f"{path}.{name}" for path in lists for name, block in stack.get_submodule(path).named_children()}
 
 
 def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm | None:

@@ -4,7 +4,7 @@ It is, where every block adds to its input what attention wrote and the output o
 happens between blocks. That can't be read from a model's code, but its numbers show it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from torch import nn
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.capture.projection_search import given_to
 
 _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so many units in the last place
@@ -84,18 +85,18 @@ class BlockPass:
 
         In a block without attention another mixer of tokens takes its place, and so two modules may add.
         """
-        if self._is_rounding(rest, sizes):
+        if self.is_rounding(rest, sizes):
             return True
-        if any(self._is_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
+        if any(self.is_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
             return True
         mixers = [write.written for write in self.writes] if self.writes else [x.returned for x in self.passages]
         return len(self.writes) != 1 and any(
-            self._is_rounding(rest - mixed - x.returned, sizes + mixed.abs() + x.returned.abs())
+            self.is_rounding(rest - mixed - x.returned, sizes + mixed.abs() + x.returned.abs())
             for mixed in mixers
             for x in self.passages
         )
 
-    def _is_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
+    def is_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
         """Whether every number of x is what rounding leaves of sums of numbers of these sizes."""
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
@@ -105,11 +106,14 @@ class ResidualStream:
 
     Recording raises LoadError, which names the block, where the stream is no plain sum.
 
+    check    is called with each block when it is done, and may raise LoadError
     outside  what modules outside all blocks were given and returned
     """
 
-    def __init__(self, rows: Collection[int], tokens: int) -> None:
-        self.rows, self.tokens = sorted(rows), tokens
+    def __init__(
+        self, rows: Collection[int], tokens: int, check: Callable[[BlockPass], None] = BlockPass.check
+    ) -> None:
+        self.rows, self.tokens, self.check_block = sorted(rows), tokens, check
         self.blocks: list[BlockPass] = []
         self.outside: list[_Passage] = []
         self._open_block: BlockPass | None = None
@@ -183,7 +187,7 @@ class ResidualStream:
         block, self._open_block = self._open_block, None
         block.after = after
         self._is_checking = True
-        block.check()
+        self.check_block(block)
         self._is_checking = False
         block.passages.clear()
         self.blocks.append(block)
@@ -196,3 +200,9 @@ def _open(path: str, why: str) -> LoadError:
 def equal(one: torch.Tensor | None, other: torch.Tensor) -> bool:
     """Whether two arrays are the same numbers."""
     return one is not None and one.shape == other.shape and torch.equal(one, other)
+
+
+def blocks_around(stack: nn.Module, places: Iterable[ModulePlace]) -> dict[nn.Module, str]:
+    """The blocks of the stacks that these attention modules are in, with their paths; also those without attention."""
+    lists = dict.fromkeys(place.block_path.rpartition(".")[0] for place in places)
+    return {block: f"{path}.{name}" for path in lists for name, block in stack.get_submodule(path).named_children()}

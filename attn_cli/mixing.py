@@ -1,0 +1,23 @@
+"""What a layer makes of its input: attention's sum over keys, the residual stream beside it, the norm behind both."""
+
+from dataclasses import dataclass
+
+from attn_cli.arrays import Array
+from attn_cli.call import AttentionCall
+
+
+@dataclass(frozen=True, eq=False)
+class MixedLayer:
+    """One layer up to where its feed-forward network begins.
+
+    call     its attention, with W_O
+    x        the residual stream that what attention writes is added to `[n, width]`
+    gain     `[width]`, by which the norm behind the sum multiplies each dimension, up to a factor of each row; None
+             where no norm follows before the next layer reads the stream
+    centred  whether that norm takes the mean off
+    """
+
+    call: AttentionCall
+    x: Array
+    gain: Array | None = None
+    centred: bool = False

@@ -1,0 +1,158 @@
+"""attn top --by through: how much of each token is left in another one behind all layers of an encoder.
+
+A layer's matrix has the lengths of what each row takes from each key, all heads together, and of what it keeps of
+itself, behind the norm that follows; each row adds to 1. The product of all layers' matrices says how much of a token
+came from where: GlobEnc (Modarressi et al. 2022) without its feed-forward part. No layer's matrix is ever held: rows
+are carried back from the last layer to the first, band by band.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy, zeros
+from attn_cli.errors import InputError
+from attn_cli.kernel.walk.band import Band
+from attn_cli.mixing import MixedLayer
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.calls.in_words import words_of
+from attn_cli.summaries.calls.read_shares import joint_squares, products_of_heads, row_shares, vectors_of, written
+from attn_cli.summaries.report import Answer
+
+_TOGETHER = 512  # rows that are carried back at once
+
+
+@runtime_checkable
+class Mixing(Protocol):
+    """A source that knows its layers as attention, residual stream and norm; tables have but one."""
+
+    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
+        """The layers, in their order; LoadError for a model that is no encoder."""
+
+
+@dataclass(frozen=True, eq=False)
+class Through(Answer):
+    """For r rows how much of each came from which token `[r, n]`, through all layers; rows add to 1.
+
+    rows     the rows' numbers among the `tokens`
+    overall  there is one row, the mean of these rows
+    count    how many tokens of each row are listed, largest shares first
+    layers   how many layers were gone through
+    """
+
+    name: ClassVar[str] = "through"
+
+    tokens: tuple[Token, ...]
+    rows: tuple[int, ...]
+    shares: np.ndarray
+    overall: bool
+    count: int
+    layers: int
+
+    def averaged(self) -> "Through":
+        """The mean of its rows."""
+        return replace(self, shares=self.shares.mean(axis=0, keepdims=True), overall=True)
+
+    def ranked(self, at: int) -> list[tuple[Token, float]]:
+        """The tokens that row `at` of the shares came from, most first."""
+        order = np.argsort(-self.shares[at], kind="stable")[: self.count]
+        return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per (query, rank); without a query for the mean of all rows."""
+        for at in range(len(self.shares)):
+            query = {} if self.overall else {"query": self.rows[at], "query_token": self.tokens[self.rows[at]].text}
+            for rank, (key, share) in enumerate(self.ranked(at)):
+                yield query | {"rank": rank, "key": key.index, "key_token": key.text, "through_share": share}
+
+    def document(self) -> dict[str, Any]:
+        """The number of layers, and all rows."""
+        return {"layers_through": self.layers, "through": list(self.records())}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`through_share` `[r, n]`, whole, with the `queries` and `tokens`."""
+        tokens = np.array([token.text for token in self.tokens], dtype=np.str_)
+        return {"through_share": self.shares, "queries": np.array(self.rows), "tokens": tokens}
+
+
+def through(
+    source: object, prompt: Prompt, rows: Sequence[int] | None = None, *, overall: bool = False, words: bool = False,
+    count: int = 5,
+) -> Through:  # fmt: skip
+    """How much of each row came from which token, through all layers of an encoder.
+
+    rows     the rows, of words with `words`; None for all
+    overall  their mean, in place of each
+    words    pieces of words are merged: what came from a word is added up, rows of a word are averaged
+
+    Raises InputError for a source without layers, LoadError for a decoder and where W_O, or what follows it, isn't
+    found.
+
+        source = open_source("./my-encoder")
+        through(source, source.read(["he sat on the river bank"])[0], [6]).ranked(0)
+    """
+    if not isinstance(source, Mixing):
+        raise InputError(
+            "a table of word vectors has but one attention", "--by through is for encoders: choose a model"
+        )
+    layers = source.mixed_layers(prompt)
+    tokens, starts = prompt.tokens, np.arange(len(prompt.tokens) + 1)
+    if words:
+        tokens, starts = words_of(prompt.tokens)
+    numbers = tuple(range(len(tokens)) if rows is None else rows)
+    first = np.zeros((len(numbers), len(prompt.tokens)))
+    for at, row in enumerate(numbers):
+        first[at, starts[row] : starts[row + 1]] = 1 / (starts[row + 1] - starts[row])
+    if overall:
+        first = first.mean(axis=0, keepdims=True)
+    parts = [_back(layers, first[start : start + _TOGETHER]) for start in range(0, len(first), _TOGETHER)]
+    shares = np.add.reduceat(np.concatenate(parts), starts[:-1], axis=1)
+    return Through(tuple(tokens), numbers, shares, overall, count, len(layers))
+
+
+def _back(layers: Sequence[MixedLayer], rows: np.ndarray) -> np.ndarray:
+    """Rows `[r, n]` of the last layer's output, as what they are of the first one's input."""
+    for layer in reversed(layers):
+        like = layer.call.like
+        xp = namespace(like)
+        carried = zeros(rows.shape, like)
+        now = carried + xp.asarray(rows, dtype=carried.dtype, device=carried.device)
+        lengths = _LayerLengths(layer)
+        for band in layer.call.bands():
+            carried[:, band.first : band.last] += now[:, band.start : band.stop] @ row_shares(lengths.of(band))[0]
+        rows = to_numpy(carried).astype(np.float64)
+    return rows
+
+
+class _LayerLengths:
+    """Lengths of what a layer's rows take from each key, all heads together, and keep of themselves."""
+
+    def __init__(self, layer: MixedLayer) -> None:
+        v, matrix = vectors_of(layer.call, "written")
+        assert matrix is not None
+        matrix, x = (self._behind(layer, at_least_float32(y)) for y in (matrix, layer.x))
+        xp = namespace(x)
+        self.products = products_of_heads(v, matrix)  # [m, h, h]
+        self.kept = xp.sum(x * x, axis=-1)  # [n]
+        # the product of what each head writes of a token and what is kept of it [h, n]
+        self.cross = xp.concat([xp.sum(sent * x[None, keys], axis=-1) for keys, sent in written(v, matrix)], axis=-1)
+
+    @staticmethod
+    def _behind(layer: MixedLayer, y: Array) -> Array:
+        """Vectors behind the norm, up to the factor that all vectors of a row share."""
+        if layer.gain is None:
+            return y
+        xp = namespace(y)
+        return (y - xp.mean(y, axis=-1, keepdims=True) if layer.centred else y) * at_least_float32(layer.gain)
+
+    def of(self, band: Band) -> Array:
+        """The lengths `[1, b, c]` of a band's cells."""
+        xp = namespace(band.weights)
+        squares = joint_squares(band.weights, self.products[band.first : band.last])
+        rows = [row for row in range(band.start, band.stop) if band.first <= row < band.last]
+        inside, keys = [row - band.start for row in rows], [row - band.first for row in rows]
+        own = band.weights[:, inside, keys]  # [h, rows]
+        squares[inside, keys] += self.kept[rows] + 2 * xp.sum(own * self.cross[:, rows], axis=0)
+        return xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))[None]

@@ -1,0 +1,34 @@
+"""What each token is made of behind all layers, as lines, of a single row with bars."""
+
+from collections.abc import Iterator
+
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.through import Through
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted
+from attn_cli.views.drawing.labels import key_bar, key_cells, token_label
+from attn_cli.views.drawing.screen import Screen
+
+_MANY = 64  # rows that a screen shows one by one
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+
+
+def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | str]:
+    """A heading and a line for every row; bars for a single row, and for the mean of more than a screen takes."""
+    abridged = len(through.shares) > _MANY
+    shown = through.averaged() if abridged else through
+    over = f", mean of {counted(len(shown.rows), 'row')}" if shown.overall else ""
+    yield ""
+    yield Text(f"through {counted(shown.layers, 'layer')}, all heads{over} · shares", _BOLD)
+    if len(shown.shares) == 1:
+        yield Text("  all rows are" if shown.overall else f"  {token_label(shown.tokens[shown.rows[0]])} is").append(
+            " made of"
+        )
+        yield from (key_bar(key, share, 1.0, screen) for key, share in shown.ranked(0))
+    else:
+        for at, row in enumerate(shown.rows):
+            yield key_cells(token_label(shown.tokens[row]), shown.ranked(at), screen)
+    if abridged:
+        yield Text("too many rows to show each: --token picks some, -f jsonl has all", _DIM)

@@ -1,0 +1,94 @@
+"""--by value, written and through: on screens, in data, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import attn, refused
+from tests.views.test_schemas import hold
+
+TEXT = "the cat sat on a photo"
+
+
+def saved(kind: str, folder: Path) -> Path:
+    tiny_model(kind, "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("by")
+    return {kind: saved(kind, folder / kind) for kind in ("llama", "bert", "bloom", "qwen3_next")}
+
+
+@pytest.mark.parametrize("by", ["value", "written"])
+def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_path: Path) -> None:
+    run = attn("top", TEXT, "-m", models["llama"], "--by", by, "-k", "20", "--json")
+    hold(run, "top")
+    rows = [row for row in run.json["result"]["top"] if (row["layer"], row["head"], row["query"]) == (1, 2, 5)]
+    shares = [row[f"{by}_share"] for row in rows]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1, abs=1e-5)
+    assert sum(row["weight"] for row in rows) == pytest.approx(1, abs=1e-5)
+    table = attn("top", TEXT, "-m", models["llama"], "--by", by, "-f", "csv").lines
+    assert table[0].endswith(f"score,weight,{by}_share")
+    assert attn("matrix", TEXT, "-m", models["llama"], "--by", by, "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        np.testing.assert_allclose(arrays[f"{by}_share"].sum(axis=-1), 1, atol=1e-5)
+        assert arrays[f"{by}_share"][1, 2, 5].max() == pytest.approx(shares[0], abs=1e-6)
+    hold(attn("matrix", TEXT, "-m", models["llama"], "--by", by, "--json"), "matrix")
+    hold(attn("top", TEXT, "-m", models["llama"], "--by", by, "--overall", "--mean", "--json"), "overall")
+    hold(attn("inspect", TEXT, "-m", models["llama"], "--by", by, "--json"), "inspect")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_screens(models: dict[str, Path], width: int) -> None:
+    environment = {"COLUMNS": str(width), "NO_COLOR": "1"}
+    for arguments in (["top", "-l", "1", "-H", "0", "-t", "-1", "--by", "written"], ["top", "--by", "value", "--mean"],
+                      ["matrix", "-l", "0", "-H", "1", "--by", "written"], ["inspect", "--by", "value"]):  # fmt: skip
+        run = attn(arguments[0], TEXT, "-m", models["llama"], *arguments[1:], terminal=True, env=environment)
+        assert run.code == 0 and max(map(len, run.lines)) <= width
+        assert f"by {arguments[arguments.index('--by') + 1]}" in run.text
+    one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "written", terminal=True,
+               env=environment)  # fmt: skip
+    assert "writes what it reads from" in one.text
+    assert all("weight 0." in line or "weight 1." in line for line in one.lines[-5:])
+
+
+def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
+    run = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-k", "20", "--json")
+    hold(run, "through")
+    shares = [row["through_share"] for row in run.json["result"]["through"] if row["query"] == 2]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    assert attn("top", TEXT, "-m", models["bert"], "--by", "through", "-o", tmp_path / "a.npz").code == 0
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["through_share"][2].max() == pytest.approx(shares[0], abs=1e-6)
+    screen = attn("top", TEXT, "-m", models["bert"], "--by", "through", "-t", "cat", terminal=True)
+    assert "cat is made of" in screen.text and "through 2 layers" in screen.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        ("llama", ["--by", "through"], "sends everything to the first token"),
+        ("bert", ["--by", "through", "-l", "1"], "--by through and --layer at once"),
+        ("bert", ["--by", "length"], "one of weight, value, written"),
+        ("bert", ["--by", "value", "--words"], "lengths of pieces"),
+        ("bloom", ["--by", "value"], "shows its weights alone"),
+        ("bloom", ["--by", "written"], "shows its weights alone"),
+        ("qwen3_next", ["--by", "written"], "a gate stands between its heads and W_O"),
+    ],
+)
+def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:
+    run = attn("top", TEXT, "-m", models[kind], *arguments)
+    refused(run, 2 if kind == "bert" else 3, words)
+
+
+def test_tables() -> None:
+    assert "by value" in attn("top", "he sat on the river bank", "--by", "value", "-t", "bank").text
+    refused(attn("top", "he sat", "--by", "written"), 2, "has no W_O")
+    refused(attn("matrix", "he sat", "--by", "through"), 2, "attn top")
+    refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
