@@ -3,6 +3,7 @@
 import sys
 
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.settings import settings, settings_file
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.cli.kit.stderr import print_notes, status_line
 from attn_cli.errors import ExitCode
@@ -28,8 +29,9 @@ def env(*, output: OutputOptions) -> ExitCode:
         warnings: list[str] = []
         with status_line("asking torch for its devices ...", quiet=output.quiet):
             devices = _devices(warnings)
-        folder, models, broken = _cache(warnings)
-        answer = installation(devices, folder, models, broken, _stdout(output.color))
+        rows: list[Row] = [{"name": name, "value": str(value), "origin": origin}
+                           for name, (value, origin) in settings().items()]  # fmt: skip
+        answer = installation(devices, _cache(warnings), (rows, str(settings_file())), _stdout(output.color))
         source = {"model": "this installation", "type": "installation", "revision": None, "dtype": "none",
                   "device": "none"}  # fmt: skip
         print_notes(warnings, quiet=output.quiet)

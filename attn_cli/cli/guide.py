@@ -14,6 +14,7 @@ from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
 
+_MOST_LINES = 3  # of each page that says a word, on a terminal
 FOLDER = Path(__file__).parents[1] / "guide"
 
 
@@ -31,12 +32,14 @@ def guide(
 ) -> ExitCode:
     """Pages to read: a tour, a tutorial, the reference.
 
-    Without a topic, the list of topics. A terminal gets a drawn page, a pipe plain Markdown.
+    Without a topic, the list of topics; with another word, the lines of all pages that say it. A terminal gets a drawn
+    page, a pipe plain Markdown.
 
     \b
     Examples:
       attn guide
       attn guide tour
+      attn guide induction                where it is explained
       attn guide ladder --color always | less -R
     """
     o.one_of(color, o.COLOR_CHOICES, "--color")
@@ -69,10 +72,15 @@ def _contents(screen: Screen) -> str:
 
 
 def _page(name: str, screen: Screen) -> str:
-    """The page called `name`: drawn for a terminal or with colour, else as Markdown. InputError for an unknown name."""
+    """The page called `name`: drawn for a terminal or with colour, else as Markdown.
+
+    For a name that no page has, the lines that say the word; InputError where no page does.
+    """
     files = {page.name: page.file for page in topics()}
     if name not in files:
         near = get_close_matches(name, files, 3)
+        if not near and (found := _search(name, screen)):
+            return found
         hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(files)}"
         raise InputError(f"no page is named {cut(name, 60)!r}", hint)
     text = files[name].read_text("utf-8")
@@ -83,3 +91,16 @@ def _page(name: str, screen: Screen) -> str:
     from attn_cli.views.drawing.markdown import draw_markdown
 
     return draw_markdown(text, screen)
+
+
+def _search(word: str, screen: Screen) -> str:
+    """The lines of all pages with a word, each after its page's name; on a terminal the first of every page."""
+    from attn_cli.views.drawing.cells import fit  # here: it loads NumPy
+
+    found: list[str] = []
+    for page in topics():
+        lines = [line.strip() for line in page.file.read_text("utf-8").splitlines() if word.lower() in line.lower()]
+        shown = lines if screen.height is None else lines[:_MOST_LINES]
+        more = [f"  … {len(lines) - len(shown)} more: attn guide {page.name}"] if len(shown) < len(lines) else []
+        found += [page.name, *(fit(f"  {line}", screen.width).rstrip() for line in shown), *more] if lines else []
+    return "".join(f"{line}\n" for line in found)

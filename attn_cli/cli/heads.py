@@ -1,4 +1,4 @@
-"""One line per head: how spread, how far, and at what."""
+"""One line per head: spread, distance, previous token, sink, induction."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ def heads(
     *,
     hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
-    """One line per head: how spread, how far, and at what.
+    """One line per head: spread, distance, previous token, sink, induction.
 
     --kinds names induction heads, previous token heads, sinks and so on, each held against chance; without a TEXT the
     model reads random tokens twice, on which induction heads show.

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attn_cli.cli.kit.completion import tables
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.each_text import show_each
-from attn_cli.cli.kit.read_texts import texts_of
+from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
@@ -31,7 +32,8 @@ def nearest(
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Every line of the input is a question of its own.")] = False,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
+        str,
+        typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE", autocompletion=tables),
     ] = DEFAULT_MODEL,
     k: Annotated[int, typer.Option("--top", "-k", help="How many words.", min=1, metavar="K")] = 10,
     *,
@@ -52,7 +54,7 @@ def nearest(
     with output.view() as view:
         source = open_table_source(model)
         return show_each(
-            texts_of(text, file, lines=lines, quiet=output.quiet),
+            Texts(text, file, lines=lines, quiet=output.quiet),
             view,
             lambda question, number: _answer(source, question, k, number if lines else None),
             lines=lines,

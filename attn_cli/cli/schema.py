@@ -4,13 +4,17 @@ from typing import Annotated
 
 import typer
 
+from attn_cli.cli.kit import completion
 from attn_cli.errors import ExitCode
 from attn_cli.views.schemas import schema_names, schema_text
 from attn_cli.views.sink import Sink
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(help=f"One of {', '.join(schema_names())}.", metavar="NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help=f"One of {', '.join(schema_names())}.", metavar="NAME", autocompletion=completion.schemas),
+    ] = None,
 ) -> int:
     """The JSON Schema of a command's --json output.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
@@ -63,6 +63,13 @@ class Source(Protocol):
         arrive: Callable[[BlockVectors], None],
     ) -> None:
         """As `each` for one prompt; also call `arrive` with the vectors of `rows` around each chosen block."""
+
+
+@runtime_checkable
+class Generating(Protocol):
+    """A source whose model may write; `on_token` is called with the count of every token, if it is not None."""
+
+    on_token: Callable[[int], None] | None
 
 
 class Reading(TypedDict, total=False):

@@ -50,6 +50,8 @@ FORMATS = (
     Format("jsonl", (".jsonl", ".ndjson"), "rows:RowsView", _ROWS),
     Format("csv", (".csv",), "rows:RowsView", _ROWS),
     Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
+    Format("plain", (".text",), "plain:PlainView",
+           "a sentence a line, no drawings, colours and columns, for screen readers; `--plain` is short for it"),
     Format("npz", (".npz",), "npz:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("npy", (".npy",), "npy:OutputView", "`attn compute` only: the output", binary=True),

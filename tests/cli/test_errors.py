@@ -52,7 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["cost", "-n", "5", "-m", "model.gguf"], LOAD, ["no config.json in a .gguf file"]),
         (["layers", "-m", ".", "--device-map", "none"], USAGE, ["unknown device map 'none'", "auto, balanced"]),
         (["matrix", "river", "--pool", "min"], USAGE, ["--pool 'min'", "max, mean"]),
-        (["matrix", "river", "--scale", "cubic"], USAGE, ["--scale 'cubic'", "linear, sqrt, log, row"]),
+        (["matrix", "river", "--color-scale", "cubic"], USAGE, ["--color-scale 'cubic'", "linear, sqrt, log, row"]),
         (["matrix", "river", "--color", "no"], USAGE, ["--color 'no'", "auto, always, never"]),
         (["matrix", "river", "-f", "xlsx"], USAGE, ["unknown format 'xlsx'", "terminal, json"]),
         (["matrix", "river", "--json", "-f", "csv"], USAGE, ["--json and --format csv at once"]),

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from attn_cli.cli.kit.settings import defaults_for
 from attn_cli.cli.kit.shell_words import beginning, command_words
 from attn_cli.errors import InputError
 
@@ -38,19 +39,36 @@ def _first_line(file: Path) -> str:
 COMMANDS = help_lines(Path(__file__).parent.parent)
 
 
+class GroupedHelp(TyperCommand):
+    """A command whose --help lists the common options first, then those of each group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, options without a group, and a section for every group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                group = getattr(parameter, "rich_help_panel", None)
+                title = "Arguments" if parameter.param_type_name == "argument" else group or "Options"
+                sections.setdefault(title, []).append(record)
+        for title in sorted(sections, key=("Arguments", "Options").__contains__, reverse=True):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+
 class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
-    listing = False
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The imported command, or the placeholder with its help line while --help lists all commands."""
+        """The imported command, with the settings of its options as defaults."""
         stand_in = super().get_command(ctx, cmd_name)
-        if stand_in is None or self.listing:
-            return stand_in
+        if stand_in is None:
+            return None
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(getattr(import_module(f"attn_cli.cli.{cmd_name}"), cmd_name))
-        return get_command(alone)
+        alone.command(cmd_name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{cmd_name}"), cmd_name))
+        command = get_command(alone)
+        command.context_settings["default_map"] = defaults_for(cmd_name, [str(each.name) for each in command.params])
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names; InputError that suggests a command line if it names none."""
@@ -59,12 +77,9 @@ class Commands(TyperGroup):
         raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands in --help."""
-        self.listing = True
-        try:
-            super().format_commands(ctx, formatter)
-        finally:
-            self.listing = False
+        """The list of commands in --help, each with its whole line."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*COMMANDS.items()])
 
 
 def declare(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attn_cli.cli.kit import completion
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP
@@ -21,7 +22,14 @@ class ProblemOptions:
         str | None, typer.Argument(metavar="[TEXT]", show_default=False, help="Words instead of x; - reads stdin.")
     ] = None
     model: Annotated[
-        str, typer.Option("--model", "-m", help="The table of the words: toy or toy:NAME.", metavar="TABLE")
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="The table of the words: toy or toy:NAME.",
+            metavar="TABLE",
+            autocompletion=completion.tables,
+        ),
     ] = DEFAULT_MODEL
     context_text: Annotated[
         str | None, typer.Option("--context-text", help="Words for keys and values: cross-attention.", metavar="TEXT")
@@ -89,7 +97,7 @@ class ProblemOptions:
     ] = 10000.0
     mask: Annotated[
         list[str] | None,
-        typer.Option("--mask", help=MASK_HELP, metavar="MASK"),
+        typer.Option("--mask", help=MASK_HELP, metavar="MASK", autocompletion=completion.masks),
     ] = None
     scale: Annotated[
         str | None, typer.Option("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")

@@ -1,11 +1,18 @@
 """Options that several commands take, each declared once as an annotated type, and how their values are read."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
+from attn_cli.cli.kit import completion
 from attn_cli.errors import InputError
 from attn_cli.views.formats import names_in_words
+
+# The groups of --help, after the common options.
+_reading, _model, _device, _output = (
+    partial(typer.Option, rich_help_panel=group) for group in ("Reading", "Model", "Device", "Output")
+)
 
 Text = Annotated[
     str | None,
@@ -13,47 +20,55 @@ Text = Annotated[
                    help="The text; - or nothing reads standard input. A text that starts with - goes after --."),
 ]  # fmt: skip
 File = Annotated[str | None, typer.Option("--file", "-F", help="Read the text from a file.", metavar="FILE")]
-Lines = Annotated[bool, typer.Option("--lines", help="Every line of the input is a text of its own.")]
+Lines = Annotated[bool, _reading("--lines", help="Every line of the input is a text of its own.")]
 Pair = Annotated[
-    str | None, typer.Option("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT")
+    str | None,
+    _reading("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT"),
 ]
 DecoderText = Annotated[
     str | None,
-    typer.Option("--decoder-text", help="What the decoder of an encoder-decoder reads.", metavar="TEXT"),
+    _reading("--decoder-text", help="What the decoder of an encoder-decoder reads.", metavar="TEXT"),
 ]
 Generate = Annotated[
     int | None,
-    typer.Option("--generate", help="The model first writes up to N tokens, which are then read with the text.",
+    _reading("--generate", help="The model first writes up to N tokens, which are then read with the text.",
                  min=1, metavar="N"),
 ]  # fmt: skip
 Inputs = Annotated[
     str | None,
-    typer.Option("--inputs", metavar="FILE",
+    _reading("--inputs", metavar="FILE",
                  help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
 Image = Annotated[  # a list, so that a repeated option is an error and doesn't silently replace the first
     list[str] | None,
-    typer.Option("--image", help="A picture that the model reads, beside a text or alone.", metavar="FILE"),
+    _reading(
+        "--image",
+        help="A picture that the model reads, beside a text or alone.",
+        metavar="FILE",
+    ),
 ]
 Audio = Annotated[
     list[str] | None,
-    typer.Option("--audio", help="A sound that the model reads, as .wav.", metavar="FILE"),
+    _reading("--audio", help="A sound that the model reads, as .wav.", metavar="FILE"),
 ]
-Chat = Annotated[bool, typer.Option("--chat", help="The text is a user's message, put into the model's chat template.")]
-System = Annotated[str | None, typer.Option("--system", help="The system message of a chat.", metavar="TEXT")]
+Chat = Annotated[
+    bool,
+    _reading("--chat", help="The text is a user's message, put into the model's chat template."),
+]
+System = Annotated[str | None, _reading("--system", help="The system message of a chat.", metavar="TEXT")]
 Messages = Annotated[
     str | None,
-    typer.Option("--messages", metavar="FILE",
+    _reading("--messages", metavar="FILE",
                  help="Messages before the text, as JSON: a list of objects with role and content."),
 ]  # fmt: skip
 Model = Annotated[
     str,
-    typer.Option("--model", "-m", metavar="MODEL",
+    typer.Option("--model", "-m", autocompletion=completion.models, metavar="MODEL",
                  help="toy, toy:NAME, a table file, a model folder, a .gguf file, or a Hugging Face id."),
 ]  # fmt: skip
 Projections = Annotated[
     str | None,
-    typer.Option("--projections", metavar="FILE",
+    _model("--projections", metavar="FILE",
                  help="W_Q and W_K for a table, as attn learn -o learned.npz writes them."),
 ]  # fmt: skip
 Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
@@ -84,44 +99,81 @@ By = Annotated[
     typer.Option("--by", metavar="MEASURE",
                  help="weight, value (weight times the value's length), written (what W_O makes of it); top: through."),
 ]  # fmt: skip
-Scale = Annotated[
-    str, typer.Option("--scale", help="How weights become colours: linear, sqrt, log or row.", metavar="SCALE")
+ColorScale = Annotated[
+    str,
+    _output(
+        "--color-scale",
+        help="How weights become colours: linear, sqrt, log or row.",
+        autocompletion=completion.color_scales,
+        metavar="SCALE",
+    ),
 ]
+FormerScale = Annotated[str | None, typer.Option("--scale", hidden=True)]  # the former name of --color-scale
 Seed = Annotated[
     int | None, typer.Option("--seed", help="Of what is drawn at random (default: 0).", min=0, metavar="N")
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", "-f", metavar="FORMAT", help=f"{names_in_words()}."),
+    typer.Option("--format", "-f", autocompletion=completion.formats, metavar="FORMAT", help=f"{names_in_words()}."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", help="Write to a file; its suffix chooses the format.", metavar="FILE")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
+Force = Annotated[bool, _output("--force", help="Replace an existing output file.")]
+Plain = Annotated[
+    bool,
+    _output("--plain", help="Words in lines, for screen readers: short for --format plain."),
+]
 COLOR_CHOICES = ("auto", "always", "never")
-Color = Annotated[str, typer.Option("--color", help="auto, always or never.", metavar="WHEN")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No warnings and no progress.")]
+Color = Annotated[
+    str,
+    _output(
+        "--color",
+        help="auto, always or never.",
+        autocompletion=completion.colors,
+        metavar="WHEN",
+    ),
+]
+Quiet = Annotated[bool, _output("--quiet", "-q", help="No warnings and no progress.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say how long the text is, what time and memory it takes.")
+    bool,
+    _output("--verbose", "-v", help="Say how long the text is, what time and memory it takes."),
 ]
 Revision = Annotated[
-    str | None, typer.Option("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV")
+    str | None,
+    _model("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV"),
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.", metavar="DEVICE")]
+Device = Annotated[
+    str,
+    _device(
+        "--device",
+        help="auto, cpu, cuda, cuda:1 or mps.",
+        autocompletion=completion.devices,
+        metavar="DEVICE",
+    ),
+]
 DeviceMap = Annotated[
     str | None,
-    typer.Option("--device-map", metavar="MAP",
+    _device("--device-map", metavar="MAP",
                  help="Spread a model over devices: auto, balanced or sequential (needs accelerate)."),
 ]  # fmt: skip
-Dtype = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16 or float16.", metavar="DTYPE")]
+Dtype = Annotated[
+    str,
+    _device(
+        "--dtype",
+        help="auto, float32, bfloat16 or float16.",
+        autocompletion=completion.dtypes,
+        metavar="DTYPE",
+    ),
+]
 Backend = Annotated[
     str,
-    typer.Option("--backend", metavar="NAME",
+    _model("--backend", metavar="NAME",
                  help="Whose attention runs: attn, or model, sdpa, eager, flash_attention_2 with attn beside it."),
 ]  # fmt: skip
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use what is in the cache.")]
+Trust = Annotated[bool, _model("--trust-remote-code", help="Run code that comes with the model.")]
+Offline = Annotated[bool, _model("--offline", help="Never ask the hub; use what is in the cache.")]
 
 
 def once(values: list[str] | None, option: str) -> str | None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import BinaryIO
 
 from attn_cli.cli.kit.file_names import note_on_name, refuse_binary
+from attn_cli.cli.kit.line_stream import LineStream
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
@@ -18,32 +19,59 @@ _LONGEST_LINE = 10**8
 _MOST_BAD_LINES = 100
 
 
-def texts_of(
-    text: str | None, file: str | None, *, lines: bool, quiet: bool = False, option: str | None = "--file"
-) -> Iterator[str | InputError]:
-    """The texts to answer, in order: one, or with `lines` one per line.
-
-    A text that is the name of a file is noted, unless `quiet`, with the command's `option` that reads the file.
+class Texts(Iterator[str | InputError]):
+    """The texts to answer, in order; with `lines` they may come as slowly as somebody types.
 
     For a line that isn't UTF-8 an InputError is yielded, not raised, so that later lines are still answered. Raises
     InputError for no text at all, for text and file at once, and for a whole text that isn't UTF-8.
+
+    option  the command's option that reads a file, named where a text is a file's name; None where it has none
     """
-    if text is not None and file is not None:
-        raise InputError("a text and --file at once", "give one of them")
-    if text is not None and text != "-":
+
+    def __init__(
+        self, text: str | None, file: str | None, *, lines: bool, quiet: bool = False, option: str | None = "--file"
+    ) -> None:
+        if text is not None and file is not None:
+            raise InputError("a text and --file at once", "give one of them")
+        self._quiet, self._option = quiet, option
+        self._stream: LineStream | None = None
+        self._texts = self._argument(text, lines) if text not in (None, "-") else self._file(file, text == "-", lines)
+
+    def __next__(self) -> str | InputError:
+        """The next text."""
+        return next(self._texts)
+
+    def waiting(self) -> bool:
+        """Whether the next text, or the end, is there already."""
+        return self._stream is None or self._stream.has_line()
+
+    def _argument(self, text: str | None, lines: bool) -> Iterator[str | InputError]:
+        assert text is not None
         try:
             content = text.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"the text is not UTF-8 at character {error.start}", _CONVERT) from None
-        print_notes(note_on_name(text, option), quiet=quiet)
+        print_notes(note_on_name(text, self._option), quiet=self._quiet)
         yield from _by_line(io.BytesIO(content)) if lines else (text,)
-        return
-    label = "standard input" if file in (None, "-") else file or ""
-    source = _stdin(explicit=text == "-" or file == "-") if file in (None, "-") else io.BytesIO(_content(label))
-    if lines:
-        yield from _by_line(source)
-    else:
-        yield _decode(read_stream(source, label), label)
+
+    def _file(self, file: str | None, dash: bool, lines: bool) -> Iterator[str | InputError]:
+        label = "standard input" if file in (None, "-") else file or ""
+        source = _stdin(explicit=dash or file == "-") if file in (None, "-") else io.BytesIO(_content(label))
+        if not lines:
+            yield _decode(read_stream(source, label), label)
+        elif file in (None, "-"):
+            self._stream = _line_stream(source)
+            yield from _by_line(source if self._stream is None else self._stream)
+        else:
+            yield from _by_line(source)
+
+
+def _line_stream(source: BinaryIO) -> LineStream | None:
+    """The lines of standard input as they come; None for an object in its place that is no file."""
+    try:
+        return LineStream(source.fileno())
+    except (OSError, ValueError):
+        return None
 
 
 def whole_texts(texts: Sequence[str]) -> list[str]:
@@ -53,7 +81,7 @@ def whole_texts(texts: Sequence[str]) -> list[str]:
     """
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
-    contents = [next(texts_of(text, None, lines=False, option=None)) for text in texts]
+    contents = [next(Texts(text, None, lines=False, option=None)) for text in texts]
     # never an error: without `lines` those are raised
     return [content for content in contents if isinstance(content, str)]
 
@@ -78,7 +106,7 @@ def _stdin(*, explicit: bool) -> BinaryIO:
     return sys.stdin.buffer
 
 
-def _by_line(stream: BinaryIO) -> Iterator[str | InputError]:
+def _by_line(stream: "BinaryIO | LineStream") -> Iterator[str | InputError]:
     """The lines of a stream; InputError for many in a row that are no text, LimitError for one without an end."""
     bad = 0
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE + 1), b""), 1):

@@ -1,5 +1,6 @@
 """The run loop of all commands on a text: texts in, batch by batch through the source, reports out."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,12 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.stderr import print_line, print_notes, status_line
+from attn_cli.cli.kit.read_texts import Texts
+from attn_cli.cli.kit.stderr import counting_line, print_line, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
-from attn_cli.sources import Source
+from attn_cli.sources import Generating, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
@@ -21,6 +23,7 @@ from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.report import Report
+from attn_cli.text import counted
 from attn_cli.views.view import View
 
 Rows = Sequence[int] | None
@@ -114,7 +117,7 @@ def answer_texts(request: Request) -> ExitCode:
     returned. Without, its error is raised. InputError for no text at all.
     """
     worst, count = ExitCode.DONE, 0
-    while batch := list(islice(request.texts, request.source.batch_size if request.lines else 1)):
+    while batch := _batch(request.texts, request.source.batch_size if request.lines else 1):
         questions: list[Question] = []
         for number, text in enumerate(batch, count):
             try:
@@ -132,16 +135,40 @@ def answer_texts(request: Request) -> ExitCode:
     return worst
 
 
+def _batch(texts: Iterator[str | InputError], most: int) -> list[str | InputError]:
+    """The next texts, at most so many, and of lines that are typed only those that are there already."""
+    batch = list(islice(texts, 1))
+    while batch and len(batch) < most and (not isinstance(texts, Texts) or texts.waiting()):
+        following = list(islice(texts, 1))
+        if not following:
+            break
+        batch += following
+    return batch
+
+
 def _question(request: Request, number: int, text: str | InputError) -> Question:
     """Read and check one text: all errors that can be detected before the model runs are raised here."""
     if isinstance(text, InputError):
         raise text
-    with status_line(f"writing up to {request.generate} tokens ...", quiet=request.quiet or request.generate is None):
-        question = _read(request, number, text)
+    question = _written(request, number, text) if request.generate is not None else _read(request, number, text)
     request.hiding.check(question.display, question.rows)
     memory = request.memory(question.display, question.rows) if request.memory else ""
     length = f"{len(question.prompt.tokens):,} tokens"
     print_notes([f"{length} · {memory}" if memory else length], quiet=request.quiet or not request.verbose)
+    return question
+
+
+def _written(request: Request, number: int, text: str) -> Question:
+    """As `_read`, while the tokens that the model writes are counted; with `verbose` the time that they took."""
+    start = time.monotonic()
+    with counting_line(f"writing token {{}} of up to {request.generate}", quiet=request.quiet) as count:
+        if isinstance(request.source, Generating):
+            request.source.on_token = count
+        question = _read(request, number, text)
+    generated = question.prompt.generated
+    if generated is not None:
+        words = f"wrote {counted(generated.tokens, 'token')} in {time.monotonic() - start:.2f} s"
+        print_notes([words], quiet=request.quiet or not request.verbose)
     return question
 
 

@@ -1,5 +1,6 @@
 """Groups of options that several commands take, as dataclasses whose methods act on the options."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,16 +11,19 @@ from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.read_texts import texts_of
+from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, answer_texts
-from attn_cli.cli.kit.stderr import status_line
+from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
+from attn_cli.sources.devices import check_names
+from attn_cli.sources.model_files import size_on_disk
 from attn_cli.summaries.calls.read_shares import MEASURES, WEIGHTS, Measure
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Report
+from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import View
@@ -70,6 +74,7 @@ class OutputOptions:
     json: o.Json = False
     output: o.Output = None
     force: o.Force = False
+    plain: o.Plain = False
     color: o.Color = "auto"
     quiet: o.Quiet = False
 
@@ -80,6 +85,8 @@ class OutputOptions:
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         o.one_of(self.color, o.COLOR_CHOICES, "--color")
         name = "json" if self.json else self.format
+        if self.plain and name is None and self.output in (None, "-"):
+            name = "plain"
         with open_view(name, self.output, color=self.color, force=self.force) as view:
             yield view
 
@@ -111,13 +118,16 @@ class LoadOptions:
         model: str,
         *,
         quiet: bool,
+        verbose: bool = False,
         projections: str | None = None,
         predicts: bool = False,
         **reading: Unpack[Reading],
     ) -> Source:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
-        with status_line(f"loading {model} ...", quiet=quiet or is_table(model)):
-            return open_source(
+        check_names(self.device, self.dtype)
+        start = time.monotonic()
+        with ticking_line(_loading(model), quiet=quiet or is_table(model)):
+            source = open_source(
                 model,
                 revision=self.revision,
                 device=self.device,
@@ -130,6 +140,14 @@ class LoadOptions:
                 predicts=predicts,
                 **reading,
             )
+        print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)
+        return source
+
+
+def _loading(model: str) -> str:
+    """The line while a model loads, with its size where its files are here."""
+    size = size_on_disk(model)
+    return f"loading {model}" + (f" · {decimal_bytes(size)}" if size else "")
 
 
 @dataclass(frozen=True)
@@ -145,15 +163,34 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
     def source(self, *, predicts: bool = False, **reading: Unpack[Reading]) -> Source:
         """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
-        return self.open(self.model, quiet=self.quiet, projections=self.projections, predicts=predicts, **reading)
+        return self.open(
+            self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
+            **reading,
+        )  # fmt: skip
+
+    @property
+    def says_times(self) -> bool:
+        """Whether to say on stderr how long loading took."""
+        return False
 
 
 @dataclass(frozen=True)
 class TextCommandOptions(ModelCommandOptions, TextOptions):
     """The options of every command on a text: those on a model, the text, the colour scale, --quiet and --verbose."""
 
-    scale: o.Scale = "linear"
+    color_scale: o.ColorScale = "linear"
+    scale: o.FormerScale = None
     verbose: o.Verbose = False
+
+    @property
+    def says_times(self) -> bool:
+        """Whether --verbose was given."""
+        return self.verbose
+
+    @property
+    def colors_by(self) -> str:
+        """The colour scale, also by its former option's name."""
+        return self.color_scale if self.scale is None else self.scale
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
         """Whether to merge pieces into words: with --words, unless the source is a table, whose tokens are words.
@@ -208,7 +245,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     lines=self.lines,
                     pair=self.pair,
                     generate=self.generate,
-                    scale=self.scale,
+                    scale=self.colors_by,
                     memory=memory(view, source) if memory else None,
                     hiding=hiding,
                     words=words,
@@ -261,10 +298,14 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
 
     def _input(self) -> tuple[Iterator[str | InputError], Reading]:
         """The texts to answer, and what the source reads beside them; all of it checked."""
-        o.one_of(self.scale, SCALES, "--scale")
+        if self.scale is not None:
+            print_notes(["--scale is called --color-scale now"], quiet=self.quiet)
+        o.one_of(self.colors_by, SCALES, "--color-scale")
         image, audio = self._media()
         chat = self.chat_before()
-        texts = texts_of("" if self.without_text else self.text, self.file, lines=self.lines, quiet=self.quiet)
+        texts: Iterator[str | InputError] = Texts(
+            "" if self.without_text else self.text, self.file, lines=self.lines, quiet=self.quiet
+        )
         if not self.lines:
             texts = iter(list(texts))
         return texts, {

@@ -2,11 +2,15 @@
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit
+
+_TICK = 1.0  # seconds
 
 
 def print_line(line: str) -> None:
@@ -34,3 +38,39 @@ def status_line(message: str, *, quiet: bool) -> Iterator[None]:
     finally:
         if on_terminal:
             print(f"\r{' ' * width}\r", end="", file=sys.stderr, flush=True)  # no escape code: any terminal can do this
+
+
+@contextmanager
+def ticking_line(message: str, *, quiet: bool) -> Iterator[None]:
+    """As `status_line`, with the seconds that have passed after the message."""
+    with counting_line(message + "{}", quiet=quiet) as say:
+        say("")
+        start, done = time.monotonic(), threading.Event()
+
+        def tick() -> None:
+            while not done.wait(_TICK):
+                say(f" · {time.monotonic() - start:.0f} s")
+
+        thread = threading.Thread(target=tick, daemon=True)
+        if not quiet and sys.stderr.isatty():
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if thread.is_alive():
+                thread.join()
+
+
+@contextmanager
+def counting_line(message: str, *, quiet: bool) -> Iterator[Callable[[object], None]]:
+    """Context manager: a function that shows `message` with its argument in place of {}, as `status_line` does."""
+    with status_line("", quiet=quiet):
+        on_terminal = not quiet and sys.stderr.isatty()
+        width = shutil.get_terminal_size().columns - 1
+
+        def say(part: object) -> None:
+            if on_terminal:
+                print(f"\r{fit(message.replace('{}', str(part)), width)}", end="", file=sys.stderr, flush=True)
+
+        yield say

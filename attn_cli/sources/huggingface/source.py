@@ -81,6 +81,7 @@ class ModelSource:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
         self.generate = generate
         self._tried_tokenizer = False
+        self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
         self.arrays = None if inputs_file is None else read_inputs(inputs_file)
         self.processor = None if media is None else Processor(loaded, media)
@@ -131,12 +132,12 @@ class ModelSource:
                 )
         if not self.has_decoder:
             if self.generate is not None:
-                return [continue_text(self.loaded, prompt, self.generate) for prompt in prompts]
+                return [continue_text(self.loaded, prompt, self.generate, self.on_token) for prompt in prompts]
             # the text goes on, so that an end token after it would be the row that chooses
             return prompts if self.loaded.generating is None else [without_end(self.loaded, x) for x in prompts]
         tokens = decoder_tokens(self.loaded, self.decoder_text)
         if self.generate is not None:
-            return [continue_decoder(self.loaded, prompt, tokens, self.generate) for prompt in prompts]
+            return [continue_decoder(self.loaded, prompt, tokens, self.generate, self.on_token) for prompt in prompts]
         decoder = {"decoder": tokens}
         warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
         return [

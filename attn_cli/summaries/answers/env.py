@@ -17,7 +17,8 @@ PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
 EXTRAS = {"gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",)}
 # Variables whose value is told ...
 TOLD = (
-    "ATTN_DEBUG", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "TERM", "COLUMNS",
+    "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "XDG_CONFIG_HOME", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE",
+    "COLORTERM", "TERM", "COLUMNS",
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TQDM_DISABLE",
     "DISABLE_SAFETENSORS_CONVERSION", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
     "PYTHONIOENCODING", "LC_ALL", "LANG",
@@ -57,6 +58,8 @@ class Installation(Answer):
     cache          the folder of the Hugging Face cache; None where its library could not be asked
     models         bytes on disk by model in it
     broken         how many entries of the cache can't be read
+    settings       name, value and origin (a variable or the file) of every default that is set
+    config         the file of settings, whether it is there or not
     variables      values by name of those that are set; None for a value that isn't told
     """
 
@@ -71,6 +74,8 @@ class Installation(Answer):
     cache: str | None
     models: Mapping[str, int]
     broken: int
+    settings: Sequence[Row]
+    config: str
     variables: Mapping[str, str | None]
     stdout: OutputStream
 
@@ -87,6 +92,8 @@ class Installation(Answer):
         pairs += [("extra", name, install_line(name) if lacks else "installed") for name, lacks in self.extras.items()]
         pairs += [("cache", "folder", self.cache), ("cache", "broken", self.broken)]
         pairs += [("model", name, size) for name, size in self.models.items()]
+        pairs += [("setting", str(row["name"]), f"{row['value']} ({row['origin']})") for row in self.settings]
+        pairs += [("config", "file", self.config)]
         pairs += [("variable", name, "set" if value is None else value) for name, value in self.variables.items()]
         pairs += [("stdout", name, value) for name, value in vars(self.stdout).items()]
         yield from ({"kind": kind, "name": name, "value": value} for kind, name, value in pairs)
@@ -108,6 +115,8 @@ class Installation(Answer):
                 "models": [{"name": name, "bytes": size} for name, size in self.models.items()],
                 "broken": self.broken,
             },
+            "settings": [dict(row) for row in self.settings],
+            "config": self.config,
             "variables": [{"name": name, "value": value} for name, value in self.variables.items()],
             "stdout": dict(vars(self.stdout)),
         }
@@ -122,9 +131,17 @@ class Installation(Answer):
 
 
 def installation(
-    devices: Sequence[Row], cache: str | None, models: Mapping[str, int], broken: int, stdout: OutputStream
+    devices: Sequence[Row],
+    cache: tuple[str | None, Mapping[str, int], int],
+    settings: tuple[Sequence[Row], str],
+    stdout: OutputStream,
 ) -> Installation:
-    """What was found of devices, cache and standard output, with what Python itself knows; torch is not imported."""
+    """What was found, with what Python itself knows; torch is not imported.
+
+    cache     the folder, the bytes by model, and how many entries are broken
+    settings  the rows of settings, and their file
+    """
+    folder, models, broken = cache
     return Installation(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -132,9 +149,11 @@ def installation(
         packages={name: _version(name) for name in PACKAGES},
         devices=devices,
         extras={extra: tuple(name for name in names if _version(name) is None) for extra, names in EXTRAS.items()},
-        cache=cache,
+        cache=folder,
         models=models,
         broken=broken,
+        settings=settings[0],
+        config=settings[1],
         variables=_variables(),
         stdout=stdout,
     )

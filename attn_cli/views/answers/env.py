@@ -17,6 +17,7 @@ _BOLD = Style(bold=True)
 _LINES = 24  # of a screen, its header included
 _FEWEST_MODELS = 3  # lines about them, however much else there is
 _MOST_DEVICES = 4  # lines
+_MOST_SETTINGS = 3  # lines
 _MOST_VARIABLES = 5  # lines
 _SIZE = 10  # columns of a model's size
 _DEPTHS = {"truecolor": "true colour", "256": "256 colours", "16": "16 colours", "none": "no colour"}
@@ -35,6 +36,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
         ),
         "extras": _lines([part for extra in installation.extras.items() for part in _extra(*extra)], screen),
         "output": _lines(_output(installation.stdout), screen),
+        "settings": _shortened(_lines(_settings(installation), screen), _MOST_SETTINGS),
         "variables": _shortened(
             _lines([_variable(name, value) for name, value in installation.variables.items()] or ["none"], screen),
             _MOST_VARIABLES,
@@ -93,6 +95,12 @@ def _output(stdout: OutputStream) -> list[str]:
         _DEPTHS[stdout.depth],
         f"{stdout.encoding or 'no encoding'}{', shown in ASCII' if stdout.ascii_only else ''}",
     ]
+
+
+def _settings(installation: Installation) -> list[str]:
+    """Every default that is set, and where; without any, the file that would hold them."""
+    rows = [f"{row['name']} = {row['value']} ({row['origin']})" for row in installation.settings]
+    return rows or [f"none; {installation.config} would hold them"]
 
 
 def _variable(name: str, value: str | None) -> str:

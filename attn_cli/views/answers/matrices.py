@@ -39,5 +39,4 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 block=matrix.block,
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
-                scale_option="--color-scale" if is_compute else "--scale",
             )

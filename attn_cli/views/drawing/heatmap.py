@@ -43,7 +43,6 @@ class HeatMap:
     row_numbers  the query index of every row where rows were picked; None means 0, 1, 2, ...
     block    (rows, keys) that a cell stands for, with the `pooling` that made it
     column_word   the noun for columns, row_word that for rows
-    scale_option  the option that changes `scale`, for the hint under a map with an attention sink
     image    whether cells are patches of an image; then only small maps have numbers, so that it keeps its shape
     """
 
@@ -59,7 +58,6 @@ class HeatMap:
     row_numbers: Sequence[int] | None = None
     column_word: str = "keys"
     row_word: str = "queries"
-    scale_option: str = "--scale"
     image: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -261,7 +259,7 @@ class HeatMap:
             return []
         name = f"key {key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
         parts = [f"{fit(name, 24).rstrip()} holds more than half of the weight:",
-                 f"{self.scale_option} row or sqrt shows the rest"]  # fmt: skip
+                 "--color-scale row or sqrt shows the rest"]  # fmt: skip
         return [[Segment(line, _DIM)] for line in packed(parts, self.screen.width, " ")]
 
 

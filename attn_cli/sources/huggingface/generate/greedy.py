@@ -1,6 +1,6 @@
 """Generating after a text: greedily, by the model's own `generate`, before its attention is looked at."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -37,11 +37,18 @@ class Generation:
     ended: bool
 
 
-def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start: int | None = None) -> Generation:
+def generate(
+    loaded: LoadedModel,
+    arguments: Mapping[str, Any],
+    most: int,
+    start: int | None = None,
+    on_token: Callable[[int], None] | None = None,
+) -> Generation:
     """Up to `most` tokens after one text, the likeliest each time.
 
     arguments  of the model's forward for that text
     start      the id of the decoder's start token, for models whose generation config lacks it
+    on_token   called with the count of every generated token
 
     Raises InputError for arguments that the model can't continue, LoadError for a model with its own way of
     generating, in which the tokens before each generated one are unknown; MemoryError where there is too little memory.
@@ -49,7 +56,7 @@ def generate(loaded: LoadedModel, arguments: Mapping[str, Any], most: int, start
     model = loaded.generating
     assert model is not None, "loaded without its head"
     description = f"{loaded.about['model']} ({loaded.about['type']})"
-    settings, recorder = _settings(model, most, start), _Recorder()
+    settings, recorder = _settings(model, most, start), _Recorder(on_token)
     backend = fused(model) if loaded.backend == "attn" else nullcontext()
     with backend, _replaced_settings(model, settings), torch.no_grad():
         try:
@@ -83,14 +90,17 @@ class _Recorder:
     first  the index of the first generated token
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_token: Callable[[int], None] | None = None) -> None:
         self.first = 0
+        self.on_token = on_token
         self.last: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
         if self.last is None:
             self.first = input_ids.shape[1] - 1
         self.last = input_ids
+        if self.on_token is not None:
+            self.on_token(input_ids.shape[1] - self.first)
         return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
 
     @property

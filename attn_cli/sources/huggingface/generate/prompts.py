@@ -1,6 +1,6 @@
 """Prompts continued by generated tokens; the result is read by the model like any other prompt."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -21,7 +21,9 @@ _OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, 
               "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
 
 
-def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
+def continue_text(
+    loaded: LoadedModel, prompt: Prompt, most: int, on_token: Callable[[int], None] | None = None
+) -> Prompt:
     """The prompt with up to `most` tokens that the model generates after it.
 
     An end token that the tokenizer put after the text is left out, because the text continues.
@@ -33,7 +35,7 @@ def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     prompt = without_end(loaded, prompt)
     count = len(prompt.tokens)
     _check_limit(count, most, position_count(loaded.model))
-    generation = generate(loaded, _arguments(loaded, prompt), most)
+    generation = generate(loaded, _arguments(loaded, prompt), most, on_token=on_token)
     text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(new_tokens, count))
     generated = Generated(text[len(prompt.text) :], len(new_tokens), generation.ended, len(prompt.text))
@@ -43,7 +45,13 @@ def continue_text(loaded: LoadedModel, prompt: Prompt, most: int) -> Prompt:
     )
 
 
-def continue_decoder(loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, ...], most: int) -> Prompt:
+def continue_decoder(
+    loaded: LoadedModel,
+    prompt: Prompt,
+    decoder: tuple[Token, ...],
+    most: int,
+    on_token: Callable[[int], None] | None = None,
+) -> Prompt:
     """The prompt of an encoder-decoder with up to `most` tokens that its decoder generates after the tokens `decoder`.
 
     If `decoder` is the start token alone, the model chooses its start tokens; Whisper's include the language.
@@ -55,7 +63,7 @@ def continue_decoder(loaded: LoadedModel, prompt: Prompt, decoder: tuple[Token, 
     start = [token.id for token in decoder]
     if len(start) > 1:
         arguments["decoder_input_ids"] = torch.tensor([start], device=loaded.model.device)
-    generation = generate(loaded, arguments, most, start[0])
+    generation = generate(loaded, arguments, most, start[0], on_token)
     if generation.before != tuple(start):
         decoder = labels(loaded.tokenizer, torch.tensor([generation.before]))
     text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids)

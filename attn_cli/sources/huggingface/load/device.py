@@ -9,7 +9,7 @@ import torch
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.walk.threads import available_cores
-from attn_cli.sources.huggingface.load.origin import DTYPES
+from attn_cli.sources.devices import DTYPES
 
 
 def dtype_of(name: str) -> Any:

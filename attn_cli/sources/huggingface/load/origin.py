@@ -14,22 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.huggingface.load.folder_files import check_files
 from attn_cli.sources.huggingface.load.quantised import check_packages
 from attn_cli.sources.media import MEDIA_COMMANDS
 
-DTYPES = {
-    "auto": "auto",
-    "float32": "float32",
-    "fp32": "float32",
-    "float16": "float16",
-    "fp16": "float16",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "bf16": "bfloat16",
-}
 # Whose attention runs: attn's own, the model's choice, or a named one; attn only observes the latter two.
 BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -126,8 +117,7 @@ def find(name: str, options: OriginOptions) -> Origin:
 
 def _check_options(options: OriginOptions) -> None:
     """Raise InputError for invalid values, LoadError where the package for a device map is missing."""
-    if options.dtype not in DTYPES:
-        raise InputError(f"unknown dtype {options.dtype!r}", f"one of {', '.join(DTYPES)}")
+    check_names(options.device, options.dtype)
     if options.backend not in BACKENDS:
         raise InputError(f"unknown backend {options.backend!r}", f"one of {', '.join(BACKENDS)}")
     if options.device_map is not None:

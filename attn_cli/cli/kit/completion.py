@@ -1,0 +1,89 @@
+"""Values that a shell completes: models, masks, formats, colour scales, names of schemas and pages."""
+
+from pathlib import Path
+
+from attn_cli.sources.devices import DTYPES
+from attn_cli.views.formats import FORMATS
+
+_SCALES = ("linear", "sqrt", "log", "row")
+_MOST_FILES = 200
+
+
+def models(incomplete: str) -> list[str]:
+    """Built-in tables, models of the cache, and what is in the folder: model folders, .gguf files, tables."""
+    from attn_cli.sources import TABLE_SUFFIXES  # here, as below: only a shell that completes needs them
+    from attn_cli.sources.tables import TABLE_NAMES
+
+    names = ["toy", *(f"toy:{name}" for name in TABLE_NAMES), *_cached()]
+    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*TABLE_SUFFIXES, ".gguf"))
+
+
+def tables(incomplete: str) -> list[str]:
+    """Built-in tables, and files of tables."""
+    return [name for name in models(incomplete) if name.startswith("toy") or "." in Path(name).name]
+
+
+def masks(incomplete: str) -> list[str]:
+    """The names of masks, with a number where they need one, and files of arrays."""
+    from attn_cli.sources.matrices.mask_syntax import MASKS
+
+    names = [entry.example or entry.name for entry in MASKS]
+    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (".npy", ".npz", ".csv"))
+
+
+def formats(incomplete: str) -> list[str]:
+    """The output formats."""
+    return [format.name for format in FORMATS if format.name.startswith(incomplete)]
+
+
+def color_scales(incomplete: str) -> list[str]:
+    """The ways from weights to colours."""
+    return [name for name in _SCALES if name.startswith(incomplete)]
+
+
+def dtypes(incomplete: str) -> list[str]:
+    """The number types of models."""
+    return [name for name in DTYPES if name.startswith(incomplete)]
+
+
+def devices(incomplete: str) -> list[str]:
+    """The kinds of devices."""
+    return [name for name in ("auto", "cpu", "cuda", "cuda:0", "mps") if name.startswith(incomplete)]
+
+
+def colors(incomplete: str) -> list[str]:
+    """When there is colour."""
+    return [name for name in ("auto", "always", "never") if name.startswith(incomplete)]
+
+
+def schemas(incomplete: str) -> list[str]:
+    """The names of schemas."""
+    from attn_cli.views.schemas import schema_names
+
+    return [name for name in schema_names() if name.startswith(incomplete)]
+
+
+def _cached() -> list[str]:
+    try:
+        from attn_cli.sources.huggingface.load.cache import cached_names
+    except ImportError:
+        return []
+    return cached_names()
+
+
+def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Folders, and files with these suffixes, whose path begins so; a folder ends with a slash."""
+    folder, _, begin = incomplete.rpartition("/")
+    base = Path(folder + "/").expanduser() if "/" in incomplete else Path()
+    try:
+        entries = sorted(base.iterdir())[:_MOST_FILES]
+    except (OSError, ValueError, RuntimeError):
+        return []
+    before = f"{folder}/" if "/" in incomplete else ""
+    return [
+        f"{before}{entry.name}{'/' if entry.is_dir() else ''}"
+        for entry in entries
+        if entry.name.startswith(begin)
+        and (begin or not entry.name.startswith("."))
+        and (entry.is_dir() or entry.suffix.lower() in suffixes)
+    ]

@@ -1,0 +1,81 @@
+"""Defaults of options that a person sets once: `ATTN_*` variables, and a TOML file where such files belong."""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attn_cli.errors import InputError, reason
+
+# The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE.
+NAMES = ("model", "device", "device_map", "dtype", "backend", "offline", "color", "color_scale", "plain", "quiet",
+         "verbose")  # fmt: skip
+_SWITCHES = ("offline", "plain", "quiet", "verbose")
+_OFF = ("", "0", "false", "no", "off")
+_TABLES_ONLY = ("compute", "learn", "nearest")  # commands whose --model names a table of words
+
+
+class Setting(NamedTuple):
+    """The default of an option, and the variable or file that it comes from."""
+
+    value: str | bool
+    origin: str
+
+
+def settings_file() -> Path:
+    """The file of settings, there or not: ATTN_CONFIG, or attn/config.toml where XDG puts configuration."""
+    own = os.environ.get("ATTN_CONFIG")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    try:
+        return Path(base).expanduser() / "attn" / "config.toml"
+    except RuntimeError:  # nobody knows the home folder
+        return Path(base) / "attn" / "config.toml"
+
+
+def settings() -> dict[str, Setting]:
+    """All settings by name; a variable goes before the file. InputError for a file that can't be used."""
+    path = settings_file()
+    of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in _read(path).items()}
+    variables = {name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES}
+    of_variables = {
+        name: Setting(value.lower() not in _OFF if name in _SWITCHES else value, variable)
+        for name, (variable, value) in variables.items()
+        if value is not None and (value or name in _SWITCHES)
+    }
+    return of_file | of_variables
+
+
+def defaults_for(command: str, parameters: Iterable[str]) -> dict[str, Any]:
+    """The settings that a command takes, as defaults of its parameters."""
+    names = set(parameters)
+    values = {name: setting.value for name, setting in settings().items() if name in names}
+    if command in _TABLES_ONLY and "model" in values:
+        from attn_cli.sources import is_table  # here: it loads NumPy
+
+        if not is_table(str(values["model"])):
+            del values["model"]
+    return values
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.is_dir() or not path.exists():
+            return {}
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # TOML's errors, and those of UTF-8, are ValueErrors
+        raise InputError(f"settings in {path} can't be read: {reason(error)}", "attn guide settings") from None
+
+
+def _checked(name: str, value: Any, file: str) -> str | bool:
+    if name not in NAMES:
+        near = get_close_matches(name, NAMES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(NAMES)}"
+        raise InputError(f"{file}: there is no setting {name!r}", hint)
+    if isinstance(value, bool) != (name in _SWITCHES) or not isinstance(value, bool | str):
+        raise InputError(f"{file}: {name} must be {'true or false' if name in _SWITCHES else 'text in quotes'}",
+                         "attn guide settings")  # fmt: skip
+    return value

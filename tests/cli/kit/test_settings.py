@@ -1,0 +1,70 @@
+"""Defaults from ATTN_* variables and a TOML file: which goes first, what is refused, and what attn env says."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.program import attn, refused
+
+ENTRY = ["matrix", "river bank", "-H", "0"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "attn" / "config.toml"
+
+
+def env(file: Path, text: str = "", **variables: str) -> dict[str, str]:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return {"XDG_CONFIG_HOME": str(file.parent.parent), "ATTN_CONFIG": "", "COLUMNS": "80"} | variables
+
+
+def test_the_file_the_variable_and_the_option_in_this_order(file: Path) -> None:
+    text = 'color_scale = "row"\n'
+    both = {"env": env(file, text, ATTN_COLOR_SCALE="log", FORCE_COLOR="1"), "terminal": True}
+    assert "row scale" in attn(*ENTRY, env=env(file, text, FORCE_COLOR="1"), terminal=True).text
+    assert "log scale" in attn(*ENTRY, **both).text
+    assert "sqrt scale" in attn(*ENTRY, "--color-scale", "sqrt", **both).text
+
+
+def test_a_model_is_for_commands_that_take_one(file: Path) -> None:
+    other = env(file, 'model = "toy:the-cat-sat"')
+    assert "toy:the-cat-sat" in attn("inspect", "the cat", env=other).text
+    assert attn("nearest", "cat", "-k", "1", env=other).code == 0
+    model = env(file, 'model = "./no-such-model"')
+    refused(attn("inspect", "the cat", env=model), 3, "./no-such-model")
+    assert attn("nearest", "cat", "-k", "1", env=model).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('modle = "gpt2"', "there is no setting 'modle'\n      did you mean model?"),
+        ("model = 3", "model must be text in quotes"),
+        ('offline = "yes"', "offline must be true or false"),
+        ("model = ", "can't be read"),
+        ('model = "\udcff"', "can't be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(file: Path, text: str, words: str) -> None:
+    variables = env(file)
+    file.write_text(text, errors="surrogateescape")
+    run = attn(*ENTRY, env=variables)
+    refused(run, 2, "config.toml")
+    assert words in run.errors
+
+
+def test_env_says_what_is_set_and_where(file: Path) -> None:
+    result = attn("env", "--json", env=env(file, 'dtype = "float32"', ATTN_QUIET="1")).json["result"]
+    assert result["config"] == str(file)
+    assert result["settings"] == [
+        {"name": "dtype", "value": "float32", "origin": str(file)},
+        {"name": "quiet", "value": "True", "origin": "ATTN_QUIET"},
+    ]
+
+
+def test_plain_is_words_in_lines(file: Path) -> None:
+    run = attn("top", "river bank", "-k", "1", "-H", "0", "--plain", env={"FORCE_COLOR": "1"})
+    assert run.lines[-1].startswith("layer 0, head 0, query 1 bank, rank 0, key 1 bank, score 1.640, weight 0.816")
+    assert run.text.isascii()
