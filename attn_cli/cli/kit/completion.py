@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from attn_cli.sources.devices import DTYPES
 from attn_cli.views.formats import FORMATS
 
 _SCALES = ("linear", "sqrt", "log", "row")
@@ -43,6 +42,8 @@ def color_scales(incomplete: str) -> list[str]:
 
 def dtypes(incomplete: str) -> list[str]:
     """The number types of models."""
+    from attn_cli.sources.devices import DTYPES
+
     return [name for name in DTYPES if name.startswith(incomplete)]
 
 
