@@ -8,10 +8,10 @@ from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.gpu import walk as gpu
-from attn_cli.kernel.walk import fused
+from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.packed import PackedText
 from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -153,6 +153,7 @@ class AttentionCall:
     """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
 
     planner  decides how the call is walked
+    packed   the same text among those of its batch, whose rows are walked together; None if it is alone
     """
 
     q: Array
@@ -165,6 +166,7 @@ class AttentionCall:
     output: Output | None = None
     ingredients: Ingredients = field(default_factory=Ingredients)
     planner: Planner = plan_of
+    packed: PackedText | None = None
 
     @property
     def h(self) -> int:
@@ -203,11 +205,11 @@ class AttentionCall:
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
         """What is asked of every row, by compiled code, which fills `output` too; None where none suits the call."""
-        walk = next((x for x in (fused, gpu) if x.suits(self.q, self.k, self.v, self.rule)), None)
-        if walk is None:
-            return None
-        output = None if self.output is None else self.output.array
-        numbers: RowNumbers | None = walk.row_numbers(self.q, self.k, self.v, self.rule, needs, output)
+        numbers = None if self.packed is None else self.packed.row_numbers(needs)
+        if numbers is None:
+            walk = compiled_walk(self.q, self.k, self.v, self.rule)
+            output = None if self.output is None else self.output.array
+            numbers = None if walk is None else walk.row_numbers(self.q, self.k, self.v, self.rule, needs, output)
         if numbers is not None and self.output is not None:
             self.output.filled()
         return numbers

@@ -55,17 +55,26 @@ def is_built() -> bool:
 
 
 def row_numbers(
-    q: Array, k: Array, v: Array, rule: Rule, needs: RowNeeds, output: Array | None, *, tile: Tile | None = None
+    q: Array,
+    k: Array,
+    v: Array,
+    rule: Rule,
+    needs: RowNeeds,
+    output: Array | None,
+    *,
+    span: Intervals | None = None,
+    tile: Tile | None = None,
 ) -> RowNumbers | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `tile` in place of the one chosen by d and type.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
+    rule's mask; `tile` in place of the one chosen by d and type.
     None for a mask whose rows are no intervals, for values that are not finite, since masked ones must not matter, and
     for sums over lists of keys, which bands gather.
     """
     if needs.lists or needs.marks is not None or needs.few:
         return None
-    span = intervals(rule.mask, q.shape[1], k.shape[1])
+    span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if span is None or needs.top > MOST_TOP or (output is not None and not bool(v.isfinite().all())):
         return None
     walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))

@@ -20,7 +20,7 @@ from attn_cli.kernel.walk.threads import cores
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
-_THREADED = 2**21  # scores times head size; fewer are computed before a second thread has begun
+_THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
@@ -170,7 +170,8 @@ class CompiledCall:
         if self.sink is not None:
             job.sink = self.sink[heads].ctypes.data
         self._ask(job, heads)
-        return _run(job, self.vectors, h * n * m * d)
+        cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
+        return _run(job, self.vectors, h * cells * d)
 
     def _ask(self, job: _Attention, heads: slice) -> None:
         """Say in the job what is noted, and where."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch, to_numpy
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.intervals import intervals
+from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
 
 
@@ -42,11 +42,13 @@ def row_numbers(
     needs: RowNeeds,
     output: Array | None,
     *,
+    span: Intervals | None = None,
     vectors: int | None = None,
 ) -> RowNumbers | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
-    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `vectors` forces narrower ones than the widest.
+    q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
+    rule's mask; `vectors` forces narrower ones than the widest.
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
     from attn_cli.kernel.walk.compiled import (
@@ -55,7 +57,7 @@ def row_numbers(
         widest_vectors,
     )  # here: most commands start without it
 
-    span = intervals(rule.mask, q.shape[1], k.shape[1])
+    span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if span is None or needs.top > MOST_TOP:
         return None
     queries, keys, values = (_rows_without_gaps(to_numpy(x)) for x in (q, k, v))

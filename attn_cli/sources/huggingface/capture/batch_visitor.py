@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import torch
 
-from attn_cli.call import AttentionCall, Call, Ingredients, Output, Place
+from attn_cli.call import Call, Ingredients, Place
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
+from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
+from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
@@ -26,6 +28,7 @@ class BatchVisitor:
         self, visit: Visit, ledger: Ledger, *, keeps_output: bool, rotations: RotationReader | None = None
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
+        self.layouts = BatchLayouts()
 
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
@@ -38,43 +41,35 @@ class BatchVisitor:
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         fills_output = len(heads) == h and self.keeps_output
+        place = replace(place, heads=heads, groups=groups)
         places = [self.ledger.place_of_text(place, index, b) for index in range(b)]
-        texts = [self._unpadded(at, index, query, key, layer_rule) for index, at in enumerate(places)]
+
+        def text_of(index: int) -> UnpaddedText:
+            return self._unpadded(places[index], index, query, key, layer_rule)
+
+        layout = self.layouts.of(place, query, key, layer_rule, text_of)
+        texts = map(text_of, range(b)) if layout is None else layout.texts
         # The heads of a row are adjacent in memory, the layout in which the model uses the output.
-        output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)  # [b, h, n, e]
-        is_complete = fills_output
+        output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2) if fills_output else None  # [b, h, n, e]
+        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
         projection = self._projection(place, heads, h, value.shape[-1])
+        is_complete = fills_output
         for index, (at, text) in enumerate(zip(places, texts, strict=True)):
-            rows, keys = text.rows, text.keys
-            q, k, v = query[index, :, rows], key[index, :, keys], value[index, :, keys]  # [h, n, d] [g, m, d] [g, m, e]
-            if len(heads) < h:
-                q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
-            call = AttentionCall(
-                q,
-                k,
-                v,
-                layer_rule.of_text(index, rows, keys, heads),
-                replace(at, heads=heads, groups=groups),
-                text.queries,
-                text.key_tokens,
-                Output(output[index, :, rows]) if fills_output else None,
-                replace(self._ingredients(query, index, text), projection=projection),
-            )
+            ingredients = self._ingredients(query, index, text, projection)
+            call = layer.call(index, at, text, ingredients)
             self.visit(call)
-            # padded rows have outputs too
-            padding = (slice(0, rows.start), slice(rows.stop, n)) if fills_output else ()
-            for padding_rows in padding:
-                output[index, :, padding_rows] = layer_rule.output_of_rows(
-                    index, query[:, :, padding_rows], key, value, padding_rows
-                )
+            layer.fill_padding(index, text)
             is_complete = is_complete and call.output is not None and call.output.complete
         return output if is_complete else None
 
-    def _ingredients(self, query: torch.Tensor, index: int, text: UnpaddedText) -> Ingredients:
-        """How the columns of one text's queries were turned, if anybody asks."""
+    def _ingredients(
+        self, query: torch.Tensor, index: int, text: UnpaddedText, projection: torch.Tensor | None
+    ) -> Ingredients:
+        """How the columns of one text's queries were turned, and W_O, if anybody asks."""
         if self.rotations is None:
-            return Ingredients()
-        return Ingredients(turning=self.rotations.turning(query, index, text.rows, text.keys))
+            return Ingredients(projection=projection)
+        turning = self.rotations.turning(query, index, text.rows, text.keys)
+        return Ingredients(turning=turning, projection=projection)
 
     def visit_weights(
         self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None

@@ -45,9 +45,7 @@ class LayerRule:
         bias = self._cut(self.bias, text, rows, keys, heads)
         mask: Mask = Open()
         if isinstance(self.mask, LazyMask):
-            mask = self.mask.rule_mask(text, keys)
-            if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
-                mask = Submask(mask, rows.start, keys.start, keys.stop - keys.start)
+            mask = self.mask_of_text(text, rows, keys)
         elif self.mask is not None:
             own: torch.Tensor = self._cut(self.mask, text, rows, keys, heads)  # [h or 1, n or 1, m]
             if own.dtype == torch.bool:
@@ -57,8 +55,21 @@ class LayerRule:
                 mask = Given((own > lowest).expand(-1, rows.stop - rows.start, keys.stop - keys.start))
                 addend = own.masked_fill(own <= lowest, 0.0)
                 bias = addend if bias is None else bias + addend
-        sink = None if self.sink is None else self.sink[list(heads)]
-        return Rule(self.scale, self.softcap, bias, mask, sink)
+        return Rule(self.scale, self.softcap, bias, mask, self._sink_of(heads))
+
+    def mask_of_text(self, text: int, rows: slice, keys: slice) -> Mask:
+        """The mask of one text, cut to its rows and keys, where it is a `LazyMask`; open otherwise."""
+        mask = self.mask.rule_mask(text, keys) if isinstance(self.mask, LazyMask) else Open()
+        if not isinstance(mask, Open) and (self.padding() is not None or rows.start > 0 or keys.start > 0):
+            mask = Submask(mask, rows.start, keys.start, keys.stop - keys.start)
+        return mask
+
+    def masked_by(self, mask: Mask, heads: Sequence[int]) -> Rule:
+        """The rule of a text whose mask is known, without the layer's bias."""
+        return Rule(self.scale, self.softcap, None, mask, self._sink_of(heads))
+
+    def _sink_of(self, heads: Sequence[int]) -> torch.Tensor | None:
+        return None if self.sink is None else self.sink[list(heads)]
 
     def output(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """The output `[b, h, n, e]` alone: by torch's SDPA, or by bands for a softcap, a bias or a sink.

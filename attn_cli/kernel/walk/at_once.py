@@ -1,0 +1,39 @@
+"""Which compiled code walks a call at once: that of processors, that of GPUs, or none."""
+
+from typing import Protocol
+
+from attn_cli.arrays import Array
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.gpu import walk as gpu
+from attn_cli.kernel.walk import fused
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+
+
+class CompiledWalk(Protocol):
+    """Notes numbers of all rows of a call in one go, as `fused` and `gpu.walk` do."""
+
+    def row_numbers(
+        self,
+        q: Array,
+        k: Array,
+        v: Array,
+        rule: Rule,
+        needs: RowNeeds,
+        output: Array | None,
+        *,
+        span: Intervals | None = None,
+    ) -> RowNumbers | None:
+        """What is asked of every row, with the output `[h, n, e]` written into `output`; None if it can't.
+
+        span  the keys of every row, in place of the rule's mask
+        """
+
+
+def compiled_walk(q: Array, k: Array, v: Array, rule: Rule) -> CompiledWalk | None:
+    """The compiled code that suits q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` and the rule; None where none does."""
+    walk: CompiledWalk
+    for walk in (fused, gpu):
+        if walk.suits(q, k, v, rule):
+            return walk
+    return None

@@ -1,0 +1,100 @@
+"""The texts of a batch side by side as one call, which the compiled walk walks once for all of them.
+
+Many short texts cost more in calls than in arithmetic. Side by side their rows are rows of one call, in which every row
+may attend to keys of its own text: an interval, as everywhere in the compiled walk.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, row_dot, to_numpy
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.at_once import compiled_walk
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+
+
+@dataclass(eq=False)
+class PackedTexts:
+    """All texts of a batch as one call: q `[h, rows, d]`, k `[g, rows, d]`, v `[g, rows, e]`, output `[h, rows, e]`.
+
+    rule    the rule of all texts but for its mask
+    span    the rows' keys
+    output  is filled by the first walk
+    padded  whether some rows are padding, which column sums must not hold
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    rule: Rule
+    span: Intervals
+    output: Array | None
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        self._walked: tuple[tuple[bool, bool, int], RowNumbers] | None = None
+        self._walk = compiled_walk(self.q, self.k, self.v, self.rule)
+
+    @property
+    def walked(self) -> bool:
+        """Whether the output is there."""
+        return self._walked is not None
+
+    def of_text(self, start: int, stop: int) -> "PackedText":
+        """The text whose rows are start .. stop - 1."""
+        return PackedText(self, slice(start, stop))
+
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """The numbers of the rows of all texts, from one walk; None for other needs than those of the first.
+
+        Cells are left out: the texts ask one after the other, each for its own.
+        """
+        asked = (needs.moments or needs.cells is not None, needs.received, needs.top)
+        if self._walked is None and self._walk is not None:
+            shared = RowNeeds(moments=asked[0], received=asked[1], top=asked[2])
+            numbers = self._walk.row_numbers(self.q, self.k, self.v, self.rule, shared, self.output, span=self.span)
+            self._walked = None if numbers is None else (asked, numbers)
+        return self._walked[1] if self._walked is not None and self._walked[0] == asked else None
+
+
+@dataclass(frozen=True, eq=False)
+class PackedText:
+    """One text of a batch: some rows of all of them."""
+
+    texts: PackedTexts
+    rows: slice
+
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """What is asked of every row of this text; None where it isn't, so that it must be walked by itself."""
+        if needs.received and self.texts.padded:
+            return None
+        if needs.pool is not None or needs.lists or needs.marks is not None or needs.few:
+            return None
+        numbers = self.texts.row_numbers(needs)
+        if numbers is None:
+            return None
+        rows = {name: None if (x := getattr(numbers, name)) is None else x[:, self.rows] for name in MOMENTS}
+        keys = None if numbers.top_keys is None else numbers.top_keys[:, self.rows]
+        return RowNumbers(
+            None,
+            **rows,
+            cells=None if needs.cells is None else self._cells(needs.cells, np.asarray(rows["log_sum"])),
+            received=None if numbers.received is None else numbers.received[:, self.rows],
+            top_weights=None if numbers.top_weights is None else numbers.top_weights[:, self.rows],
+            top_scores=None if numbers.top_scores is None else numbers.top_scores[:, self.rows],
+            top_keys=None if keys is None else np.where(keys < 0, -1, keys - self.rows.start),
+        )
+
+    def _cells(self, keys: np.ndarray, log_sum: np.ndarray) -> np.ndarray:
+        """The weights on keys `[n, c]` of this text, -1 for none, by the sums of the rows: `[h, n, c]`."""
+        q, k = (at_least_float32(x[:, self.rows]) for x in (self.texts.q, self.texts.k))
+        (h, n, d), g = q.shape, k.shape[0]
+        chosen = k[:, np.maximum(keys, 0)]  # [g, n, c, d]
+        scores = row_dot(q.reshape(g, h // g, n, 1, d), chosen[:, None])  # [g, h / g, n, c]
+        first, last = (x[self.rows, None] - self.rows.start for x in self.texts.span)
+        allowed = (keys >= first) & (keys < last)
+        logarithms = to_numpy(scores).reshape(h, n, -1) * np.float32(self.texts.rule.scale) - log_sum[..., None]
+        weights: np.ndarray = np.exp(np.where(allowed, logarithms, -np.inf))
+        return weights

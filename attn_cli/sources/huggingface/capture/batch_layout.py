@@ -1,0 +1,74 @@
+"""Where the texts of a batch lie in a layer's arrays: the same in all layers of a stream, so it is found once."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from attn_cli.call import Place
+from attn_cli.kernel.definition.masks import Mask
+from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
+from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+
+_LONGEST = 512  # positions; of longer texts a call each costs little
+_KEPT = 4  # layouts: a model alternates between few masks
+
+FindText = Callable[[int], UnpaddedText]
+
+
+class BatchLayout(NamedTuple):
+    """The texts of a batch, their masks, and the keys of all rows of all texts as rows of one call, padding included.
+
+    A row of padding sees all keys of its text.
+    """
+
+    texts: tuple[UnpaddedText, ...]
+    masks: tuple[Mask, ...]
+    span: Intervals
+    padded: bool
+
+
+class BatchLayouts:
+    """The layouts of one forward pass."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []
+
+    def of(
+        self, place: Place, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule, find: FindText
+    ) -> BatchLayout | None:
+        """The layout of query `[b, h, n, d]` and key `[b, g, n, d]`; None where texts are walked one by one.
+
+        find  finds the rows and keys of one text of the batch
+        """
+        (b, _, n, _), mask = query.shape, layer_rule.mask
+        known_mask = mask is None or isinstance(mask, LazyMask)
+        if b == 1 or n > _LONGEST or key.shape[2] != n or place.stream not in TEXT_STREAMS or not known_mask:
+            return None
+        sizes = (place.stream, b, n)
+        for kept_mask, kept_sizes, layout in self._kept:
+            if kept_mask is mask and kept_sizes == sizes:
+                return layout
+        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule)
+        self._kept = [*self._kept[1 - _KEPT :], (mask, sizes, layout)]
+        return layout
+
+
+def _layout(texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule) -> BatchLayout | None:
+    """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
+    masks = tuple(layer_rule.mask_of_text(index, text.rows, text.keys) for index, text in enumerate(texts))
+    first, last = (np.empty((len(texts), n), np.int32) for _ in range(2))
+    for index, (text, mask) in enumerate(zip(texts, masks, strict=True)):
+        rows, keys = text.rows, text.keys
+        span = intervals(mask, rows.stop - rows.start, keys.stop - keys.start)
+        if span is None or rows != keys:
+            return None
+        start = index * n + keys.start
+        first[index], last[index] = start, index * n + keys.stop
+        first[index, rows], last[index, rows] = span.first + start, span.last + start
+    padded = any(text.rows != slice(0, n) for text in texts)
+    return BatchLayout(texts, masks, Intervals(first.reshape(-1), last.reshape(-1)), padded)

@@ -1,0 +1,93 @@
+"""One layer's queries, keys and values for a batch of texts, and the attention call of each text."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from attn_cli.call import AttentionCall, Ingredients, Output, Place
+from attn_cli.kernel.definition.masks import Open
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.packed import PackedText, PackedTexts
+from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
+from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+
+
+@dataclass(frozen=True, eq=False)
+class LayerBatch:
+    """query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`, output `[b, h, n, e]` or None.
+
+    heads, groups  the selected heads, and the key head of each
+    layout         where the texts lie, if it is known beforehand
+    """
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    rule: LayerRule
+    heads: tuple[int, ...]
+    groups: tuple[int, ...]
+    layout: BatchLayout | None
+    output: torch.Tensor | None
+
+    def call(self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients) -> AttentionCall:
+        """The attention call of one text, without its padding."""
+        rows, keys, n = text.rows, text.keys, self.query.shape[2]
+        q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]
+        if not self._has_all_heads:
+            q, k, v = q[list(self.heads)], k[list(self.groups)], v[list(self.groups)]
+        return AttentionCall(
+            q,  # [h, rows, d]
+            k,  # [g, keys, d]
+            v,  # [g, keys, e]
+            self._rule_of(index, text),
+            place,
+            text.queries,
+            text.key_tokens,
+            None if self.output is None else Output(self.output[index, :, rows]),
+            ingredients,
+            packed=None
+            if self._packed is None
+            else self._packed.of_text(index * n + rows.start, index * n + rows.stop),
+        )
+
+    def fill_padding(self, index: int, text: UnpaddedText) -> None:
+        """The output of a text's padding, unless it is there: padded rows have outputs too."""
+        if self.output is None or (self._packed is not None and self._packed.walked):
+            return
+        for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
+            if rows.start < rows.stop:
+                self.output[index, :, rows] = self.rule.output_of_rows(
+                    index, self.query[:, :, rows], self.key, self.value, rows
+                )
+
+    def _packed_text(self, start: int, rows: slice) -> PackedText | None:
+        return None if self._packed is None else self._packed.of_text(start + rows.start, start + rows.stop)
+
+    @property
+    def _has_all_heads(self) -> bool:
+        return len(self.heads) == self.query.shape[1]
+
+    def _rule_of(self, index: int, text: UnpaddedText) -> Rule:
+        if self.layout is None or self.rule.bias is not None:
+            return self.rule.of_text(index, text.rows, text.keys, self.heads)
+        return self.rule.masked_by(self.layout.masks[index], self.heads)
+
+    @cached_property
+    def _packed(self) -> PackedTexts | None:
+        """All texts as one call of b * n rows; None where their layout isn't known, or texts are walked one by one."""
+        if self.layout is None or self.rule.bias is not None:
+            return None
+        q, k, v = (_side_by_side(x) for x in (self.query, self.key, self.value))
+        if not self._has_all_heads:
+            q, k, v = q[list(self.heads)], k[list(self.groups)], v[list(self.groups)]
+        rule = self.rule.masked_by(Open(), self.heads)
+        output = None if self.output is None else _side_by_side(self.output)
+        return PackedTexts(q, k, v, rule, self.layout.span, output, self.layout.padded)
+
+
+def _side_by_side(x: torch.Tensor) -> torch.Tensor:
+    """`[b, heads, n, width]` as `[heads, b * n, width]`; no copy where the heads of a row are adjacent."""
+    b, heads, n, width = x.shape
+    return x.transpose(1, 2).reshape(b * n, heads, width).transpose(0, 1)

@@ -1,0 +1,79 @@
+"""Texts of a batch that are walked side by side give what each gives alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.fused import row_numbers
+from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.kernel.walk.packed import PackedTexts
+from attn_cli.kernel.walk.row_numbers import MOMENTS, Pool, RowNeeds
+
+pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+H, G, LONGEST, D, E = 4, 2, 9, 8, 6
+TEXTS = (slice(0, 9), slice(3, 9), slice(0, 4), slice(5, 6))  # of each row of the batch, padded on either side
+
+
+def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, sink: torch.Tensor | None) -> PackedTexts:
+    spans = []
+    for index, text in enumerate(TEXTS):
+        rows = np.zeros((2, LONGEST), np.int32) + index * LONGEST
+        rows[1] += LONGEST
+        count = text.stop - text.start
+        rows[:, text] = np.stack(intervals(mask, count, count)) + index * LONGEST + text.start
+        spans.append(rows)
+    first, last = np.concatenate(spans, axis=1)
+    output = torch.zeros(H, q.shape[1], E)
+    return PackedTexts(q, k, v, Rule(0.5, sink=sink), Intervals(first, last), output)
+
+
+@pytest.mark.parametrize("has_sink", [False, True])
+@pytest.mark.parametrize("mask", [Open(), Causal(), Intersection((Causal(), Window(3)))], ids=str)
+def test_each_text_is_as_alone(mask: Mask, has_sink: bool) -> None:
+    random = torch.Generator().manual_seed(1)
+    rows = len(TEXTS) * LONGEST
+    q, k, v = (torch.randn(heads, rows, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
+    sink = torch.randn(H, generator=random) if has_sink else None
+    texts = packed(q, k, v, mask, sink)
+    for index, text in enumerate(TEXTS):
+        place = slice(index * LONGEST + text.start, index * LONGEST + text.stop)
+        n = place.stop - place.start
+        cells = np.random.default_rng(index).integers(-1, n, size=(n, 3))
+        needs = RowNeeds(moments=True, cells=cells, top=3)
+        numbers = texts.of_text(place.start, place.stop).row_numbers(needs)
+        output = torch.zeros(H, n, E)
+        alone = row_numbers(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=mask, sink=sink), needs, output)
+        assert numbers is not None and alone is not None and texts.walked
+        torch.testing.assert_close(texts.output[:, place], output, **CLOSE)
+        for name in (*MOMENTS, "cells", "top_weights", "top_scores"):
+            np.testing.assert_allclose(getattr(numbers, name), getattr(alone, name), err_msg=name, **CLOSE)
+        np.testing.assert_array_equal(numbers.top_keys, alone.top_keys)
+    assert texts.output.isfinite().all()  # of padding too
+
+
+def test_column_sums_are_of_one_text_and_not_of_padding() -> None:
+    random = torch.Generator().manual_seed(2)
+    q, k, v = (torch.randn(heads, 12, 4, generator=random) for heads in (H, G, G))
+    ends = np.repeat([5, 12], [5, 7]).astype(np.int32)
+    texts = PackedTexts(q, k, v, Rule(0.5), Intervals(np.where(ends == 5, 0, 5).astype(np.int32), ends), None)
+    needs = RowNeeds(received=True)
+    numbers = texts.of_text(5, 12).row_numbers(needs)
+    alone = row_numbers(q[:, 5:], k[:, 5:], v[:, 5:], Rule(0.5), needs, None)
+    np.testing.assert_allclose(numbers.received, alone.received, **CLOSE)
+    padded = PackedTexts(q, k, v, Rule(0.5), texts.span, None, padded=True)
+    assert padded.of_text(5, 12).row_numbers(needs) is None
+
+
+def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
+    q, k, v = (torch.ones(heads, len(TEXTS) * LONGEST, 4) for heads in (H, G, G))
+    texts = packed(q, k, torch.ones(G, len(TEXTS) * LONGEST, E), Open(), None)
+    assert texts.of_text(0, 9).row_numbers(RowNeeds(pool=Pool(2, 2))) is None
+    assert not texts.walked
+    assert texts.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is not None
+    assert texts.of_text(12, 18).row_numbers(RowNeeds(moments=True, top=2)) is None
+    half = PackedTexts(q.double(), k.double(), v.double(), Rule(0.5), texts.span, None)
+    assert half.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is None
