@@ -56,12 +56,16 @@ attention's own modules put out, so that `attn top --why` can tell content and p
 nothing turns them. Proved or needless in all layers: {proved} types, {proved_texts} of those that read text; in some:
 {some}; in none: {unproved}.
 
+*knock*: how `attn knock` silences a head in the last row of a type that chooses next tokens: that row alone from the
+cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
+({unknocked}), with the reason; held against whole passes within 1e-4 bits.
+
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
 keys that the model adds beside those of the text move with its padding.
 
-| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | note |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | note |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|
 """
 
 
@@ -79,6 +83,7 @@ def table(results: list[Result], seconds: float) -> str:
         texts=len(texts),
         **counts,
         **_proofs(results),
+        **_ways_of_knock(results),
         **sides,
     )
     return head + "".join(_row(result) for result in results)
@@ -95,6 +100,12 @@ def _proofs(results: list[Result]) -> dict[str, int]:
         "some": len(known) - len(proved) - len(unproved),
         "unproved": len(unproved),
     }
+
+
+def _ways_of_knock(results: list[Result]) -> dict[str, int]:
+    """How many types have their heads silenced in which way."""
+    ways = Counter(result.knock.partition(":")[0].partition(",")[0] for result in results)
+    return {"cached": ways["cache"], "prefixed": ways["prefix"], "whole": ways["whole"], "unknocked": ways["no"]}
 
 
 def _tally(results: list[Result], side: str) -> str:
@@ -127,6 +138,7 @@ def _row(result: Result) -> str:
         *("" if x is None else f"{x:.0e}" if x else "0" for x in numbers),
         *(_answer(result, side) for side in ("right", "left", "cache")),
         result.why,
+        result.knock,
         note,
     ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"

@@ -19,6 +19,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.batches import answer_or_error, cached, padded, text_inputs
 from tests.architectures.inputs import Inputs, inputs_of
+from tests.architectures.knock import knock_from_cache
 from tests.architectures.layouts import CLOSE, attentions_in, distance, is_attention, returned_layouts, seen_layouts
 from tests.architectures.outputs import furthest, numbers, run
 from tests.architectures.softmax_recorder import SoftmaxRecorder
@@ -45,6 +46,7 @@ class Result:
     left        the same of padding on the left
     cache       how far a cache of keys and values moves the weights of the next token
     why         how queries were turned by their positions, proved or not (see `why_verified`)
+    knock       of a type that chooses next tokens: how heads are silenced (see `knock_from_cache`)
     alone       whether `attn` therefore never pads the type's texts
     note        why, in words
     """
@@ -61,6 +63,7 @@ class Result:
     left: str = ""
     cache: str = ""
     why: str = ""
+    knock: str = ""
     alone: bool = False
     note: str = ""
 
@@ -84,6 +87,7 @@ def check(name: str, *, batches: bool = True) -> Result:
             result.alone = reads_alone(fresh)
             result.right, result.left = (answer_or_error(padded, fresh, text, side) for side in ("right", "left"))
             result.cache = answer_or_error(cached, fresh, text)
+            result.knock = knock_from_cache(deepcopy(fresh), text)
         result.why = why_verified(fresh, inputs)
     return result
 

@@ -21,10 +21,14 @@ class CallNumber(NamedTuple):
 
 
 def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn.Module]:
-    """The blocks that these places of attention modules are in; of blocks inside blocks the outer ones."""
-    paths = {place.block_path for place in places if place.block_path}
-    outer = [path for path in paths if not any(path.startswith(f"{other}.") for other in paths)]
-    return list({id(module): module for module in map(model.get_submodule, outer)}.values())
+    """The blocks of every list of blocks of which some hold these attention modules; of lists in lists the outer ones.
+
+    Blocks without attention are among them: what they return can be kept as well.
+    """
+    lists = {place.block_path.rpartition(".")[0] for place in places if place.block_path}
+    outer = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
+    modules = [block for path in outer for block in model.get_submodule(path).children()]
+    return list({id(module): module for module in modules}.values())
 
 
 class BlockCalls:

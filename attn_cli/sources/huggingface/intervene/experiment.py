@@ -120,7 +120,9 @@ class ModelExperiment:
 
     def _skip(self, way: Way, interventions: Sequence[Intervention]) -> int:
         """How many blocks these interventions leave as they are."""
-        return 0 if way == "whole" else self._runner.skippable(self._batch(way, interventions))
+        if "whole" in (way, self._next_way):  # what blocks return can't be kept
+            return 0
+        return self._runner.skippable(self._batch(way, interventions))
 
     def _batch(self, way: Way, interventions: Sequence[Intervention]) -> InterventionBatch:
         rows = None if len(self.rows) == len(self.tokens) else self.rows
@@ -154,15 +156,17 @@ class ModelExperiment:
         """The cheapest way in which an untouched copy is the plain run, the next one, and why none is cheaper."""
         if not self._is_widened():
             return "whole", "whole", "inputs other than text run one by one"
-        half, why = self._runner.blocks // 2, ""
-        next_way: Way = "prefix" if half and self._is_same("prefix", half) else "whole"
+        blocks, why = self._runner.blocks, ""
+        skips = sorted({blocks // 2, max(blocks - 1, 0)})
+        next_way: Way = "prefix" if blocks > 1 and all(self._is_same("prefix", x) for x in skips) else "whole"
         if not self._runner.first:
             why = "all rows run"
         elif self._runner.calls.obstacle:
             why = self._runner.calls.obstacle
-        elif not self._is_same("cache", half):
+        elif not all(self._is_same("cache", x if next_way == "prefix" else 0) for x in (0, *skips)):
+            # with nothing skipped every block has to do with these rows alone
             why = "the rows alone don't say what they say in the whole text"
-        return ("prefix" if next_way == "prefix" else "whole") if why else "cache", next_way, why
+        return (next_way if why else "cache"), next_way, why
 
     def _is_same(self, way: Way, skip: int) -> bool:
         """Whether an untouched copy is what the plain run is, this way; not where it fails."""

@@ -42,6 +42,7 @@ class PlainCalls:
         self._first_blocks: dict[tuple[int, str], int] = {}
         self._means: dict[CallNumber, torch.Tensor] = {}
         self._allowed: dict[int, tuple[object, torch.Tensor, bool]] = {}
+        self._shared: list[tuple[torch.Tensor, int]] = []
 
     def add(self, number: CallNumber, place: Place, blocks: int, groups: Sequence[int]) -> None:
         """Note a call in a stream of `blocks` blocks."""
@@ -69,6 +70,9 @@ class PlainCalls:
         """Keep keys `[1, g, m, d]` and values of the rows before `first`, and the rule of the rows from there on."""
         if not self.first or self.obstacle:
             return
+        for numbers in (rule.mask, rule.bias):
+            if numbers is not None and not isinstance(numbers, LazyMask):
+                self._count_shared(numbers)
         m = key.shape[2]
         allowed, looks_ahead = self._mask_of(rule, m, h)
         if looks_ahead:
@@ -76,6 +80,20 @@ class PlainCalls:
             return
         kept = rule.of_text(0, slice(self.first, m), slice(0, m), range(h))
         self.past[number] = PastCall(key[0, :, : self.first], value[0, :, : self.first], kept, allowed)
+
+    def finish(self) -> None:
+        """After the plain run: masks and biases that a layer makes for itself may depend on what is changed."""
+        if any(count == 1 for _, count in self._shared):
+            self.obstacle = self.obstacle or "layers make masks or biases of their own"
+        self._shared.clear()
+
+    def _count_shared(self, numbers: torch.Tensor) -> None:
+        """Count how many calls use these numbers, a mask or a bias: those of several depend on places alone."""
+        for at, (known, count) in enumerate(self._shared):
+            if known is numbers or (known.shape == numbers.shape and torch.equal(known, numbers)):
+                self._shared[at] = (known, count + 1)
+                return
+        self._shared.append((numbers, 1))
 
     def where(self, number: CallNumber) -> tuple[int, str]:
         """Layer and stream of a call."""

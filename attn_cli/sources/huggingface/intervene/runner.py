@@ -63,6 +63,7 @@ class Runner:
         with self._attention(numbered, None), numbered.of(self._blocks):
             output = self.model(**self.arguments)
         self._outputs = numbered.outputs
+        self.calls.finish()
         return output
 
     def with_interventions(self, batch: InterventionBatch, way: Way, skip: int, answers: int) -> Any:

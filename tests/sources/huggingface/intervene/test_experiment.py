@@ -94,6 +94,108 @@ def test_hidden_tokens_are_masked_keys(everywhere: bool) -> None:
     assert outcome.kl_bits == pytest.approx(kl, abs=1e-6)
 
 
+# (stream, path of W_O in block {})
+HALVES = {
+    "bart": {
+        "encoder": "model.encoder.layers.{}.self_attn.out_proj",
+        "decoder": "model.decoder.layers.{}.self_attn.out_proj",
+        "cross": "model.decoder.layers.{}.encoder_attn.out_proj",
+    },
+    "t5": {
+        "encoder": "encoder.block.{}.layer.0.SelfAttention.o",
+        "decoder": "decoder.block.{}.layer.0.SelfAttention.o",
+        "cross": "decoder.block.{}.layer.1.EncDecAttention.o",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_heads_of_every_stream_of_an_encoder_decoder(kind: str) -> None:
+    source, prompt = speaking_source(kind), prompt_of(decoder=(12, 24, 36, 48, 60))
+    experiment = source.experiment(prompt)
+    assert experiment.rows == (4,)
+    for stream, path in HALVES[kind].items():
+        head = HeadPlace(1, 1, stream)
+        (outcome,) = experiment.outcomes([Intervention((head,))])
+        h = len(experiment.layers[0].groups)
+        rows = None if stream == "encoder" else [4]
+        assert outcome.bits == pytest.approx(bits_of_oracle(source, prompt, head, rows, path, h), abs=1e-4)
+        assert abs(outcome.bits or 0) > 1e-3
+
+
+def test_the_oracle_tells_heads_from_slices_of_what_w_o_writes() -> None:
+    """W_O mixes heads: its output cut into as many slices as there are heads is no head's work."""
+    source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
+    (outcome,) = source.experiment(prompt).outcomes([Intervention((head,))])
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+
+    def cut(_: torch.nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        width = output.shape[-1] // 4
+        output = output.clone()
+        output[:, -1, head.head * width : (head.head + 1) * width] = 0
+        return output
+
+    plain = log2_p(model, arguments)[-1]
+    handle = model.get_submodule(OUTPUTS["llama"].format(1)).register_forward_hook(cut)
+    sliced = log2_p(model, arguments)[-1]
+    handle.remove()
+    best = int(plain.argmax())
+    assert outcome.bits != pytest.approx(float(sliced[best] - plain[best]), abs=0.01)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
+    source, prompt, head = speaking_source("llama"), prompt_of(tuple(range(9, 29))), HeadPlace(0, 2)
+    experiment = source.experiment(prompt, everywhere=everywhere, mean=True)
+    (outcome,) = experiment.outcomes([Intervention((head,))])
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+
+    def to_mean(_: torch.nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        x = args[0].clone()
+        own = slice(head.head * x.shape[-1] // 4, (head.head + 1) * x.shape[-1] // 4)
+        for row in range(20) if everywhere else [19]:
+            x[0, row, own] = torch.stack([args[0][0, other, own] for other in range(20) if other != row]).mean(0)
+        return (x,)
+
+    plain = log2_p(model, arguments)[-1]
+    handle = model.get_submodule(OUTPUTS["llama"].format(0)).register_forward_pre_hook(to_mean)
+    changed = log2_p(model, arguments)[-1]
+    handle.remove()
+    best = int(plain.argmax())
+    assert outcome.bits == pytest.approx(float(changed[best] - plain[best]), abs=1e-4)
+
+
+def test_the_cheapest_way_that_is_right() -> None:
+    """From the cache where rows alone say the same; skipping blocks where tokens mix in another way, or ahead."""
+    ways = {"llama": "cache", "bloom": "prefix", "jamba": "prefix", "qwen3_next": "prefix", "doge": "prefix"}
+    assert {kind: speaking_source(kind).experiment(prompt_of()).way for kind in ways} == ways
+
+
+def test_rows_before_those_that_run_are_run_with_them() -> None:
+    """An intervention may name rows that the cache has no room for."""
+    source, prompt = speaking_source("llama"), prompt_of()
+    early = Intervention(hidden=(1, 2), rows=tuple(range(3, 12)))
+    (kept,) = source.experiment(prompt).outcomes([early])
+    (whole,) = source.experiment(prompt, everywhere=True).outcomes([early])
+    assert kept.bits == pytest.approx(whole.bits, abs=1e-5)
+    assert abs(whole.bits or 0) > 1e-3
+
+
+def test_the_loss_of_the_text_is_that_of_its_own_tokens() -> None:
+    source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
+    (outcome,) = source.experiment(prompt, everywhere=True).outcomes([Intervention((head,))], with_loss=True)
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+    plain = log2_p(model, arguments)
+    with Silenced(model, [head], {1: OUTPUTS["llama"].format(1)}, 4, None):
+        silenced = log2_p(model, arguments)
+    ids = torch.tensor([token.id for token in prompt.tokens[1:]])[:, None]
+    change = plain[:-1].gather(1, ids).mean() - silenced[:-1].gather(1, ids).mean()
+    assert outcome.loss_bits == pytest.approx(float(change), abs=1e-4)
+
+
 def test_an_encoder_moves_its_mean_vector(minilm: LoadedModel) -> None:
     source = ModelSource(minilm)
     prompt = source.read(["he sat on the river bank"])[0]

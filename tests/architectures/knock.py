@@ -1,0 +1,65 @@
+"""How `attn knock` runs a type: the rows that choose alone, from the cache, or why not; held against whole passes.
+
+cache    the last row alone, with the keys and values of the rows before it
+prefix   whole passes that skip the blocks below the silenced head; after it why not from the cache
+whole    whole passes; after it why
+no       no head can be silenced; after it why
+"""
+
+import math
+
+from transformers import PreTrainedModel
+
+from attn_cli.errors import AttnError
+from attn_cli.intervention import Intervention
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.model_classes import stack_of
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
+from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.architectures.inputs import Inputs
+
+SAME = 1e-4  # bits
+
+
+def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
+    """The way in which heads of a type that chooses next tokens are silenced; "" for a type that doesn't.
+
+    inputs  of text alone
+    """
+    if not model.can_generate():
+        return ""
+    source = speaking(model)
+    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
+    prompt = Prompt("", labels(None, inputs["input_ids"]), others=others)
+    try:
+        return _way(source.experiment(prompt))
+    except AttnError as error:
+        return f"no: {error.message}"
+    except Exception as error:  # of any type; it is the model's own code that failed
+        return f"no: {type(error).__name__}"
+
+
+def speaking(model: PreTrainedModel) -> ModelSource:
+    """A model with its head of words as a source without a tokenizer."""
+    kind = str(model.config.model_type)
+    stack = stack_of(model, model.config)
+    origin = Origin(kind, kind, OriginOptions())
+    return ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, "attn", model))
+
+
+def _way(experiment: ModelExperiment) -> str:
+    """The way of an experiment, and how far from whole passes it leads, if it does."""
+    heads = [head for layer in experiment.layers for head in layer.heads][:: max(1, len(experiment.layers))]
+    interventions = [Intervention((head,)) for head in heads]
+    bits = [outcome.bits or 0.0 for outcome in experiment.outcomes(interventions)]
+    if any(map(math.isnan, bits)):
+        return "no: the tiny model's own numbers are NaN"
+    words = experiment.way if experiment.way == "cache" else f"{experiment.way}: {experiment.why}"
+    if experiment.way == "whole":
+        return words
+    experiment.way = "whole"
+    apart = max(abs(a - (b.bits or 0.0)) for a, b in zip(bits, experiment.outcomes(interventions), strict=True))
+    return words if apart <= SAME else f"{words}, differs {apart:.0e}"
