@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
+    from attn_cli.summaries.against.change_matrix import change_matrix
+    from attn_cli.summaries.against.changed_keys import changed_keys
+    from attn_cli.summaries.against.head_changes import head_changes
+    from attn_cli.summaries.against.side_by_side import side_by_side
     from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.calls.read_shares import ReadShares
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
     from attn_cli.summaries.reducers.why import ExplainedKeys, Why
 
 _HOMES = {
+    "summaries.against.change_matrix": ("change_matrix",),
+    "summaries.against.changed_keys": ("changed_keys",),
+    "summaries.against.head_changes": ("head_changes",),
+    "summaries.against.side_by_side": ("side_by_side",),
     "call": ("AttentionCall",),
     "errors": ("AttnError",),
     "kernel.definition.dense": ("Attention", "attend"),
@@ -92,8 +100,12 @@ __all__ = [
     "__version__",
     "attend",
     "capture",
+    "change_matrix",
+    "changed_keys",
+    "head_changes",
     "open_source",
     "reduce",
+    "side_by_side",
     "through",
 ]  # fmt: skip
 

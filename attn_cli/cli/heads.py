@@ -5,14 +5,16 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.kinds import kinds_of_heads
-from attn_cli.cli.kit.ranking_options import ranking_of
+from attn_cli.cli.kit.ranking_options import change_ranking, ranking_of
 from attn_cli.cli.kit.run import ReducersFor
 from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
+from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.views.view import View
 
@@ -34,12 +36,14 @@ def heads(
     seed: o.Seed = None,
     *,
     hiding: HidingOptions,
+    against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
     """One line per head: spread, distance, previous token, sink, induction.
 
     --kinds names induction heads, previous token heads, sinks and so on, each held against chance; without a TEXT the
     model reads random tokens twice, on which induction heads show.
     --sort puts the heads of all layers in one order: by entropy the sharpest first, by any other column the largest.
+    With --against or --against-model how much of each head's weight moves, most first: --sort change or last.
 
     \b
     Examples:
@@ -47,7 +51,16 @@ def heads(
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
       attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
+      attn heads "The capital of France is" --against "The capital of Italy is" -m gpt2 --sort last
     """
+    if against.requested({"--kinds": kinds} | hiding.given):
+        comparison = Comparison(
+            "head_changes",
+            lambda view, pair, rows: head_changes(pair),
+            words=options.merges(words),
+            ranking=change_ranking(sort, top),
+        )
+        return against.run(options, comparison)
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:

@@ -1,9 +1,11 @@
 """Scores or weights themselves, as heat maps or as arrays."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.memory import check_memory
@@ -12,6 +14,7 @@ from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Source
+from attn_cli.summaries.against.change_matrix import change_matrix
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.reduce import Reducer
@@ -20,23 +23,32 @@ from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.views.view import View
 
 
+@dataclass(frozen=True)
+class KindOptions:
+    """Options for which of the two kinds of matrices is shown."""
+
+    scores: o.Scores = False
+    weights: o.Weights = False
+
+
 @takes_options
 def matrix(
     options: TextCommandOptions,
     token: o.TokenPick = None,
-    scores: o.Scores = False,
-    weights: o.Weights = False,
+    *,
+    kinds: KindOptions,
     words: o.Words = False,
     pool: o.Pooling = "max",
-    *,
     reading: MeasureOptions,
     hiding: HidingOptions,
+    against: AgainstOptions,
 ) -> ExitCode:
     """Scores or weights themselves, as heat maps or as arrays.
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
     With --words weights alone, for scores don't add up.
     --by value and --by written show what is read from each key, as shares of a row.
+    With --against or --against-model the change of every weight: the other weight less this one.
     What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
 
     \b
@@ -45,14 +57,20 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
+      attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
     o.one_of(pool, ("max", "mean"), "--pool")
+    scores, weights = kinds.scores, kinds.weights
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
     measure = reading.measure(words=merges)
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {reading.by} at once", "leave out one of the two")
+    if against.requested(
+        {"--scores": scores, f"--by {reading.by}": measure.by != "weight", "--pool mean": pool == "mean"} | hiding.given
+    ):
+        return against.run(options, _changes(options, token, reading.mean, merges))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
@@ -99,3 +117,23 @@ def matrix(
         return estimate
 
     return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure)
+
+
+def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool) -> Comparison:
+    """What --against shows: pooled on a screen, whole in files."""
+
+    def memory(view: View, source: Source, prompt: Prompt) -> None:
+        if view.largest is None:
+            heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
+            n = len(prompt.tokens)
+            rows = n if token is None else 1
+            check_memory(8 * heads * rows * n, f"{heads:,} matrices of {rows:,} x {n:,}",
+                         "choose layers, heads or rows with -l, -H and --token, or add --mean")  # fmt: skip
+
+    return Comparison(
+        "change_matrix",
+        lambda view, pair, rows: change_matrix(pair, rows, mean_heads=mean, largest=view.largest),
+        token=token,
+        words=words,
+        memory=memory,
+    )

@@ -9,6 +9,7 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
@@ -16,6 +17,7 @@ from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
+from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.calls.in_words import prompt_in_words
 from attn_cli.summaries.calls.read_shares import Measure
@@ -57,25 +59,34 @@ class WhyOptions:
         return of_call
 
 
+@dataclass(frozen=True)
+class KeyOptions:
+    """Options for which keys of which rows are listed."""
+
+    k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5
+    token: o.TokenPick = None
+    overall: Annotated[
+        bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
+    ] = False
+
+
 @takes_options
 def top(
     options: TextCommandOptions,
     *,
-    k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5,
-    token: o.TokenPick = None,
-    overall: Annotated[
-        bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
-    ] = False,
+    keys: KeyOptions,
     explanation: WhyOptions,
     reading: MeasureOptions,
     words: o.Words = False,
     hiding: HidingOptions,
+    against: AgainstOptions,
 ) -> ExitCode:
     """The keys that each query (or the asked one) attends to most.
 
     With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
     64 tokens, unless --token picks some.
     With --why every key is explained against the mean of all keys that the row may see.
+    With --against or --against-model the keys whose weights change most: the other weight less this one.
     --by value and --by written rank keys by what is read from them, which is little where a value is small; --by
     through says, of an encoder, what each token is made of behind all layers.
 
@@ -87,15 +98,25 @@ def top(
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by written
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
+      attn top "France is" --against "Italy is" -m gpt2 -l 9 -t -1
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
 
+    k, token, overall = keys.k, keys.token, keys.overall
     merges = options.merges(words)
-    if explanation.requested(
-        {"--overall": overall, "--mean": reading.mean, "--words": words, f"--by {reading.by}": reading.by != "weight"}
-        | hiding.given
-    ):  # fmt: skip
+    others = {"--overall": overall, f"--by {reading.by}": reading.by != "weight"} | hiding.given
+    if explanation.requested(others | {"--mean": reading.mean, "--words": words, "--against": against.any}):
         return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
+    if against.requested(others):
+        return against.run(
+            options,
+            Comparison(
+                "changed_keys",
+                lambda view, pair, rows: changed_keys(pair, k, rows, mean_heads=reading.mean),
+                token=token,
+                words=merges,
+            ),
+        )
     if reading.by == "through":
         return _through(options, reading, k, token=token, overall=overall, words=merges, hiding=hiding)
     measure = reading.measure(words=merges)

@@ -40,6 +40,7 @@ class Report:
     """The answer of `command`, for one text, several that are looked at together, or none.
 
     source       model, type, revision, dtype, device
+    other        the same of the model that it is held against, which may be `source`; None where nothing is
     summaries    one per visited attention call, in the order of the forward pass
     answer       the result of a command that is not one part per call; None where the summaries' parts are the result
     index        the number of the text with `--lines`, None for a single text
@@ -60,6 +61,7 @@ class Report:
     merged_from: int | None = None
     scale: str = "linear"
     ranking: Ranking | None = None
+    other: Mapping[str, Any] | None = None
 
     @property
     def streams(self) -> list[str]:

@@ -1,7 +1,8 @@
 """A report as text for a screen: the Rich renderables of all its parts, in their order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 from rich.console import RenderableType
 from rich.style import Style
@@ -74,10 +75,19 @@ def _about(report: Report) -> Iterator[str]:
     yield visible(str(source["model"]))
     if "projections" in source:
         yield f"projections {visible(str(source['projections']))}"
+    if report.other not in (None, source):
+        yield _other_model(source, report.other)
     yield from _about_text(report) if report.batch is None else _about_matrices(report, report.batch)
     rules = {_rule_words(summary) for summary in summaries}
     if len(rules) == 1:
         yield rules.pop()
+
+
+def _other_model(source: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The model that another is held against, or its precision if that alone differs."""
+    dtype = f" in {other['dtype']}" if other["dtype"] != source["dtype"] else ""
+    name = "itself" if other["model"] == source["model"] else visible(str(other["model"]))
+    return f"against {name}{dtype}"
 
 
 def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 
+import attn_cli.summaries.against
 import attn_cli.summaries.answers
 import attn_cli.summaries.reducers
 from attn_cli.call import AttentionCall, Place
@@ -22,7 +23,7 @@ from attn_cli.views.answers import drawer
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import render
 
-for room in (attn_cli.summaries.answers, attn_cli.summaries.reducers):
+for room in (attn_cli.summaries.against, attn_cli.summaries.answers, attn_cli.summaries.reducers):
     for module in iter_modules(room.__path__):
         import_module(f"{room.__name__}.{module.name}")
 

@@ -42,3 +42,17 @@ def _names() -> dict[str, Statistic]:
 
 def _columns() -> str:
     return ", ".join(map(_short, STATISTICS))
+
+
+def change_ranking(sort: str | None, top: int | None) -> Ranking:
+    """The order of heads by how much they change: in the mean over rows, or in the last row.
+
+    Raises InputError for another column.
+    """
+    columns = {"change": "change", "last": "last_change", "last_change": "last_change"}
+    name = (sort or "change").lower()
+    column = columns.get(name.removeprefix("-"))
+    if column is None:
+        raise InputError(f"--sort {sort!r} is no column of what changes", "one of change, last")
+    heading = "change" if column == "change" else "the change of the last row"
+    return Ranking(column, heading, not name.startswith("-"), top)

@@ -228,7 +228,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         measure       what calls must carry beside their weights
         """
         selection = self.selection
-        texts, reading = self._input()
+        texts, reading = self.texts_and_reading()
         with self.view() as view:
             source = self.source(**reading)
             look = reducers(view, source)
@@ -285,7 +285,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         return self._each(lambda source, view, text, number: report(source, text, number))
 
     def _each(self, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
-        texts, reading = self._input()
+        texts, reading = self.texts_and_reading()
         with self.view() as view:
             source = self.source(predicts=not is_table(self.model), **reading)
             return show_each(
@@ -296,7 +296,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 quiet=self.quiet,
             )
 
-    def _input(self) -> tuple[Iterator[str | InputError], Reading]:
+    def texts_and_reading(self) -> tuple[Iterator[str | InputError], Reading]:
         """The texts to answer, and what the source reads beside them; all of it checked."""
         if self.scale is not None:
             print_notes(["--scale is called --color-scale now"], quiet=self.quiet)

@@ -28,6 +28,7 @@ from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
+_ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
@@ -36,7 +37,7 @@ _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in 
 class HeatMap:
     """A rendering of `values [n, m]` in which rows are queries and columns are keys.
 
-    kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0)
+    kind     "weights" (0 .. max, viridis), anything else is a signed quantity (diverging about 0): "scores", "change"
     title    what the map shows, without size and range, which are added
     rows     labels, right of the map, where wide characters don't shift columns
     columns  labels over the cells where they fit, else numbers
@@ -169,7 +170,7 @@ class HeatMap:
 
     def _text(self, value: float, level: float) -> str:
         width, number = self._cell
-        if value == float("-inf") or (number and value == 0 and self.kind == "weights"):
+        if value == float("-inf") or (number and value == 0 and self.kind in _ZEROS_MARKED):
             return self._mark.rjust(width)
         if value != value or value == float("inf"):
             return ("?" if width < 4 else f"{value}").rjust(width)
@@ -224,7 +225,7 @@ class HeatMap:
             notes.append("cells in hundredths")
         if np.isneginf(self.values).any():
             notes.append(f"{'blank' if self._halves else self._mark} = masked")
-        if self.kind == "weights" and self._cell[1] and (self.values == 0).any():
+        if self.kind in _ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
             notes.append(f"{self._mark} = 0")
         used = sum(cell_len(part.text) for part in bar)
         first = [*bar]

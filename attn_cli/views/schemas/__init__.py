@@ -22,6 +22,7 @@ from typing import Any
 from attn_cli.errors import InputError
 
 _FOLDER = Path(__file__).parent
+_FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those that some outputs have
 
 
 @cache
@@ -60,7 +61,7 @@ def composed(name: str) -> dict[str, Any]:
         "schema": {"const": fragment["$id"]},
         "attn": envelope["attn"],
         "source": envelope["source"],
-        **{field: fragment[field] for field in ("index", "input", "inputs") if field in fragment},
+        **{field: fragment[field] for field in _FIELDS if field in fragment},
         "result": {
             "type": "object",
             "required": [part for part in result if part not in optional],

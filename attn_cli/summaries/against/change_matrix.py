@@ -1,0 +1,122 @@
+"""attn matrix --against: the change of every weight, signed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.reduce import Part, Summary
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeMatrix(Part):
+    """The other weights less these `[h, rows, columns]`.
+
+    rows, other_rows  the paired queries
+    keys, other_keys  the columns: keys of both, -1 where a key is alone in the other
+    averaged          the weights are means over this many heads (then h = 1); 0 if not averaged
+    block             (rows, keys) that one cell stands for: that with the largest change
+    """
+
+    name: ClassVar[str] = "change_matrices"
+
+    changes: np.ndarray
+    rows: np.ndarray
+    other_rows: np.ndarray
+    keys: np.ndarray
+    other_keys: np.ndarray
+    averaged: int
+    other_query_tokens: tuple[Token, ...]
+    other_key_tokens: tuple[Token, ...]
+    block: tuple[int, int] = (1, 1)
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per cell; a key that one side lacks is empty there."""
+        for at, row, column in np.ndindex(*self.changes.shape):
+            query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
+            yield {
+                "layer": summary.place.layer,
+                "head": summary.head_names(self.averaged)[at],
+                "query": query,
+                "query_token": summary.queries[query].text,
+                "key": None if key < 0 else key,
+                "key_token": None if key < 0 else summary.keys[key].text,
+                "other_key": None if other_key < 0 else other_key,
+                "other_key_token": None if other_key < 0 else self.other_key_tokens[other_key].text,
+                "change": float(self.changes[at, row, column]),
+            }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One object with the maps of all heads nested as [head][row][column]."""
+        yield {
+            "layer": summary.place.layer,
+            "call": summary.place.call,
+            "heads": summary.head_names(self.averaged),
+            "queries": self.rows,
+            "other_queries": self.other_rows,
+            "keys": [None if key < 0 else key for key in self.keys.tolist()],
+            "other_keys": [None if key < 0 else key for key in self.other_keys.tolist()],
+            "block": list(self.block),
+            "changes": self.changes,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`changes` `[h, rows, columns]`."""
+        return {"changes": self.changes}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The `queries` and `keys` of both, -1 for a key that is alone; the `block` of a cell if pooled."""
+        both = {"keys": self.keys, "other_keys": self.other_keys}
+        labels = {"queries": self.rows, "other_queries": self.other_rows} | both
+        return labels if self.block == (1, 1) else labels | {"block": np.array(self.block)}
+
+
+def change_matrix(
+    pair: SideBySide,
+    rows: Sequence[int] | None = None,
+    *,
+    mean_heads: bool = False,
+    largest: tuple[int, int] | None = None,
+) -> ChangeMatrix:
+    """The changes of all paired rows or of those among `rows`; pooled to at most `largest` rows and keys."""
+    paired = pair.paired(rows)
+    first, second = pair.keys.columns
+    limits = largest or (max(1, len(paired)), max(1, len(first)))
+    block = (max(1, -(-len(paired) // limits[0])), max(1, -(-len(first) // limits[1])))
+    h = 1 if mean_heads else pair.call.h
+    kept = np.zeros((h, -(-len(paired) // block[0]), -(-len(first) // block[1])))
+    done = 0
+    for some in pair.blocks(rows):
+        mine, others = pair.columns(some)
+        changes = others - mine
+        if mean_heads:
+            changes = changes.mean(axis=0, keepdims=True)
+        by_key = _largest(changes, block[1])
+        for at in range(by_key.shape[1]):
+            target, new = kept[:, (done + at) // block[0]], by_key[:, at]
+            np.copyto(target, new, where=np.abs(new) > np.abs(target))
+        done += by_key.shape[1]
+    return ChangeMatrix(
+        kept,
+        paired,
+        pair.rows.partners(paired),
+        first,
+        second,
+        pair.call.h if mean_heads else 0,
+        pair.other.queries,
+        pair.other.keys,
+        block,
+    )
+
+
+def _largest(changes: np.ndarray, width: int) -> np.ndarray:
+    """Of every `width` columns the number that is furthest from 0."""
+    if width == 1:
+        return changes
+    edges = np.arange(0, changes.shape[-1], width)
+    high, low = np.maximum.reduceat(changes, edges, axis=-1), np.minimum.reduceat(changes, edges, axis=-1)
+    furthest: np.ndarray = np.where(high >= -low, high, low)
+    return furthest

@@ -1,0 +1,132 @@
+"""attn top --against: for each row the keys whose weights change most."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.topk import heaviest
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedKeys(Part):
+    """For r rows the k keys whose weights change most, the largest change first.
+
+    rows, other_rows        the queries `[r]` in both
+    keys, other_keys        `[h, r, k]`; -1 where a key is alone in the other
+    weights, other_weights  `[h, r, k]`
+    row_changes             `[h, r]`, half the sum of all changes of a row
+    averaged                the weights are means over this many heads (then h = 1); 0 if not averaged
+    other_query_tokens, other_key_tokens  the tokens of the other
+    """
+
+    name: ClassVar[str] = "changed_keys"
+
+    rows: np.ndarray
+    other_rows: np.ndarray
+    keys: np.ndarray
+    other_keys: np.ndarray
+    weights: np.ndarray
+    other_weights: np.ndarray
+    row_changes: np.ndarray
+    averaged: int
+    other_query_tokens: tuple[Token, ...]
+    other_key_tokens: tuple[Token, ...]
+
+    @property
+    def changes(self) -> np.ndarray:
+        """The other weights less these `[h, r, k]`."""
+        changes: np.ndarray = self.other_weights - self.weights
+        return changes
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per (head, query, rank); a key that one side lacks is empty there."""
+        for at, row, rank in np.ndindex(*self.keys.shape):
+            key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])
+            query = int(self.rows[row])
+            yield {
+                "layer": summary.place.layer,
+                "head": summary.head_names(self.averaged)[at],
+                "query": query,
+                "query_token": summary.queries[query].text,
+                "key": None if key < 0 else key,
+                "key_token": None if key < 0 else summary.keys[key].text,
+                "other_key": None if other_key < 0 else other_key,
+                "other_key_token": None if other_key < 0 else self.other_key_tokens[other_key].text,
+                "weight": float(self.weights[at, row, rank]),
+                "other_weight": float(self.other_weights[at, row, rank]),
+                "change": float(self.changes[at, row, rank]),
+            }
+
+    def documents(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """The same, each with the other query and the change of the whole row."""
+        places = np.ndindex(*self.keys.shape)
+        for (at, row, _), record in zip(places, self.records(summary), strict=True):
+            other = int(self.other_rows[row])
+            yield record | {
+                "other_query": other,
+                "other_query_token": self.other_query_tokens[other].text,
+                "row_change": float(self.row_changes[at, row]),
+            }
+
+    @property
+    def footnote(self) -> str:
+        """What the numbers and the bars are."""
+        alone = (self.keys < 0).any() or (self.other_keys < 0).any()
+        keys = "\n-key: in the first text alone, +key: in the second alone" if alone else ""
+        if len(self.rows) == 1:
+            return f"█ more in the second, ░ less · half of all changes is the weight that moves{keys}"
+        return f"first number: how much of the row's weight moves, half of all changes{keys}"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`keys`, `other_keys`, `weights`, `other_weights`, `changes` `[h, r, k]` and `row_changes` `[h, r]`."""
+        return {
+            "keys": self.keys,
+            "other_keys": self.other_keys,
+            "weights": self.weights,
+            "other_weights": self.other_weights,
+            "changes": self.changes,
+            "row_changes": self.row_changes,
+        }
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """The numbers of the `queries` in both."""
+        return {"queries": self.rows, "other_queries": self.other_rows}
+
+
+def changed_keys(
+    pair: SideBySide, count: int, rows: Sequence[int] | None = None, *, mean_heads: bool = False
+) -> ChangedKeys:
+    """The `count` keys that change most, of all paired rows or of those among `rows`."""
+    first, second = pair.keys.columns
+    count = min(count, len(first))
+    parts: list[tuple[np.ndarray, ...]] = []
+    for block in pair.blocks(rows):
+        mine, others = pair.columns(block)
+        if mean_heads:
+            mine, others = mine.mean(axis=0, keepdims=True), others.mean(axis=0, keepdims=True)
+        differences = np.abs(others - mine)
+        _, picked = heaviest(differences, count)  # [h, r, k]
+        weights, other_weights = (np.take_along_axis(x, picked, axis=-1) for x in (mine, others))
+        parts.append((first[picked], second[picked], weights, other_weights, differences.sum(axis=-1) / 2))
+    paired = pair.paired(rows)
+    empty = np.empty((1 if mean_heads else pair.call.h, 0, count))
+    keys, other_keys, weights, other_weights, row_changes = (
+        np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)
+    ) if parts else (empty.astype(int), empty.astype(int), empty, empty, empty[..., 0])  # fmt: skip
+    return ChangedKeys(
+        paired,
+        pair.rows.partners(paired),
+        keys,
+        other_keys,
+        weights,
+        other_weights,
+        row_changes,
+        pair.call.h if mean_heads else 0,
+        pair.other.queries,
+        pair.other.keys,
+    )

@@ -1,0 +1,54 @@
+"""attn heads --against: how much each head's rows change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.reduce import Part, Summary
+
+
+@dataclass(frozen=True, eq=False)
+class HeadChanges(Part):
+    """Per head the mean change of its paired rows, and that of the last of them, `[h]`; NaN where no rows are paired.
+
+    rows      how many rows are paired
+    last_row  the number of the last
+    """
+
+    name: ClassVar[str] = "head_changes"
+    together: ClassVar[bool] = True
+
+    changes: np.ndarray
+    last_changes: np.ndarray
+    rows: int
+    last_row: int | None
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """One row per head."""
+        place = summary.place
+        for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
+            yield {
+                "layer": place.layer,
+                "head": head,
+                "kv_head": group,
+                "change": float(self.changes[at]),
+                "last_change": float(self.last_changes[at]),
+            }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`changes` and `last_changes` `[h]`."""
+        return {"changes": self.changes, "last_changes": self.last_changes}
+
+
+def head_changes(pair: SideBySide) -> HeadChanges:
+    """The changes of all heads, added up as the rows pass."""
+    total, last, count = np.zeros(pair.call.h), np.full(pair.call.h, np.nan), 0
+    for block in pair.blocks():
+        changes = pair.changes(block).astype(np.float64)  # [h, r]
+        total += changes.sum(axis=1)
+        last, count = changes[:, -1], count + changes.shape[1]
+    mean = total / count if count else np.full(pair.call.h, np.nan)
+    return HeadChanges(mean, last, count, int(pair.rows.first[-1]) if count else None)

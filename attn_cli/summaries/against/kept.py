@@ -1,0 +1,94 @@
+"""A call kept for a later run: some rows of its weights, or the queries and keys from which all rows follow."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attn_cli.arrays import Array, is_torch
+from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.band import Band
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Rows of a call's weights `[h, rows, m]`, in NumPy; a call without values, of which other rows are not to be had.
+
+    numbers  the kept rows, ascending
+    """
+
+    weights: np.ndarray
+    numbers: tuple[int, ...]
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Rule
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return len(self.weights)
+
+    @property
+    def n(self) -> int:
+        """The number of queries, kept or not."""
+        return len(self.queries)
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return len(self.keys)
+
+    @property
+    def e(self) -> int:
+        """No values, so no width."""
+        return 0
+
+    @property
+    def v(self) -> None:
+        """No values."""
+        return None
+
+    @property
+    def like(self) -> np.ndarray:
+        """The weights."""
+        return self.weights
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """A band for each of `rows`, all of them kept ones; without scores."""
+        for row in self.numbers if rows is None else rows:
+            at = self.numbers.index(row)
+            yield Band(row, row + 1, 0, self.m, self.weights[:, at : at + 1], None, np.empty((self.h, 1, 0)))
+
+
+def kept_rows(call: Call, rows: Sequence[int]) -> KeptRows:
+    """Some rows of a call."""
+    part = reduce(call, FullMatrix(rows=sorted(rows))).part(Matrix)
+    assert part is not None and part.weights is not None
+    rule = replace(call.rule, bias=None, sink=None)
+    return KeptRows(part.weights, tuple(sorted(rows)), call.place, call.queries, call.keys, rule)
+
+
+def kept_call(call: Call) -> Call:
+    """All rows of a call: its queries and keys; of one that shows weights alone, all of these."""
+    if not isinstance(call, AttentionCall):
+        return kept_rows(call, range(call.n))
+    k = _copy(call.k)
+    # no values are needed, and the walk wants some
+    return replace(call, q=_copy(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients())
+
+
+def kept_bytes(call: Call) -> int:
+    """How much memory a kept call takes."""
+    arrays = (call.q, call.k) if isinstance(call, AttentionCall) else (call.like,)
+    return sum(int(np.prod(x.shape)) * int(x.itemsize) for x in arrays)
+
+
+def _copy(x: Array) -> Array:
+    return x.detach().clone() if is_torch(x) else x.copy()

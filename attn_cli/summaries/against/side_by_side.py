@@ -1,0 +1,107 @@
+"""Two calls of the same layer side by side: aligned rows and keys, a block of rows at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, Call
+from attn_cli.errors import InputError
+from attn_cli.summaries.against.alignment import Aligner, Alignment
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+
+_CELLS = 2**20  # of one block and one call; 4 MiB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Paired rows of both calls.
+
+    rows, other_rows        their numbers `[r]`
+    weights, other_weights  `[h, r, m]` and `[h, r, m']`
+    """
+
+    rows: np.ndarray
+    other_rows: np.ndarray
+    weights: np.ndarray
+    other_weights: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """A call, and the one of the same layer in another text or model.
+
+    rows  its queries and those of the other side by side
+    keys  likewise
+    """
+
+    call: Call
+    other: Call
+    rows: Alignment
+    keys: Alignment
+
+    def __post_init__(self) -> None:
+        if self.call.h != self.other.h:
+            raise InputError(
+                f"layer {self.call.place.layer} has {self.call.h} heads here and {self.other.h} in the other model",
+                "compare models of one shape",
+            )
+
+    def paired(self, picked: Sequence[int] | None = None) -> np.ndarray:
+        """The rows that have a partner `[r]`; of `picked` ones only those."""
+        if picked is None:
+            return self.rows.first
+        rows: np.ndarray = self.rows.first[np.isin(self.rows.first, list(picked))]
+        return rows
+
+    def blocks(self, picked: Sequence[int] | None = None) -> Iterator[RowBlock]:
+        """The paired rows, of all rows or of `picked` ones; memory grows with the keys, not with the rows."""
+        rows = self.paired(picked)
+        height = max(16, _CELLS // max(1, self.call.h * max(self.call.m, self.other.m)))
+        for start in range(0, len(rows), height):
+            some = rows[start : start + height]
+            others = self.rows.partners(some)
+            yield RowBlock(some, others, _weights(self.call, some), _weights(self.other, others))
+
+    def changes(self, block: RowBlock) -> np.ndarray:
+        """Half the sum of all changes of each row `[h, r]`, the total variation: 0 for none, 1 if nothing is left.
+
+        Of paired keys the weights' differences, of keys alone the weights themselves.
+        """
+        keys = self.keys
+        differences = np.abs(block.other_weights[..., keys.second] - block.weights[..., keys.first]).sum(axis=-1)
+        alone = block.weights[..., keys.alone_first].sum(axis=-1)
+        other_alone = block.other_weights[..., keys.alone_second].sum(axis=-1)
+        halves: np.ndarray = (differences + alone + other_alone) / 2
+        return halves
+
+    def columns(self, block: RowBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Both weights by column of the aligned keys `[h, r, columns]`, 0 where a key is alone in the other."""
+        first, second = self.keys.columns
+        return _by_column(block.weights, first), _by_column(block.other_weights, second)
+
+
+def side_by_side(call: Call, other: Call, aligner: Aligner | None = None) -> SideBySide:
+    """Two calls of one layer with their tokens aligned; InputError if they have different numbers of heads.
+
+    aligner  remembers alignments from layer to layer
+    """
+    aligner = Aligner() if aligner is None else aligner
+    return SideBySide(call, other, aligner.of(call.queries, other.queries), aligner.of(call.keys, other.keys))
+
+
+def _by_column(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+    columns: np.ndarray = weights[..., np.maximum(places, 0)]
+    columns[..., places < 0] = 0.0
+    return columns
+
+
+def _weights(call: Call, rows: np.ndarray) -> np.ndarray:
+    """Some rows of a call's weights `[h, r, m]`, in the order of `rows`."""
+    order = np.unique(rows)
+    # the layer's own output is computed elsewhere: here some rows are left out
+    bare = replace(call, output=None) if isinstance(call, AttentionCall) else call
+    part = reduce(bare, FullMatrix(rows=order.tolist())).part(Matrix)
+    assert part is not None and part.weights is not None
+    return part.weights[:, np.searchsorted(order, rows)]

@@ -1,0 +1,45 @@
+"""attn matrix --against: the change of every weight as a map on diverging colours."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from attn_cli.summaries.against.change_matrix import ChangeMatrix
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import place_prefix, which_heads
+from attn_cli.views.drawing.pair_labels import pair_text
+from attn_cli.views.drawing.screen import Screen
+
+
+def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """A map per head of paired rows and of all keys; a key alone has a + or a - before it."""
+    keys, others = matrix.keys.tolist(), matrix.other_keys.tolist()
+    if not len(matrix.rows):
+        yield Text(f"{place_prefix(summary, report)}no row has a partner")
+        return
+    columns = []
+    for key, other in zip(keys, others, strict=True):
+        mine = None if key < 0 else summary.keys[key]
+        theirs = None if other < 0 else matrix.other_key_tokens[other]
+        sign = "+" if mine is None else "-" if theirs is None else ""
+        columns.append(sign + pair_text(mine, theirs, screen))
+    rows = [
+        pair_text(summary.queries[row], matrix.other_query_tokens[other], screen)
+        for row, other in zip(matrix.rows.tolist(), matrix.other_rows.tolist(), strict=True)
+    ]
+    for at, head in enumerate(summary.head_names(matrix.averaged)):
+        yield ""
+        yield HeatMap(
+            matrix.changes[at],
+            "change",
+            f"{place_prefix(summary, report)}{which_heads(matrix.averaged, head)} · change of weights",
+            rows,
+            columns,
+            screen,
+            block=matrix.block,
+            pooling="largest",
+            row_numbers=matrix.rows.tolist(),
+        )
