@@ -14,6 +14,7 @@ from tests.architectures.check import Result
 from tests.architectures.processes import check_all
 from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, OTHER_THAN_EAGER
 from tests.architectures.tiny import every_type
+from tests.architectures.w_o import is_found
 from tests.architectures.why import is_all_unproved
 
 TABLE = Path(__file__).with_name("RESULTS.md")
@@ -60,12 +61,17 @@ nothing turns them. Proved or needless in all layers: {proved} types, {proved_te
 cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
 
+*W_O*: how `attn` finds it without its name, for `--by written` and the direct parts of heads: *memory*, it is given the
+very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which doubling a head's
+output doubles exactly that head's slice. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
+not in all: {not_found}, of which {own_softmax} show no values in any layer.
+
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
 keys that the model adds beside those of the text move with its padding.
 
-| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | note |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | W_O | note |
+|---|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
 """
 
 
@@ -84,6 +90,7 @@ def table(results: list[Result], seconds: float) -> str:
         **counts,
         **_proofs(results),
         **_ways_of_knock(results),
+        **_projections(results),
         **sides,
     )
     return head + "".join(_row(result) for result in results)
@@ -106,6 +113,17 @@ def _ways_of_knock(results: list[Result]) -> dict[str, int]:
     """How many types have their heads silenced in which way."""
     ways = Counter(result.knock.partition(":")[0].partition(",")[0] for result in results)
     return {"cached": ways["cache"], "prefixed": ways["prefix"], "whole": ways["whole"], "unknocked": ways["no"]}
+
+
+def _projections(results: list[Result]) -> dict[str, int]:
+    """How many types have W_O of all layers found, by what it is given, and how many not of all or of none."""
+    known = [result.w_o for result in results if result.w_o]
+    return {
+        "by_memory": sum(words == "memory" for words in known),
+        "otherwise": sum(is_found(words) and words != "memory" for words in known),
+        "not_found": sum(not is_found(words) for words in known),
+        "own_softmax": sum(words == "no: weights without values" for words in known),
+    }
 
 
 def _tally(results: list[Result], side: str) -> str:
@@ -139,6 +157,7 @@ def _row(result: Result) -> str:
         *(_answer(result, side) for side in ("right", "left", "cache")),
         result.why,
         result.knock,
+        result.w_o,
         note,
     ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"

@@ -24,6 +24,7 @@ from tests.architectures.layouts import CLOSE, attentions_in, distance, is_atten
 from tests.architectures.outputs import furthest, numbers, run
 from tests.architectures.softmax_recorder import SoftmaxRecorder
 from tests.architectures.tiny import tiny_model
+from tests.architectures.w_o import w_o_found
 from tests.architectures.why import why_verified
 
 # Sums of float32 in another order, on scores of size 10; measured 3e-7 where nothing is wrong.
@@ -48,6 +49,7 @@ class Result:
     why         how queries were turned by their positions, proved or not (see `why_verified`)
     knock       of a type that chooses next tokens: how heads are silenced (see `knock_from_cache`)
     alone       whether `attn` therefore never pads the type's texts
+    w_o         how W_O was found (see `w_o_found`)
     note        why, in words
     """
 
@@ -64,6 +66,7 @@ class Result:
     cache: str = ""
     why: str = ""
     knock: str = ""
+    w_o: str = ""
     alone: bool = False
     note: str = ""
 
@@ -89,6 +92,7 @@ def check(name: str, *, batches: bool = True) -> Result:
             result.cache = answer_or_error(cached, fresh, text)
             result.knock = knock_from_cache(deepcopy(fresh), text)
         result.why = why_verified(fresh, inputs)
+        result.w_o = w_o_found(fresh, inputs)
     return result
 
 
