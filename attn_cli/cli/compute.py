@@ -14,7 +14,7 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.picking import picked_tokens
-from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.cli.kit.shared_options import MeasureOptions, OutputOptions
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
@@ -24,6 +24,7 @@ from attn_cli.summaries.answers.check import Check, Checked, CheckOutput
 from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.decode import WalkDecoding
 from attn_cli.summaries.answers.steps import WalkSteps
+from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.matrix import FullMatrix
@@ -84,8 +85,16 @@ class RowOptions:
 
 @dataclass(frozen=True)
 class MapOptions:
-    """Options for drawing matrices on a screen."""
+    """Options for what matrices show, and for drawing them on a screen."""
 
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="MEASURE",
+            help="Also what is read: value (weight times the value's length) or written (with --wo).",
+        ),
+    ] = "weight"
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
     ] = "max"
@@ -135,6 +144,9 @@ def compute(
         raise InputError("--token picks the query of a walk", "add --steps or --why")
     if check.tol is not None and not check.requested:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
+    measure = MeasureOptions(drawing.by).measure()
+    if answers and measure.by != "weight":
+        raise InputError(f"--by {measure.by} and {answers[0]} at once", "leave out one of the two")
     with output.view() as view:
         matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
         if rows.steps:
@@ -148,11 +160,14 @@ def compute(
         elif check.requested:
             report = _check_report(matrices, selection, check)
         elif isinstance(view, OutputView):
+            if measure.by != "weight":
+                raise InputError(f"--by {measure.by} and a .npy file at once", "it holds the output alone; use .npz")
             reducers = _to_file(matrices, selection, view)
             report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
         else:
-            reducers = _whole(matrices, view, drawing.pool)
-            report = _with_answer(_report("compute", matrices, selection, reducers, drawing.color_scale), matrices)
+            reducers = _whole(matrices, view, drawing.pool, measure)
+            report = _report("compute", matrices, selection, reducers, drawing.color_scale, measure=measure)
+            report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
@@ -180,11 +195,13 @@ def _report(
     selection: Selection,
     reducers: CallReducers,
     color_scale: str = "linear",
+    *,
+    measure: Measure = WEIGHTS,
 ) -> Report:
     summaries: list[Summary] = []
 
     def visit(call: Call) -> None:
-        summaries.append(reduce(call, *reducers(call)))
+        summaries.append(reduce(measure.of(call), *reducers(call)))
 
     matrices.each(selection, visit)
     return Report(
@@ -200,20 +217,25 @@ def _with_answer(report: Report, matrices: Matrices) -> Report:
     return replace(report, answer=answer)
 
 
-def _whole(matrices: Matrices, view: View, pool: str) -> CallReducers:
-    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled."""
-    largest = view.largest
+def _whole(matrices: Matrices, view: View, pool: str, measure: Measure) -> CallReducers:
+    """The reducers for scores, weights, output and fully masked rows; matrices larger than the view's are pooled.
+
+    measure  what is shown of keys beside scores and weights, if anything
+    """
+    largest, reads = view.largest, measure.by != "weight"
     if largest is None:
-        count, (n, m) = math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
-        subject = f"{2 * count:,} matrices of {n:,} x {m:,}"
-        check_memory(2 * count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
+        kinds = 3 if reads else 2
+        count, (n, m) = kinds * math.prod(matrices.q.shape[:-2]), (matrices.q.shape[-2], matrices.k.shape[-2])
+        subject = f"{count:,} matrices of {n:,} x {m:,}"
+        check_memory(count * n * m * matrices.q.itemsize, subject, "-f npy keeps the output alone, a screen pools")
 
     def of_call(call: Call) -> Sequence[Reducer]:
         masked = [MaskedRows()] if matrices.rules.softmax else []
         if largest is None:
-            return [FullMatrix(weights=True, scores=True), _output(matrices), *masked]
+            return [FullMatrix(weights=True, scores=True, by=measure.by), _output(matrices), *masked]
         return [
             *(PooledMatrix(*largest, scores=scores, pooling=pool) for scores in (True, False)),
+            *([PooledMatrix(*largest, pooling=pool, by=measure.by)] if reads else []),
             _output(matrices),
             *masked,
         ]

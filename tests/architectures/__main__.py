@@ -71,7 +71,7 @@ too; what `attn` shows equals what eager returns on the same batch. *differs*: n
 keys that the model adds beside those of the text move with its padding.
 
 | type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | W_O | note |
-|---|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
 """
 
 

@@ -92,3 +92,26 @@ def test_tables() -> None:
     refused(attn("top", "he sat", "--by", "written"), 2, "has no W_O")
     refused(attn("matrix", "he sat", "--by", "through"), 2, "attn top")
     refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
+
+
+@pytest.mark.parametrize("by", ["value", "written"])
+def test_matrices_of_ones_own(by: str, tmp_path: Path) -> None:
+    """Two heads over one key head, a batch of two, W_O: against plain NumPy."""
+    random = np.random.default_rng(5)
+    q, k, v = (random.normal(size=(2, heads, 5, 4)) for heads in (2, 1, 1))
+    w_o = random.normal(size=(8, 6))
+    arguments: list[object] = []
+    for name, x in (("q", q), ("k", k), ("v", v), ("wo", w_o)):
+        np.save(tmp_path / f"{name}.npy", x)
+        arguments += [f"--{name}", tmp_path / f"{name}.npy"]
+    run = attn("compute", *arguments, "--by", by, "--json")
+    hold(run, "compute")
+    scores = q @ k.swapaxes(-1, -2) / 2
+    weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    sent = v if by == "value" else v @ w_o.reshape(2, 4, 6)
+    lengths = weights * np.linalg.norm(sent, axis=-1)[:, :, None, :]
+    expected = lengths / lengths.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(run.json["result"][f"{by}_share"], expected, rtol=1e-6)
+    assert f"by {by}" in attn("compute", *arguments, "--by", by).text
+    refused(attn("compute", *arguments, "--by", by, "--steps"), 2, "--steps")
+    refused(attn("compute", *arguments, "--by", by, "-o", tmp_path / "out.npy"), 2, ".npz")
