@@ -25,13 +25,15 @@ _MANY_TOKENS = 200
 _FEW_PATCHES = 6
 
 
-def render(report: Report, screen: Screen) -> str:
-    """The report as text, with escape codes if the screen has colours."""
+def render(report: Report, screen: Screen, last: str | None = None) -> str:
+    """The report as text, with escape codes if the screen has colours; `last` is a line below it, as it stands."""
     if screen.ascii_only:
         report = in_ascii(report)
     console = console_for(screen)
     for renderable in renderables(report, screen):
         console.print(renderable, soft_wrap=False)
+    if last is not None:
+        console.print(Text(last, _DIM), soft_wrap=True)
     return printed_text(console, screen)
 
 

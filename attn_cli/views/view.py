@@ -1,6 +1,8 @@
 """The interface of output formats for commands: a view shows reports."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from attn_cli.views.invocation import Invocation
 
 if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
     from attn_cli.summaries.report import Report
@@ -19,3 +21,13 @@ class View(Protocol):
 
     def close(self) -> None:
         """Write what was kept."""
+
+
+@runtime_checkable
+class NextStepView(View, Protocol):
+    """A view that may end an answer with the command to ask next.
+
+    invocation  the command line of the answers, None where no next one is to be shown
+    """
+
+    invocation: Invocation | None

@@ -12,8 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from attn_cli.cli.kit.settings import defaults_for
-from attn_cli.cli.kit.shell_words import beginning, command_words
 from attn_cli.errors import InputError
+from attn_cli.views.shell_words import beginning, command_words
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
     "inspect", "matrix", "top", "heads", "knock", "parts", "layers", "compare", "plane", "learn", "nearest", "compute",

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
 
+from attn_cli.cli.kit.invocation import current, invocation_of
 from attn_cli.errors import ExitCode
 
 
@@ -36,11 +37,16 @@ def takes_options(command: Callable[..., ExitCode]) -> Callable[..., int]:
 
     @wraps(command)
     def with_groups(**values: Any) -> int:
+        given = invocation_of(parameters, values)
         together = {
             name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
-        return int(command(**together, **values))
+        token = current.set(given)
+        try:
+            return int(command(**together, **values))
+        finally:
+            current.reset(token)
 
     with_groups.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

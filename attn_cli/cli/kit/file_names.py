@@ -4,9 +4,9 @@ import re
 import sys
 from pathlib import Path
 
-from attn_cli.cli.kit.shell_words import command_words, quoted
 from attn_cli.errors import InputError
 from attn_cli.text import excerpt
+from attn_cli.views.shell_words import command_words, quoted
 
 _TEXTS = (".txt", ".md", ".text", ".jsonl", ".log", ".py", ".html", ".rst")
 _ARRAYS = (".npz", ".npy", ".csv", ".tsv", ".safetensors")

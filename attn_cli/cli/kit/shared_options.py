@@ -10,6 +10,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HidingOptions
+from attn_cli.cli.kit.invocation import current
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, answer_texts
@@ -87,7 +88,8 @@ class OutputOptions:
         name = "json" if self.json else self.format
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
-        with open_view(name, self.output, color=self.color, force=self.force) as view:
+        invocation = None if self.quiet else current.get()
+        with open_view(name, self.output, color=self.color, force=self.force, invocation=invocation) as view:
             yield view
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from attn_cli.cli.kit.shell_words import beginning, command_words
+from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
     "int_parsing": "is no whole number",

@@ -4,19 +4,28 @@ from collections.abc import Sequence
 from shlex import quote
 
 
-def command_words(words: Sequence[str]) -> str:
-    """The command line of `attn` with these words.
+def command_line(words: Sequence[str]) -> str:
+    """The command line of `attn` with these words, in full.
 
-    >>> print(command_words(["inspect", "river bank", "-q"]))
-    attn inspect "river bank" -q
+    >>> print(command_line(["top", "river bank", "-H", "4.5"]))
+    attn top "river bank" -H 4.5
     """
     return " ".join(["attn", *map(quoted, words)])
 
 
+def command_words(words: Sequence[str]) -> str:
+    """The same for an error message: long words are cut.
+
+    >>> print(command_words(["inspect", "river bank", "-q"]))
+    attn inspect "river bank" -q
+    """
+    return command_line([beginning(word) for word in words])
+
+
 def quoted(word: str) -> str:
-    """One word of a command line in shell quotes if it needs them; a long one cut."""
+    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there."""
     plain = quote(word) == word or set(word) & set('"$`\\!')
-    return quote(beginning(word)) if plain else f'"{beginning(word)}"'
+    return quote(word) if plain else f'"{word}"'
 
 
 def beginning(text: str) -> str:

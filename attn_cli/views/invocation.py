@@ -1,0 +1,38 @@
+"""The command line that an answer belongs to, from which that of the next question is made."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument or option that was given: its name in the program, and its words on the command line.
+
+    An option's first word is its flag; an argument has its values alone.
+    """
+
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What was given on the command line, in the order of --help: arguments first."""
+
+    given: tuple[Given, ...]
+
+    def has(self, name: str) -> bool:
+        """Whether that argument or option was given."""
+        return any(given.name == name for given in self.given)
+
+    def value(self, name: str) -> str | None:
+        """The last word of an argument or option; None where it was not given."""
+        return next((given.words[-1] for given in self.given if given.name == name and given.words), None)
+
+    def words(self, names: Collection[str]) -> list[str]:
+        """The words of those of the given ones that are among `names`."""
+        return [word for given in self.given if given.name in names for word in given.words]
+
+    def words_without(self, names: Collection[str]) -> list[str]:
+        """The words of all others."""
+        return [word for given in self.given if given.name not in names for word in given.words]

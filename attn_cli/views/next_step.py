@@ -1,0 +1,347 @@
+"""The last line of a screen: `next: attn ...`, the command that asks what a reader of this answer will ask next.
+
+A command that works when it is pasted: with the user's own text, model and options, quoted for a shell. There is none
+where that can't be: for many texts, for what came through a pipe and can't be given again, and where the line would not
+fit the screen.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from rich.cells import cell_len
+
+from attn_cli.summaries.against.changed_keys import ChangedKeys
+from attn_cli.summaries.against.head_changes import HeadChanges
+from attn_cli.summaries.answers.kinds import KindMap
+from attn_cli.summaries.answers.knock import Knock
+from attn_cli.summaries.answers.nearest import Neighbours
+from attn_cli.summaries.answers.parts import PartsRead
+from attn_cli.summaries.answers.through import Through
+from attn_cli.summaries.reduce import Kind, Summary
+from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.overall import Overall
+from attn_cli.summaries.reducers.top import Top
+from attn_cli.summaries.reducers.why import Why
+from attn_cli.summaries.report import Report
+from attn_cli.text import visible
+from attn_cli.views.answers.heads import head_rows, sharpest
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.shell_words import command_line
+
+Words = list[str]
+
+_MODEL = {
+    "model",
+    "projections",
+    "revision",
+    "device",
+    "device_map",
+    "dtype",
+    "backend",
+    "trust_remote_code",
+    "offline",
+}
+_BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
+_FILES = {"file", "inputs", "image", "audio", "messages"}
+_HIDDEN = {"words", "hide", "rescale", "no_special"}
+_OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
+_AGAINST = {"against", "against_model", "against_dtype"}
+_ALONE = {"file", "inputs", "image", "audio", "messages"}  # what is read without a text
+_SINK = 0.3  # a key with so much of all weight hides the others
+_FEW_ROWS = 6  # a walk through more rows fills many screens
+_LARGE = ("cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")  # of about 7 billion parameters
+_EXAMPLE = "he sat on the river bank"
+
+
+def next_line(report: Report, invocation: Invocation, screen: Screen) -> str | None:
+    """The line, None where there is none."""
+    rule = _RULES.get(report.command)
+    words = None if rule is None or report.index is not None else rule(report, invocation)
+    if words is None or any(visible(word) != word for word in words):
+        return None
+    line = f"next: {command_line(words)}"
+    fits = cell_len(line) <= screen.width and (line.isascii() or not screen.ascii_only)
+    return line if fits else None
+
+
+def _command(name: str, texts: Sequence[str], options: Sequence[str]) -> Words:
+    """The words of a command; texts that begin with - stand last, after --."""
+    if any(text.startswith("-") for text in texts):
+        return [name, *options, "--", *texts]
+    return [name, *texts, *options]
+
+
+def _asking(name: str, report: Report, invocation: Invocation, *more: str) -> Words | None:
+    """A command on the same input and model with the options `more`; None where the input can't be given again."""
+    text = _text(report, invocation)
+    if text is None or not _readable_again(invocation):
+        return None
+    options = invocation.words(_FILES | _BESIDE | _MODEL | (_HIDDEN if name in _HIDING else set()))
+    return _command(name, text, [*options, *more])
+
+
+_HIDING = ("inspect", "matrix", "top", "heads")
+
+
+def _text(report: Report, invocation: Invocation) -> list[str] | None:
+    """The text as an argument: as it was given, or as it came from standard input; [] where there is none."""
+    given = invocation.value("text")
+    if given not in (None, "-"):
+        return [given or ""]
+    if given is None and any(invocation.has(name) for name in _ALONE):
+        return []
+    prompt = report.prompts[0] if report.prompts else None
+    if prompt is None or any(invocation.has(name) for name in ("chat", "system", "messages")):
+        return None
+    written = None if prompt.generated is None else prompt.generated.start
+    return [prompt.text[:written].rstrip("\n")]
+
+
+def _readable_again(invocation: Invocation) -> bool:
+    """Whether every file can be read a second time, as pipes and standard input can't."""
+    files = [invocation.value(name) for name in _FILES | {"against"}]
+    return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)
+
+
+def _parts(report: Report, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
+    """The parts of that class with their calls."""
+    return ((summary, part) for summary in report.summaries if (part := summary.part(kind)) is not None)
+
+
+def _head(summary: Summary, at: int) -> str:
+    """The name of a head: 18.6 for head 6 of layer 18."""
+    return f"{summary.place.layer}.{summary.place.heads[at]}"
+
+
+def _of_heads(report: Report, invocation: Invocation) -> Words | None:
+    """After heads in numbers: the matrix of the first one, as sorted, else of the sharpest."""
+    rows = head_rows(report.summaries)
+    if not rows:
+        return None
+    ranking = report.ranking
+    first = sharpest(rows, 1) if ranking is None else ranking.of(
+        rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))  # fmt: skip
+    return _asking("matrix", report, invocation, "-H", _head(first[0].summary, first[0].at))
+
+
+def _of_overview(report: Report, invocation: Invocation) -> Words | None:
+    """After the overview: the matrix of one head; after a walk through a layer, its matrices."""
+    if next(_parts(report, Heads), None) is None:
+        return None
+    return _of_heads(report, invocation)
+
+
+def _of_matrix(report: Report, invocation: Invocation) -> Words | None:
+    """After a matrix: the keys that its rows attend to most."""
+    summary, matrix = next(_parts(report, Matrix))
+    rows = [] if matrix.rows is None else invocation.words({"token"})
+    if matrix.averaged:
+        return _asking("top", report, invocation, *rows, "-l", str(summary.place.layer), "--mean")
+    return _asking("top", report, invocation, *rows, "-H", _head(summary, 0))
+
+
+def _of_top(report: Report, invocation: Invocation) -> Words | None:
+    """After the keys of queries: why the largest of them is; of a mean over heads, what each head of it does."""
+    if next(_parts(report, Top), None) is None:  # a text of many queries
+        return _of_overall(report, invocation)
+    summary, top = max(_parts(report, Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
+    at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
+    query = ["-t", str(top.rows[row])]
+    if report.merged_from is not None or summary.place.stream != "self":
+        return _asking("matrix", report, invocation, "-l", str(summary.place.layer))
+    if top.averaged:
+        return _asking("top", report, invocation, *query, "-l", str(summary.place.layer))
+    if summary.place.way not in ("computed", "registry"):
+        return _asking("matrix", report, invocation, "-H", _head(summary, int(at)))
+    plain = Invocation(tuple(given for given in invocation.given if given.name not in _HIDDEN))
+    return _asking("top", report, plain, *query, "-H", _head(summary, int(at)), "--why")
+
+
+def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
+    """The weights of the heaviest keys `[h, r, k]`; half of those of first and special tokens."""
+    keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
+    rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
+    weights: np.ndarray = top.weights * keys[top.keys] * rows[:, None]
+    return weights
+
+
+def _of_why(report: Report, invocation: Invocation) -> Words | None:
+    """After a cell explained: whether its head matters; in a table, which predicts nothing, its matrix."""
+    summary, why = next(_parts(report, Why))
+    head = _head(summary, why.cells[0].head if why.cells else 0)
+    if report.batch is not None:
+        return _of_compute(report, invocation)
+    reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
+    predicts = report.source["type"] not in ("table", "demonstration") and report.streams == ["self"] and reads_text
+    return _asking("knock" if predicts and not invocation.has("pair") else "matrix", report, invocation, "-H", head)
+
+
+def _of_overall(report: Report, invocation: Invocation) -> Words | None:
+    """After the keys of all queries together: the same without the key that takes most of it, else a single query."""
+    _, overall = next(_parts(report, Overall))
+    kept = invocation.words({"layer", "head", "mean", "by"})
+    if not invocation.has("hide") and overall.shares[0, 0] > _SINK:
+        return _asking("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]), "--rescale")
+    return _asking("top", report, invocation, *kept, "-t", "-1")
+
+
+def _of_head_changes(report: Report, invocation: Invocation) -> Words | None:
+    """After the change of every head: which keys of the last row the first one, as sorted, moves between."""
+    rows = [row | {"last": part.last_row} for summary, part in _parts(report, HeadChanges)
+            for row in part.records(summary)]  # fmt: skip
+    first = (rows if report.ranking is None else report.ranking.of_records(rows))[:1]
+    if not first or first[0]["last"] is None:
+        return None
+    head, row = f"{first[0]['layer']}.{first[0]['head']}", str(first[0]["last"])
+    return _asking("top", report, invocation, *invocation.words(_AGAINST), "-H", head, "-t", row)
+
+
+def _of_changed_keys(report: Report, invocation: Invocation) -> Words | None:
+    """After the keys whose weights change: the change of all cells of one head."""
+    summary, changed = next(_parts(report, ChangedKeys))
+    which = ["-l", str(summary.place.layer), "--mean"] if changed.averaged else ["-H", _head(summary, 0)]
+    return _asking("matrix", report, invocation, *invocation.words(_AGAINST), *which)
+
+
+def _of_changes(report: Report, invocation: Invocation) -> Words | None:
+    """After the change of all cells: that of every head."""
+    return _asking("heads", report, invocation, *invocation.words(_AGAINST))
+
+
+def _of_through(report: Report, invocation: Invocation) -> Words | None:
+    """After shares through all layers: what the last layer alone does."""
+    assert isinstance(report.answer, Through)
+    row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
+    return _asking("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "written")
+
+
+def _of_knock(report: Report, invocation: Invocation) -> Words | None:
+    """After heads silenced: what the most needed one looks at, in the rows that choose."""
+    assert isinstance(report.answer, Knock)
+    knock = report.answer
+    place = knock.heads[0].place
+    head = f"{place.layer}.{place.head}"
+    if place.stream != "self" or knock.everywhere:
+        return _asking("matrix", report, invocation, "-H", head)
+    return _asking("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
+
+
+def _of_parts(report: Report, invocation: Invocation) -> Words | None:
+    """After the parts of a text: what the end of the most needed one looks at."""
+    assert isinstance(report.answer, PartsRead)
+    tokens = [read.part.tokens for read in report.answer.order if read.part.tokens]
+    if not tokens or report.answer.read.stream != "self":
+        return _asking("inspect", report, invocation)
+    return _asking("top", report, invocation, "-t", str(tokens[0][-1]), "-l", "-1", "--mean")
+
+
+def _of_kinds(report: Report, invocation: Invocation) -> Words | None:
+    """After kinds of heads: the matrix of a named one, induction first; of random tokens, another draw."""
+    assert isinstance(report.answer, KindMap)
+    if report.answer.seed is not None:
+        return ["heads", "--kinds", *invocation.words(_MODEL), "--seed", str(report.answer.seed + 1)]
+    named = [
+        (int(kind), summary, at)
+        for summary, part in report.answer.parts
+        for at, kind in enumerate(part.judged.kind.tolist())
+        if kind >= 0
+    ]
+    if not named:
+        return _asking("heads", report, invocation)
+    _, summary, at = min(named, key=lambda each: each[0])
+    return _asking("matrix", report, invocation, "-H", _head(summary, at))
+
+
+def _of_layers(report: Report, invocation: Invocation) -> Words | None:
+    """After the map of a model: the overview of the text that it read."""
+    return _asking("inspect", report, invocation)
+
+
+def _of_compare(report: Report, invocation: Invocation) -> Words | None:
+    """After one word in two contexts: all words of both on two axes."""
+    return _with_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
+
+
+def _of_plane(report: Report, invocation: Invocation) -> Words | None:
+    """After words on two axes: a word that two texts share, compared; else the overview of the first text."""
+    texts: list[str | None] = list(invocation.words({"texts"}))
+    shared = _shared_word(report)
+    if len(texts) == 2 and shared is not None:
+        return _with_texts("compare", texts, invocation, "--word", shared)
+    return _with_texts("inspect", texts[:1], invocation)
+
+
+def _shared_word(report: Report) -> str | None:
+    """The longest word that stands once in each of two texts."""
+    first, second = ([token.text.lower() for token in prompt.tokens if not token.special] for prompt in report.prompts)
+    words = [word for word in first if word.isalpha() and first.count(word) == second.count(word) == 1]
+    return max(words, key=len, default=None)
+
+
+def _of_learn(report: Report, invocation: Invocation) -> Words | None:
+    """After learning: the words of its texts on two axes."""
+    return _with_texts("plane", list(invocation.words({"texts"})), invocation)
+
+
+def _with_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> Words | None:
+    """A command on texts that were given as arguments; None where one was read from standard input."""
+    given = [text for text in texts if text is not None and text != "-"]
+    if len(given) < len(texts) or not given:
+        return None
+    return _command(name, given, [*invocation.words(_MODEL), *more])
+
+
+def _of_nearest(report: Report, invocation: Invocation) -> Words | None:
+    """After the words nearest to some: those nearest to the first of them."""
+    assert isinstance(report.answer, Neighbours)
+    return _command("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None
+
+
+def _of_compute(report: Report, invocation: Invocation) -> Words | None:
+    """After attention from scratch, or a check of it: the same step by step."""
+    words = invocation.words_without(_OUTPUT | _ANSWERS)
+    if report.batch != () or "-" in words or not report.summaries:
+        return None
+    rows = ["-t", "0"] if len(report.summaries[0].queries) > _FEW_ROWS else []
+    return ["compute", *words, "--steps", *rows]
+
+
+_ANSWERS = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale", "scale"}
+
+
+def _of_steps(report: Report, invocation: Invocation) -> Words | None:
+    """After every step in numbers: what the scale is for; after that of a text, its matrices."""
+    if report.batch is not None:
+        return ["scale"]
+    return _asking("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
+
+
+_RULES: dict[str, Callable[[Report, Invocation], Words | None]] = {
+    "inspect": _of_overview,
+    "matrix": _of_matrix,
+    "top": _of_top,
+    "why": _of_why,
+    "overall": _of_overall,
+    "heads": _of_heads,
+    "head_changes": _of_head_changes,
+    "changed_keys": _of_changed_keys,
+    "change_matrix": _of_changes,
+    "through": _of_through,
+    "kinds": _of_kinds,
+    "knock": _of_knock,
+    "parts": _of_parts,
+    "layers": _of_layers,
+    "compare": _of_compare,
+    "plane": _of_plane,
+    "learn": _of_learn,
+    "nearest": _of_nearest,
+    "compute": _of_compute,
+    "check": _of_compute,
+    "steps": _of_steps,
+    "decode": lambda report, invocation: [*_LARGE],
+    "cost": lambda report, invocation: ["scale"],
+    "scale": lambda report, invocation: ["compute", _EXAMPLE, "--steps", "-t", "bank"],
+    "env": lambda report, invocation: ["inspect", _EXAMPLE],
+}

