@@ -57,6 +57,18 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[:longest] + "..."
 
 
+def shortened_words(text: str, longest: int = 300) -> str:
+    """Return a message in which words without end lack their middle, so that what is said of them can be read.
+
+    >>> shortened_words("no file aaaaaaaaaaaaaaaaaaaaaaaa here", longest=12)
+    'no file aaaaaa...aaa here'
+    """
+    return " ".join(
+        word if len(word) <= longest else f"{word[: longest // 2]}...{word[-(longest // 4) :]}"
+        for word in text.split(" ")
+    )
+
+
 def listed(names: Iterable[str], most: int = 8) -> str:
     """Return the first names with commas between, exactly but for their length, and how many more there are.
 

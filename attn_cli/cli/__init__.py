@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -18,7 +19,7 @@ from attn_cli.cli.kit.stderr import print_line
 from attn_cli.cli.kit.usage_errors import message_and_hint
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.interrupts import end_at_once
-from attn_cli.text import cut
+from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
 
 _END_SIGNALS = [
@@ -84,6 +85,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
     for number in _END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores this signal: keep it so
             signal.signal(number, _end)
@@ -127,9 +129,9 @@ def _exit_code(error: Exception, debug: bool) -> int:
 
 
 def _print_error(message: str, hint: str, code: int) -> int:
-    print_line(f"attn: {cut(message, _LONGEST_MESSAGE)}")
+    print_line(f"attn: {cut(shortened_words(message), _LONGEST_MESSAGE)}")
     if hint:
-        print_line(f"      {cut(hint, _LONGEST_MESSAGE)}")
+        print_line(f"      {cut(shortened_words(hint), _LONGEST_MESSAGE)}")
     return code
 
 

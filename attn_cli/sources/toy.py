@@ -13,6 +13,7 @@ from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
+from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms
 from attn_cli.sources.tables.spelling import asked, near_words
@@ -172,6 +173,7 @@ class TableSource:
         q, k, v = (split_heads(part, table.heads)[list(heads)] for part in self._parts(rows))
         place = Place(0, self.about["model"], heads, heads, "self", 0, text)
         rule, labels = Rule(scale=q.shape[-1] ** -0.5), prompt.tokens
+        require_finite_scores(q, k, rule.scale, f"divide the vectors of {table.name} by a number")
         return AttentionCall(q, k, v, rule, place, labels, labels, None, Ingredients(x))
 
     def _parts(self, rows: Sequence[int]) -> tuple[Vectors, Vectors, Vectors]:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -151,6 +152,70 @@ def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
         assert running.stderr.read() == b""
     assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
     assert (tmp_path / "a.jsonl").read_text() == "old"
+
+
+def test_two_runs_that_write_one_new_file(tmp_path: Path) -> None:
+    """Both begin before the other ends, because each waits for its second line."""
+    runs = [
+        subprocess.Popen(
+            program("top", "--lines", "-o", tmp_path / "a.jsonl"), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(),
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for run in runs:
+        assert run.stdin and run.stderr
+        run.stdin.write(b"zzqqy\n")
+        run.stdin.flush()
+        assert b"line 1" in run.stderr.readline()
+    messages = [run.communicate(b"river bank\n", timeout=SHORT)[1] for run in runs]
+    assert [run.returncode for run in runs] == [2, 5]
+    assert b"was written meanwhile" in messages[1]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+_BUSY = """
+import signal, sys, numpy as np
+from attn_cli.interrupts import unfinished, watch
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
+watch()
+signal.signal(signal.SIGINT, signal.default_int_handler)
+unfinished.add(Path(sys.argv[1]))
+x = np.ones((9000, 9000))
+print("ready", flush=True)
+x @ x  # one instruction of Python's, many seconds long
+"""
+
+
+def test_an_interrupt_in_one_long_product_is_answered_soon(tmp_path: Path) -> None:
+    (tmp_path / ".attn-x.part").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", _BUSY, str(tmp_path / ".attn-x.part")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"),
+    ) as running:  # fmt: skip
+        assert running.stdout and running.stderr
+        assert running.stdout.readline() == b"ready\n"
+        begun = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(SHORT) == 130
+        assert time.monotonic() - begun < 5  # 0.6 s on a machine at rest; the product takes longer on any
+        assert running.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.2, 0.3])
+def test_an_interrupt_while_it_starts_shows_no_traceback(moment: float) -> None:
+    with subprocess.Popen(
+        program("top", "river bank " * 300, "--json"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=environment(), preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    ) as running:  # fmt: skip
+        assert running.stderr
+        time.sleep(moment)
+        running.send_signal(signal.SIGINT)
+        # before this program's first line the interpreter's own handling stands; it had none yet, or is done
+        assert running.wait(SHORT) in (130, -signal.SIGINT, 0)
+        assert b"attn_cli" not in running.stderr.read()
 
 
 def test_one_name_and_one_version_everywhere() -> None:

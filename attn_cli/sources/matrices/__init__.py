@@ -24,6 +24,7 @@ from attn_cli.sources.matrices.projecting import Projected, own_matrices, projec
 from attn_cli.sources.matrices.reading import reader_of
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, check_output_projection
+from attn_cli.sources.score_overflow import require_finite_scores
 
 __all__ = ["Matrices", "MatrixOptions", "open_matrices"]
 
@@ -122,6 +123,8 @@ class Matrices:
                 q, k, v = q[list(heads)], k[list(groups)], v[list(groups)]
             place = Place(0, "compute", heads, groups, stream, 0, number)
             rule = self.rules.rule(at, number, heads)
+            if rule.softcap is None:
+                require_finite_scores(q, k, rule.scale, _SMALLER)
             yield AttentionCall(q, k, v, rule, place, queries, keys, None, self._ingredients(at, heads))
 
     def _ingredients(self, at: tuple[int, ...], heads: tuple[int, ...]) -> Ingredients:
@@ -143,6 +146,9 @@ class Matrices:
         latent, head_list = self.latent, list(heads)
         shared = None if latent.shared is None else latent.shared[at]
         return Latent(latent.c[at], latent.up_k[head_list], latent.up_v[head_list], shared)
+
+
+_SMALLER = "divide q or k by a number, or give a smaller --scale; float32 may be saved as float64"
 
 
 def open_matrices(options: MatrixOptions) -> Matrices:

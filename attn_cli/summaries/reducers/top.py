@@ -60,27 +60,32 @@ class Top(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
-        rest_shares = self.rest_shares
+        # lists, because a NumPy number at a time takes longer than all the rest of a short text
+        every = (self.keys, self.weights, self.scores, self.shares, self.rest_shares)
+        keys, weights, scores, shares, rest_shares = (None if x is None else x.tolist() for x in every)
+        assert keys is not None
+        assert weights is not None
         for at, head in enumerate(summary.head_names(self.averaged)):
             for row, query in enumerate(self.rows):
-                for rank, key in enumerate(self.keys[at, row].tolist()):
+                query_token = summary.queries[query].text
+                for rank, key in enumerate(keys[at][row]):
                     if key < 0:
                         continue
-                    share = {} if self.shares is None else {f"{self.by}_share": float(self.shares[at, row, rank])}
+                    share = {} if shares is None else {f"{self.by}_share": shares[at][row][rank]}
                     yield (
                         {
                             "layer": summary.place.layer,
                             "head": head,
                             "query": query,
-                            "query_token": summary.queries[query].text,
+                            "query_token": query_token,
                             "rank": rank,
                             "key": key,
                             "key_token": summary.keys[key].text,
-                            "score": None if self.scores is None else float(self.scores[at, row, rank]),
-                            "weight": float(self.weights[at, row, rank]),
+                            "score": None if scores is None else scores[at][row][rank],
+                            "weight": weights[at][row][rank],
                         }
                         | share
-                        | ({} if rest_shares is None else {"rest_share": float(rest_shares[at, row, rank])})
+                        | ({} if rest_shares is None else {"rest_share": rest_shares[at][row][rank]})
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:

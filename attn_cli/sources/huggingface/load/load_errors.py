@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from huggingface_hub import errors as hub_errors
@@ -20,6 +21,11 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if isinstance(error, KeyError):  # whose message is the key alone
         first_line = f"KeyError: {first_line}"
+    if "weights only" in first_line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
+        return LoadError(
+            f"{origin.name}: a weight file in the format of pickles holds more than weights, and was not read",
+            "save the weights as .safetensors, which can hold nothing else",
+        )
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
         return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", "is its config.json right?")
     if isinstance(error, hub_errors.GatedRepoError):
