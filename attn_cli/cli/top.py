@@ -53,6 +53,9 @@ class WhyOptions:
         """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+            if view.largest is not None and rows is None and call.n > _MANY:
+                raise InputError(f"a screen has no room to explain {call.n:,} queries",
+                                 "pick some with --token, such as -t -1; -f csv explains all")  # fmt: skip
             keys = None if self.key is None else picked_tokens(self.key, call.keys, "")[0]
             return [ExplainedKeys(count, rows=rows, keys=keys)]
 

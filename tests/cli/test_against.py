@@ -90,6 +90,13 @@ def test_heads_are_sorted_by_what_changes(folder: Path) -> None:
     assert [float(row["last_change"]) for row in last] == pytest.approx(sorted(every, reverse=True)[:2], abs=1e-6)
 
 
+def test_a_screen_shows_the_first_heads_of_many(folder: Path) -> None:
+    lines = attn("heads", RIVER, "--against", SAVINGS, "-m", folder, "-q").lines
+    assert "12 of 72 heads by change, largest first" in lines and "--top 72 lists all" in lines
+    assert len(lines) <= 24
+    assert len(attn("heads", RIVER, "--against", SAVINGS, "-m", folder, "-q", "--top", "72").lines) > 72
+
+
 def test_a_text_against_itself_is_nothing(folder: Path) -> None:
     for row in rows_of(attn("heads", RIVER, "--against", RIVER, "-m", folder, "-f", "csv")):
         assert (float(row["change"]), float(row["last_change"])) == (0, 0)

@@ -84,6 +84,11 @@ def test_one_head_is_explained_at_a_time(option: str) -> None:
     refused(attn("top", SENTENCE, "--why", option), 2, f"--why and {option} at once")
 
 
+def test_a_long_text_is_not_explained_row_by_row_on_a_screen() -> None:
+    refused(attn("top", "river bank " * 40, "--why"), 2, "80 queries", "-t -1")
+    assert attn("top", "river bank " * 40, "--why", "-t", "-1", "-k", "1").code == 0
+
+
 def test_other_misuse() -> None:
     refused(attn("top", SENTENCE, "--key", "river"), 2, "add --why")
     refused(attn("top", SENTENCE, "--why", "--key", "lamp"), 2, "no token 'lamp'")

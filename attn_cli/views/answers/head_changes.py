@@ -17,6 +17,8 @@ from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
+_MANY_HEADS = 24  # of more heads a screen shows only so many of the first, unless --top says how many
+_FIRST = 12
 
 
 def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -30,6 +32,8 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
     ranking = report.ranking
     assert ranking is not None
     rows = ranking.of(heads, lambda head: head[2][ranking.column])
+    if ranking.count is None and len(rows) > _MANY_HEADS:
+        rows = rows[:_FIRST]
     streams = len(report.streams) > 1
     yield ""
     some = f"{len(rows)} of {len(heads)} heads" if len(rows) < len(heads) else counted(len(heads), "head")
@@ -44,6 +48,8 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
         yield Text(f"{line}    {length}".rstrip()) if screen.width >= len(line) + 8 else Text(line)
     means = [np.nanmean([numbers[name] for *_, numbers in heads]) for name in ("change", "last_change")]
     last = "" if changes.last_row is None else f"last row: {token_label(summary.queries[changes.last_row])}"
+    if ranking.count is None and len(rows) < len(heads):
+        yield Text(f"--top {len(heads)} lists all", _DIM)
     parts = [f"change: the share of a row's weight that moves, mean over {counted(changes.rows, 'paired row')}", last,
              f"mean of all heads {means[0]:.3f}, last row {means[1]:.3f}"]  # fmt: skip
     yield Text("\n".join(wrap(" · ".join(part for part in parts if part), screen.width)), _DIM)
