@@ -18,6 +18,7 @@ from attn_cli._version import __version__
 if TYPE_CHECKING:
     from attn_cli.call import AttentionCall
     from attn_cli.errors import AttnError
+    from attn_cli.intervention import HeadPlace, Intervention
     from attn_cli.kernel.definition.dense import Attention, attend
     from attn_cli.kernel.definition.masks import Causal, Given, Keys, Window
     from attn_cli.kernel.definition.rule import Rule
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.against.changed_keys import changed_keys
     from attn_cli.summaries.against.head_changes import head_changes
     from attn_cli.summaries.against.side_by_side import side_by_side
+    from attn_cli.summaries.answers.knock import Knock, knock
     from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.calls.read_shares import ReadShares
@@ -48,6 +50,7 @@ _HOMES = {
     "summaries.against.side_by_side": ("side_by_side",),
     "call": ("AttentionCall",),
     "errors": ("AttnError",),
+    "intervention": ("HeadPlace", "Intervention"),
     "kernel.definition.dense": ("Attention", "attend"),
     "kernel.definition.masks": ("Causal", "Given", "Keys", "Window"),
     "kernel.definition.rule": ("Rule",),
@@ -61,6 +64,7 @@ _HOMES = {
     "summaries.reducers.overall": ("Overall", "OverallKeys"),
     "summaries.reducers.pooled": ("PooledMatrix",),
     "summaries.reducers.received": ("Received", "ReceivedShares"),
+    "summaries.answers.knock": ("Knock", "knock"),
     "summaries.answers.through": ("Through", "through"),
     "summaries.calls.read_shares": ("ReadShares",),
     "summaries.reduce": ("Summary", "reduce"),
@@ -76,10 +80,13 @@ __all__ = [
     "ExplainedKeys",
     "FullMatrix",
     "Given",
+    "HeadPlace",
     "HeadStatistics",
     "Heads",
     "HiddenKeys",
+    "Intervention",
     "Keys",
+    "Knock",
     "Matrix",
     "Overall",
     "OverallKeys",
@@ -103,6 +110,7 @@ __all__ = [
     "change_matrix",
     "changed_keys",
     "head_changes",
+    "knock",
     "open_source",
     "reduce",
     "side_by_side",

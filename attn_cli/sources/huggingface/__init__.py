@@ -3,3 +3,9 @@
 The packages are the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the
 attention of a forward pass. `anatomy` finds the parts of a model, `source` joins the phases, `failures` words errors.
 """
+
+import os
+
+# The GGUF reader's progress bar ignores transformers' setting and isatty; tqdm, which any of the libraries may import
+# first, reads this variable at import.
+os.environ.setdefault("TQDM_DISABLE", "1")

@@ -19,6 +19,7 @@ from attn_cli.views.drawing.screen import Screen
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
+_WITHOUT = " without it"  # the heading's end, over the bars
 _TOKEN = 16  # columns of a key's name at most
 
 
@@ -36,7 +37,7 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
         yield _line("together", knock, knock.together.effect, longest, None, _layout(knock, shown, screen))
     for head in shown:
         yield _line(_label(head), knock, head.outcome.effect, longest, head, _layout(knock, shown, screen))
-    yield from (Text(line, style) for text, style in _closing(knock) for line in wrap(text, screen.width))
+    yield from (Text(line, style) for text, style in _closing(knock, screen) for line in wrap(text, screen.width))
 
 
 def _asked(knock: Knock) -> Iterator[str]:
@@ -76,7 +77,7 @@ class _Layout:
         self.name = max((cell_len(name) for name in names), default=4)
         self.loss = width >= 60 and any(head.outcome.loss_bits is not None for head in shown)
         self.writes = width >= 60 and any(head.direct is not None for head in shown)
-        self.bar = 7 if width >= 72 else 4 if width >= 50 else 0
+        self.bar = 9 if width >= 72 else 4 if width >= 50 else 0
         used = 2 + self.name + 9 + (self.bar + 2) * bool(self.bar) + 8 * self.loss + 8 * self.writes
         self.keys = width - used - 2
 
@@ -90,8 +91,8 @@ def _headings(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> Tex
     text = Text("  ").append(" " * layout.name)
     text.append("     bits" if knock.target is not None else "   turned")
     if layout.bar:
-        rest = " without it" if knock.target is not None else ""
-        text.append(fit(rest, layout.bar + 2) if len(rest) <= layout.bar + 2 else rest[: layout.bar + 2])
+        has_room = knock.target is not None and layout.bar + 2 >= len(_WITHOUT)
+        text.append(f"{_WITHOUT if has_room else '':{layout.bar + 2}}")
     text.append("    loss" if layout.loss else "").append("  writes" if layout.writes else "").append("  looks at")
     text.stylize(_BOLD)
     return text
@@ -119,7 +120,7 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
     return line
 
 
-def _closing(knock: Knock) -> Iterator[tuple[str, Style]]:
+def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     """What follows the heads, sentence by sentence."""
     plain = Style.null()
     if knock.together is not None:
@@ -128,8 +129,8 @@ def _closing(knock: Knock) -> Iterator[tuple[str, Style]]:
     elif knock.target is not None:
         without = [head for head in reversed(knock.heads) if head.outcome.effect >= _BITS][:_NAMED_WITHOUT]
         if without:
-            named = "  ".join(f"{_label(head)} {_number(knock, head.outcome.effect)}" for head in without)
-            yield f"it helps to be without: {named}", plain
+            named = [f"{_label(head)} {_number(knock, head.outcome.effect)}" for head in without]
+            yield packed(["it helps to be without:", *named], screen.width, "  ")[0], plain
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
-# The GGUF reader's progress bar ignores transformers' setting and isatty; tqdm reads this variable at import.
-os.environ.setdefault("TQDM_DISABLE", "1")
 
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import hf_hub_download
