@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
@@ -13,14 +14,24 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
-from attn_cli.views.drawing.ascii import in_ascii
-from attn_cli.views.drawing.cells import line_count, packed
+from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
+from attn_cli.views.drawing.cells import height_of, line_count, packed
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
+_CHOICES = {  # what chooses less, by command
+    "top": ("--mean, --token, -l and -H choose",),
+    "overall": ("--mean, -l and -H choose",),
+    "matrix": ("-l, -H, --mean choose",),
+    "compute": ("-H chooses heads", "-o out.npz has all"),
+    "steps": ("--token walks one query",),
+    "heads": ("--sort and --top choose",),
+}
+_LOW = 60  # lines of a screen on which texts and tokens are cut short
+_TOKEN_LINES = 3  # of the tokens in an overview, on such a screen
 _MANY_TOKENS = 200
 _FEW_PATCHES = 6
 
@@ -30,11 +41,37 @@ def render(report: Report, screen: Screen, last: str | None = None) -> str:
     if screen.ascii_only:
         report = in_ascii(report)
     console = console_for(screen)
-    for renderable in renderables(report, screen):
+    ending = "" if last is None else _ending(last, screen)
+    body = screen.below(-(-cell_len(last or "") // screen.width))
+    height, left = body.height, 0
+    for renderable in renderables(report, body):
+        if height is not None and left:
+            left += height_of(renderable)
+            continue
         console.print(renderable, soft_wrap=False)
-    if last is not None:
-        console.print(Text(last, _DIM), soft_wrap=True)
-    return printed_text(console, screen)
+        if height is not None:
+            left = max(printed_text(console, screen).count("\n") - height, 0)
+    text = printed_text(console, screen)
+    if height is not None and left:
+        notes = _left_out(report, left, screen)
+        text = "\n".join([*text.split("\n")[: max(height - len(notes), 1)], *notes, ""])
+    return text + ending + ("\n" if ending else "")
+
+
+def _ending(last: str, screen: Screen) -> str:
+    """The last line, which may be wider than the screen, so that it can be copied as one."""
+    console = console_for(screen)
+    console.print(Text(last, _DIM), soft_wrap=True)
+    return printed_text(console, screen).rstrip("\n")
+
+
+def _left_out(report: Report, lines: int, screen: Screen) -> list[str]:
+    """Lines that say how much of a report the screen has no room for, and how to get it."""
+    parts = [
+        f"… {lines:,} {'line' if lines == 1 else 'lines'} more: add | less for all",
+        *_CHOICES.get(report.command, ()),
+    ]
+    return [marks_in_ascii(line) if screen.ascii_only else line for line in packed(parts, screen.width)]
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -54,7 +91,9 @@ def _header(report: Report, screen: Screen) -> Text:
         text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:
             title.append(f"{number} · " if len(report.prompts) > 1 else "", _BOLD)
-            title.append(_short(text), _BOLD).append("\n")
+            low = screen.height is not None and screen.height < _LOW
+            longest = max(screen.width - 4, 16) if low else 200
+            title.append(_short(text, longest), _BOLD).append("\n")
         for kind, file in prompt.files.items():
             title.append(f"{kind} {visible(file)}\n", _DIM)
         if prompt.generated is not None:
@@ -152,5 +191,10 @@ def _tokens(report: Report, screen: Screen) -> Text:
         else:
             labels += [token_label(token) for token in tokens[: max(0, _MANY_TOKENS - count)]]
             count += len(tokens)
+    if screen.height is not None and screen.height < _LOW:
+        lines = packed([f"{report.unit}s", *labels], screen.width, "  ")
+        if len(lines) > _TOKEN_LINES:
+            kept = [*lines[: _TOKEN_LINES - 1], f"… to {labels[-1]}"]
+            return Text("\n".join(kept))
     labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
     return Text("\n".join(packed([f"{report.unit}s", *labels], screen.width, "  ")))

@@ -15,6 +15,7 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
@@ -22,6 +23,7 @@ _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST = 8
+_AROUND = 9  # lines: column names, their meaning, what is left out
 
 
 class HeadRow(NamedTuple):
@@ -42,7 +44,12 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     if report.is_overview and len(rows) > _MANY_HEADS:
         yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
         rows = sharpest(rows, _SHARPEST)
-    yield from heads_table(rows, screen, unit=report.unit, kept=report.ranking.column if report.ranking else "")
+    count = len(rows) if screen.height is None else max(screen.height - _AROUND, _SHARPEST)
+    kept = report.ranking.column if report.ranking else ""
+    yield from heads_table(rows[:count], screen, unit=report.unit, kept=kept)
+    if len(rows) > count:
+        parts = [f"… {len(rows) - count} heads more: add | less for all", "--sort entropy puts the sharpest first"]
+        yield Text("\n".join(packed(parts, screen.width)), _BOLD)
     masked = sum(int(part.masked_rows.max(initial=0)) for s in report.summaries if (part := s.part(Heads)) is not None)
     if masked:
         yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM)
@@ -87,8 +94,9 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     columns = [each for each in STATISTICS if each.name == kept or not each.says_nothing(values[each])]
     rest = [None if heads.rest is None else float(heads.rest[at]) for _, heads, at in rows]
     lead += ["left"] if any(each is not None for each in rest) else []
+    missing = []
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
-        columns.pop(-2 if columns[-1].name == kept else -1)
+        missing.append(columns.pop(-2 if columns[-1].name == kept else -1).heading)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
     for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -106,6 +114,8 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
         table.add_row(*cells)
     yield table
     legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
+    if missing:
+        yield Text("\n".join(packed(["no room for:", *reversed(missing)], screen.width, " ")), _DIM)
     yield Text(
         legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM
     )

@@ -1,7 +1,8 @@
 """Scores and weights as heat maps, or on an image as maps of its patches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 from rich.console import RenderableType
 
 from attn_cli.summaries.calls.image_grid import patch_grid
@@ -29,7 +30,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
             title = kind if alone else f"{which_heads(matrix.averaged, head)} · {kind}"
             yield ""
             yield HeatMap(
-                values[at],
+                _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
                 "scores" if kind == "scores" else "weights",  # the colours of shares are those of weights
                 place_prefix(summary, report) + title,
                 [text_with_mark(summary.queries[row]) for row in rows],
@@ -40,3 +41,15 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
+
+
+def _masked(values: np.ndarray, summary: Summary, matrix: Matrix, rows: Sequence[int]) -> np.ndarray:
+    """The values `[n, m]` with -inf above the diagonal of a causal mask, where 0 means masked."""
+    mask = str(summary.rule["mask"])
+    square = len(summary.keys) == len(summary.queries) and not matrix.keys
+    if not square or mask.partition(",")[0] != "causal" or "offset" in mask:
+        return values
+    height, width = matrix.block
+    last = np.array([rows[min(at + height, len(rows)) - 1] for at in range(0, len(rows), height)])
+    first = np.arange(values.shape[1]) * width
+    return np.where((first > last[:, None]) & (values == 0), -np.inf, values)

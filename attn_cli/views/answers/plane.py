@@ -16,7 +16,9 @@ from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
-_BESIDE = 100  # from so many columns on, the panels stand side by side
+_BESIDE = 100  # from so many columns on, the panels stand side by side ...
+_BESIDE_LOW = 76  # ... and from so many where the screen is too low for one below the other
+_AROUND = 8  # lines: title, frame, words without room, what the axes are
 _LONGEST_LABEL = 16
 _NAMED = 8  # at most this many of the words without room are named
 
@@ -26,8 +28,11 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     yield ""
     several = len(set(plane.texts)) > 1
     gap = 2
-    width = (screen.width - gap) // 2 if screen.width >= _BESIDE else screen.width
-    grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2)
+    low = screen.height is not None and screen.height < screen.width // 2 + 2 * _AROUND
+    beside = screen.width >= (_BESIDE_LOW if low else _BESIDE)
+    width = (screen.width - gap) // 2 if beside else screen.width
+    tallest = None if screen.height is None else max(screen.height // (1 if beside else 2) - _AROUND, 3)
+    grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2, tallest)
     styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else Style.null() for text in plane.texts]
     marks = [str(text + 1) if several else "•" for text in plane.texts]
     words = _names(plane)
@@ -41,7 +46,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
             panel.trace(was)
         missing = panel.draw(points, marks, words, styles)
         panels.append([Text(fit(title, width), _BOLD), *panel.lines(), *_unlabelled(missing, width)])
-    if screen.width >= _BESIDE:
+    if beside:
         height = max(map(len, panels))
         left, right = ([*lines, *[Text(" " * width)] * (height - len(lines))] for lines in panels)
         for left_line, right_line in zip(left, right, strict=True):
@@ -63,7 +68,7 @@ def _legend(plane: Plane, several: bool) -> list[str]:
         "axes: most of the variance",
         ", ".join(shares),
         "both panels to one scale",
-        "∙ where a word was",
+        "◦ where a word was",
     ]
     parts += ["1, 2: which text, *: several"] if several else []
     return parts + (["--unit compares directions alone"] if plane.outgrown and not plane.unit else [])
@@ -89,12 +94,12 @@ def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
 class _Grid:
     """Maps points to cells, with rows such that both axes have one scale (a cell is twice as high as wide)."""
 
-    def __init__(self, points: np.ndarray, columns: int) -> None:
+    def __init__(self, points: np.ndarray, columns: int, highest: int | None = None) -> None:
         low, high = points.min(axis=0), points.max(axis=0)
         spread = np.maximum(high - low, 1e-12)
         self.low, self.columns = low, columns
         point_columns = max(columns - 1 - min(_LONGEST_LABEL, columns // 4), 1)  # labels stand right of their points
-        tallest = max(8, columns // 4)
+        tallest = min(max(8, columns // 4), columns if highest is None else highest)
         self.unit = max(spread[0] / point_columns, spread[1] / (2 * (tallest - 1)))
         self.rows = max(3, round(spread[1] / (2 * self.unit)) + 1)
 
@@ -131,7 +136,7 @@ class _Panel:
         """Draw dots at the points' earlier places; marks and words may overwrite them."""
         for point in points:
             row, column = self.grid.cell(point)
-            self.cells[row][column] = ("∙", _DIM)
+            self.cells[row][column] = ("◦", _DIM)
 
     def draw(
         self, points: np.ndarray, marks: Sequence[str], words: Sequence[str], styles: Sequence[Style]
@@ -146,7 +151,7 @@ class _Panel:
             if style != spot.style:
                 spot.style = Style.null()
         for (row, column), spot in spots.items():
-            self._write(row, column, spot.mark, spot.style)
+            self._write(row, column, spot.mark, spot.style + _BOLD)
         return [word for place, spot in spots.items() for word in self._label(place, spot)]
 
     def _label(self, place: tuple[int, int], spot: _Spot) -> list[str]:

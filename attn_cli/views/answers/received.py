@@ -11,6 +11,7 @@ from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
 from attn_cli.views.drawing.screen import Screen
@@ -29,7 +30,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     heads = sum(len(each.place.heads) for each in report.summaries)
     mean = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     yield ""
-    yield Text(_TITLES[received.by] + mean, _BOLD)
+    yield Text("\n".join(packed([_TITLES[received.by] + mean, "bars: of the largest"], screen.width)), _BOLD)
     yield from received_lines(report.summaries, _MOST_KEYS, screen)
     yield from received_maps(report.summaries, screen, report.scale)
 

@@ -35,7 +35,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
             token = summary.queries[query]
             pairs = named_keys(summary, top.keys[at, row], top.shown[at, row])
             if len(top.rows) == 1:
-                yield Text(f"  {token_label(token)} {READS[top.by]}")
+                yield Text(f"  {token_label(token)} {READS[top.by]} (bars: of 1)")
                 weights = None if top.shares is None else top.weights[at, row].tolist()
                 yield from key_bars(pairs, weights, screen)
             else:

@@ -7,7 +7,22 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import ascii_visible
 
 _MARKS = str.maketrans(
-    {"·": "|", "∙": ".", "•": "o", "←": "<", "…": "~", "█": "#", "×": "x", "−": "-", "ᵀ": "T", "─": "-", "│": "|"}
+    {
+        "·": "|",
+        "∙": ".",
+        "•": "o",
+        "←": "<",
+        "…": "~",
+        "␣": "_",
+        "◦": ".",
+        "█": "#",
+        "×": "x",
+        "−": "-",
+        "ᵀ": "T",
+        "─": "-",
+        "│": "|",
+    }
+    | {"␣": "_", "◦": "."}
     | dict.fromkeys("┌┐└┘", "+")
 )  # one character for one, so that the layout stays
 

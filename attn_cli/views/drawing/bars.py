@@ -1,9 +1,12 @@
 """Bars: a number as a length."""
 
+from rich.style import Style
 from rich.text import Text
 
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
+
+BAR = Style(color="#44708c")  # darker than what maps show as large
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
@@ -18,9 +21,8 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
 def bar_line(label: str, label_width: int, value: float, screen: Screen, longest_value: float = 1.0) -> Text:
     """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
-    return (
-        Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ").append(bar(value, width, longest_value))
-    )
+    line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
+    return line.append(bar(value, width, longest_value), BAR)
 
 
 def bar_width(screen: Screen, before: int) -> int:

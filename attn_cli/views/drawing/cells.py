@@ -37,6 +37,12 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
     return lines
 
 
+def height_of(renderable: object) -> int:
+    """The lines of what is printed, without printing it; of what can't be asked, one."""
+    own = getattr(renderable, "height", None)
+    return int(own) if own is not None else str(renderable).count("\n") + 1
+
+
 def line_count(texts: Iterable[Text | str]) -> int:
     """The lines of texts that are printed one after the other, none of them wider than the screen."""
     return sum(str(text).count("\n") + 1 for text in texts)

@@ -24,7 +24,7 @@ from attn_cli.views.drawing.palette import (
     ramp_for,
     shade,
 )
-from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
+from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns, most_rows
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -74,7 +74,7 @@ class HeatMap:
 
     @cached_property
     def _ramp(self) -> Ramp:
-        return ramp_for(self.values, self.kind, self.scale)
+        return ramp_for(self.values, self.kind, self.scale, light=self.screen.light)
 
     @cached_property
     def _levels(self) -> np.ndarray:
@@ -125,8 +125,16 @@ class HeatMap:
     def _halves(self) -> bool:
         """Whether two rows share a line: many rows, and cells two columns wide don't fit."""
         columns = self.screen.width - label_columns(self.screen) - 1
-        tall = self.image or self.values.shape[0] > TALLEST
-        return self.screen.halves and tall and self.values.shape[1] * 2 > columns
+        rows = self.values.shape[0]
+        tall = self.image or rows > TALLEST
+        high = not self.image and rows > most_rows(self.screen)
+        return self.screen.halves and (high or (tall and self.values.shape[1] * 2 > columns))
+
+    @property
+    def height(self) -> int:
+        """About how many lines it takes."""
+        rows = len(self.values)
+        return (-(-rows // 2) if self._halves else rows) + 3
 
     @property
     def _has_ramp(self) -> bool:
@@ -170,6 +178,8 @@ class HeatMap:
 
     def _text(self, value: float, level: float) -> str:
         width, number = self._cell
+        if value == float("-inf") and self.kind == "weights":
+            return " " * width
         if value == float("-inf") or (number and value == 0 and self.kind in _ZEROS_MARKED):
             return self._mark.rjust(width)
         if value != value or value == float("inf"):
@@ -205,7 +215,7 @@ class HeatMap:
         return Segment("▀", Style(color=self._color(upper), bgcolor=self._color(lower)))
 
     def _color(self, level: float) -> Color | None:
-        return None if level != level else color_at(round(level * 255), self._ramp.diverging, self.screen.depth)
+        return None if level != level else color_at(round(level * 255), self._ramp.colors, self.screen.depth)
 
     def _label(self, label: str) -> Segment:
         return Segment(" " + fit(label, self._label_width).rstrip())
@@ -224,7 +234,7 @@ class HeatMap:
         if self._cell[1] == "hundredths":
             notes.append("cells in hundredths")
         if np.isneginf(self.values).any():
-            notes.append(f"{'blank' if self._halves else self._mark} = masked")
+            notes.append(f"{'blank' if self._halves or self.kind == 'weights' else self._mark} = masked")
         if self.kind in _ZEROS_MARKED and self._cell[1] and (self.values == 0).any():
             notes.append(f"{self._mark} = 0")
         used = sum(cell_len(part.text) for part in bar)
@@ -254,7 +264,7 @@ class HeatMap:
         m = self.values.shape[1]
         if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or not self._has_ramp or self.image:
             return []
-        received = self.values.sum(axis=0)
+        received = np.where(np.isfinite(self.values), self.values, 0.0).sum(axis=0)
         key = int(np.argmax(received))
         if received[key] * 2 <= received.sum():
             return []

@@ -39,8 +39,9 @@ def token_label(token: Token) -> str:
 
 
 def text_with_mark(token: Token) -> str:
-    """The token's text, with a plus before it if the model generated it."""
-    return f"+{token.text}" if token.generated else token.text
+    """The token's text, with a plus before it if the model generated it; blanks alone are made visible."""
+    text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
+    return f"+{text}" if token.generated else text
 
 
 def named_keys(summary: Summary, keys: np.ndarray, weights: np.ndarray) -> list[tuple[Token, float]]:

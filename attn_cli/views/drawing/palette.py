@@ -12,6 +12,8 @@ SHADES = " ░▒▓█"
 ASCII_SHADES = " .:*#"
 NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
+# The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
+_VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)
 _DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
 _RED, _GREEN, _YELLOW, _BLUE, _CYAN = 1, 2, 3, 4, 6
 _SIXTEEN = (None, _BLUE, _CYAN, _GREEN, _YELLOW)
@@ -30,6 +32,12 @@ class Ramp:
     high: float
     diverging: bool = False
     scale: str = "linear"
+    light: bool = False
+
+    @property
+    def colors(self) -> str:
+        """The map of colours; a diverging one has its middle, where nothing is, as dark or light as the screen."""
+        return ("crameri:vik" if self.light else "crameri:berlin") if self.diverging else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
         """Levels `[n, m]` in 0 .. 1; NaN where the value is NaN or -inf (masked)."""
@@ -51,13 +59,16 @@ class Ramp:
         return np.where(finite, levels, np.nan)
 
 
-def ramp_for(values: np.ndarray, kind: str, scale: str) -> Ramp:
-    """The ramp of a matrix: weights from 0 to their maximum, scores about 0 to their largest magnitude."""
+def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
+    """The ramp of a matrix: weights from 0 to their maximum, scores about 0 to their largest magnitude.
+
+    light  whether the screen is light
+    """
     finite = values[np.isfinite(values)]
     if kind == "weights":
         return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale)
     reach = float(np.abs(finite).max()) if finite.size else 1.0
-    return Ramp(-reach, reach, diverging=True)
+    return Ramp(-reach, reach, diverging=True, light=light)
 
 
 def background(level: float, ramp: Ramp, depth: str) -> Style:
@@ -68,7 +79,7 @@ def background(level: float, ramp: Ramp, depth: str) -> Style:
         number = _sixteen(level, ramp)
         text = _LIGHT if number in (_BLUE, _RED) else _DARK
         return Style.null() if number is None else Style(color=text, bgcolor=Color.from_ansi(number))
-    return _style(round(level * (_LEVELS - 1)), ramp.diverging, depth)
+    return _style(round(level * (_LEVELS - 1)), ramp.colors, depth)
 
 
 def foreground(level: float, ramp: Ramp, depth: str) -> Style:
@@ -96,23 +107,19 @@ def shade(level: float, ramp: Ramp, *, ascii_only: bool) -> str:
 
 
 @cache
-def color_at(index: int, diverging: bool, depth: str) -> Color:
-    """Colour `index` of 256 of the ramp that fits the depth.
-
-    256-colour terminals have only 14 distinguishable steps of viridis, not even in order of lightness, but 26 greys.
-    """
-    if depth == "256" and not diverging:
-        step = round(index / (_LEVELS - 1) * 25)
-        return Color.from_ansi((16, *range(232, 256), 231)[step])
-    red, green, blue = _table("crameri:vik" if diverging else "bids:viridis")[index]
+def color_at(index: int, colors: str, depth: str) -> Color:
+    """Colour `index` of 256 of a map; with 256 colours the nearest that a terminal has."""
+    if depth == "256" and colors == "bids:viridis":
+        return Color.from_ansi(_VIRIDIS_256[index * len(_VIRIDIS_256) // _LEVELS])
+    red, green, blue = _table(colors)[index]
     color = Color.from_rgb(red, green, blue)
     return color if depth == "truecolor" else color.downgrade(ColorSystem.EIGHT_BIT)
 
 
 @cache
-def _style(index: int, diverging: bool, depth: str) -> Style:
+def _style(index: int, colors: str, depth: str) -> Style:
     """Background with black or white on it, whichever has more contrast (always above 4.5 to 1)."""
-    color = color_at(index, diverging, depth)
+    color = color_at(index, colors, depth)
     parts = [part / 255 for part in color.get_truecolor()]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -121,7 +128,7 @@ def _style(index: int, diverging: bool, depth: str) -> Style:
 
 @cache
 def _table(name: str) -> list[tuple[int, int, int]]:
-    """256 colours of a published map: viridis (van der Walt, Smith 2015) or vik (Crameri 2018)."""
+    """256 colours of a published map: viridis (van der Walt, Smith 2015), vik or berlin (Crameri 2018)."""
     from cmap import Colormap  # imported here: takes 40 ms, and plain text never needs it
 
     colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)

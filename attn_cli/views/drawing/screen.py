@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
+_AROUND_A_MAP = 11  # lines: header of the report, title, column labels, legend, hint, what to ask next
 TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
 
@@ -16,6 +17,7 @@ class Screen:
     width       in columns
     depth       of colour, one of `DEPTHS`
     ascii_only  whether other characters can't be shown
+    light       whether its background is light
     height      the lines that a person sees at once, less one for the prompt; None for pipes and files, which get all
     """
 
@@ -23,6 +25,7 @@ class Screen:
     depth: str = "none"
     ascii_only: bool = False
     height: int | None = None
+    light: bool = False
 
     def below(self, lines: int) -> "Screen":
         """What is left of the screen under so many lines."""
@@ -48,17 +51,30 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     height = max(shutil.get_terminal_size((80, 24)).lines - 1, 8) if terminal else None
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
     ascii_only = not encoding.startswith(("utf", "cp65001"))
-    return Screen(max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only, height)
+    return Screen(
+        max(width, 20), _depth(terminal) if _wants_color(color, terminal) else "none", ascii_only, height, _is_light()
+    )
+
+
+def _is_light() -> bool:
+    """Whether the terminal says that its background is light: in COLORFGBG, as "foreground;background"."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def largest_map(screen: Screen) -> tuple[int, int]:
     """The rows and keys of the largest heat map: a key to a column beside the row labels, and rows to match.
 
     With colours two rows share a line, and cells look square. Without, rows stop at 40 or at half the keys, so that a
-    map fits a screen.
+    map fits a screen; and they stop at what the screen's height has room for.
     """
     keys = max(8, screen.width - label_columns(screen) - 1)
-    return (keys if screen.halves else max(TALLEST, keys // 2)), keys
+    rows = keys if screen.halves else max(TALLEST, keys // 2)
+    return min(rows, most_rows(screen) * (2 if screen.halves else 1)), keys
+
+
+def most_rows(screen: Screen) -> int:
+    """The lines that the cells of a map may take, with everything around them on the screen; without a height, many."""
+    return 10**6 if screen.height is None else max(screen.height - _AROUND_A_MAP, 4)
 
 
 def label_columns(screen: Screen) -> int:

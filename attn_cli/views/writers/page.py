@@ -1,6 +1,7 @@
 """html and svg: reports as one self-contained page or image, without a script, network or font to fetch."""
 
 from rich.console import Console
+from rich.segment import Segment
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
@@ -8,8 +9,9 @@ from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
+from attn_cli.views.writers.cells_svg import svg_of
 
-PAGE = Screen(width=120, depth="truecolor")
+PAGE = Screen(width=120, depth="truecolor", light=True)
 _THEME = TerminalTheme(
     (255, 255, 255),
     (30, 30, 30),
@@ -25,18 +27,6 @@ body {{ color: {foreground}; background-color: {background}; }}
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 </style></head>
 <body><pre>{code}</pre></body></html>
-"""
-_SVG = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
-<style>
-.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
-{styles}
-</style>
-<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
-</clipPath>{lines}</defs>
-<rect width="100%" height="100%" fill="#ffffff"/>
-<g clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
-</svg>
 """
 
 
@@ -64,9 +54,13 @@ def to_html(reports: list[Report]) -> bytes:
 
 def to_svg(reports: list[Report]) -> bytes:
     """All reports in one image."""
-    # Rich derives the ids in the image from its content; a fixed one keeps equal input equal bytes.
-    svg = _recorded(reports).export_svg(title="attn", theme=_THEME, code_format=_SVG, unique_id="attn")
-    return svg.encode("utf-8", "backslashreplace")
+    console = console_for(PAGE)
+    lines: list[list[Segment]] = []
+    for number, report in enumerate(reports):
+        lines += [[]] if number else []
+        for renderable in renderables(report, PAGE):
+            lines += console.render_lines(renderable, pad=False)
+    return svg_of(lines, _THEME).encode("utf-8", "backslashreplace")
 
 
 def _recorded(reports: list[Report]) -> Console:

@@ -1,0 +1,67 @@
+"""On a terminal a screen is at most the screen, says what it left out, and keeps its title; a pipe gets everything."""
+
+import numpy as np
+import pytest
+
+from tests.program import attn
+from tests.views.test_golden import LONG, SENTENCE
+
+COMMANDS = {
+    "inspect": ["inspect", LONG],
+    "matrix": ["matrix", LONG],
+    "mean": ["matrix", LONG, "--mean"],
+    "top": ["top", LONG],
+    "heads": ["heads", SENTENCE],
+    "plane": ["plane", SENTENCE, "the bank gave me a loan"],
+    "steps": ["compute", SENTENCE, "--random-projections", "3", "--steps"],
+    "compute": ["compute", "--q", "q.npy"],
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", np.random.default_rng(0).normal(size=(2, 2, 60, 8)))
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 24), (80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize(
+    "colour", [{"NO_COLOR": "1"}, {"COLORTERM": "truecolor", "TERM": "xterm"}], ids=["plain", "colour"]
+)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_screen_is_no_higher_than_the_terminal(name: str, colour: dict, columns: int, lines: int) -> None:
+    run = attn(*COMMANDS[name], terminal=True, env={"COLUMNS": str(columns), "LINES": str(lines)} | colour)
+    assert run.code == 0
+    assert len(run.lines) < lines
+    whole = attn(*COMMANDS[name], env={"COLUMNS": str(columns)})
+    assert "add | less" not in whole.text
+    assert len(whole.lines) > 5
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize(
+    "colour", [{"NO_COLOR": "1"}, {"COLORTERM": "truecolor", "TERM": "xterm"}], ids=["plain", "colour"]
+)
+def test_a_long_text_keeps_title_pooling_and_both_axes(columns: int, lines: int, colour: dict) -> None:
+    text = f"{LONG} {LONG} {LONG}"
+    run = attn("matrix", text, "--mean", terminal=True, env={"COLUMNS": str(columns), "LINES": str(lines)} | colour)
+    assert len(run.lines) < lines
+    assert "mean of 4 heads" in run.text
+    assert "max over" in run.text
+    assert "rows = queries" in run.text
+    assert "add | less" not in run.text
+    assert "-137" in run.text or "\n0" in run.text  # the last row's label, or its first number
+
+
+def test_what_is_left_out_is_counted_with_what_chooses() -> None:
+    run = attn("matrix", SENTENCE, terminal=True, env={"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"})
+    last = next(line for line in run.lines if line.startswith("… "))
+    assert "lines more: add | less for all" in last
+    assert "-l, -H, --mean choose" in last
+
+
+def test_cells_that_nobody_may_look_at_differ_from_weights_of_0() -> None:
+    run = attn("compute", "the cat sat", "--mask", "causal", terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    weights = run.text.partition("weights")[2].splitlines()
+    assert "blank = masked" in run.text
+    assert weights[2].split() == ["1.000", "0", "the"]
