@@ -11,7 +11,7 @@ from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import hidden_keys
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys, hidden_keys
 
 
 class Part(ABC):
@@ -128,7 +128,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
 def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
     """Hand numbers of all rows to the reducers, if they are enough for all of them and the compiled walk has them."""
-    if not isinstance(call, AttentionCall) or not reducers:
+    if not isinstance(call, AttentionCall | HiddenKeys) or not reducers:
         return False
     if not all(map(_reads_rows, reducers)):
         return False

@@ -1,13 +1,16 @@
 """A call with some keys hidden: an attention sink, special tokens, or what a reader doesn't want to see."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 
+import numpy as np
+
 from attn_cli.arrays import Array, namespace, to_numpy
-from attn_cli.call import Call
+from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.derived import DerivedCall
 
 
@@ -49,6 +52,19 @@ class HiddenKeys(DerivedCall):
         self.hidden = tuple(hidden)
         self.weight = HiddenWeight() if weight is None else weight
 
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """The sums over rows, by compiled code; None for anything that has to be known of single rows."""
+        if not isinstance(self.call, AttentionCall) or not _asks_for_sums_alone(needs):
+            return None
+        numbers = self.call.row_numbers(needs)
+        if numbers is None or numbers.received is None:
+            return None
+        keys, received = list(self.hidden), np.array(numbers.received)  # [h, m]
+        self.weight.weight += float(received[:, keys].sum())
+        self.weight.rows += self.h * self.n
+        received[:, keys] = 0
+        return replace(numbers, received=received)
+
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
@@ -67,6 +83,12 @@ class HiddenKeys(DerivedCall):
             self.weight.rows += weights.shape[0] * weights.shape[1]
             fields = {field.name: getattr(band, field.name) for field in dataclass_fields(band)}
             yield HiddenBand(**fields, hidden=hidden)
+
+
+def _asks_for_sums_alone(needs: RowNeeds) -> bool:
+    """Whether nothing but the sums over rows is asked for."""
+    others = (getattr(needs, field.name) for field in dataclass_fields(needs) if field.name != "received")
+    return needs.received and all(other is None or (isinstance(other, int) and not other) for other in others)
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:

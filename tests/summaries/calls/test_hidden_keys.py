@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.call import AttentionCall
+from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Intersection, Keys
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys
+from attn_cli.prompt import Token
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
@@ -164,6 +166,19 @@ def test_hiding_one_key_changes_no_entropy_and_hiding_nothing_changes_nothing() 
 def weights_of_first(call: AttentionCall) -> float:
     """What row 1 of head 0 gives to key 0, the only hidden key that is the one before its query."""
     return float(dense.attend(call.q, call.k, call.v, call.rule).weights[0, 1, 0])
+
+
+def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 40, 8)
+    tokens = tuple(Token(at, f"t{at}") for at in range(40))
+    call = AttentionCall(q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
+    at_once, in_bands = HiddenWeight(), HiddenWeight()
+    found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5, rescale=True)).part(Overall)
+    expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40), rescale=True)).part(Overall)
+    assert np.array_equal(found.keys, expected.keys)
+    np.testing.assert_allclose(found.rest_shares, expected.rest_shares, rtol=1e-5)
+    assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
 
 
 def test_next_to_nothing_is_rescaled_exactly() -> None:
