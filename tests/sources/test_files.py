@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
-from attn_cli.sources.files import checks, raw, read_array
+from attn_cli.sources.files import checks, raw, read_array, widened_from
 
 Q = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 
@@ -205,6 +205,13 @@ def test_a_pipe_with_a_name():
 
 
 # Several arrays in one file
+
+
+def test_a_pipe_is_not_read_again_for_its_precision(here):
+    os.mkfifo(here / "pipe.safetensors")
+    assert widened_from("pipe.safetensors", name="q") is None  # it would wait for ever
+    assert widened_from("-", name="q") is None
+    assert widened_from("nothing", name="q") is None
 
 
 def test_the_role_picks_the_array():

@@ -8,7 +8,7 @@ from attn_cli.sources.files.json_lists import read_json
 from attn_cli.sources.files.kinds import Kind, kind_of
 from attn_cli.sources.files.npy import read_npy, read_npz
 from attn_cli.sources.files.parse_errors import parse_errors
-from attn_cli.sources.files.raw import Raw, open_raw
+from attn_cli.sources.files.raw import Raw, is_file, open_raw
 from attn_cli.sources.files.tensors import read_safetensors, stored_precision
 from attn_cli.sources.files.text import read_text
 
@@ -42,7 +42,7 @@ def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_non
 
 def widened_from(spec: str, *, name: str) -> str | None:
     """The precision in which a file stores the array that `read_array` widens, such as "bfloat16"; None for others."""
-    if spec.partition(":")[0] == "-":  # standard input is read once
+    if not is_file(spec):  # a pipe is read once
         return None
     raw = open_raw(spec, None)
     return stored_precision(raw, name) if kind_of(raw) is Kind.SAFETENSORS else None

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from attn_cli.errors import InputError, reason
 from attn_cli.sources.files.content import read_content, read_stream
+from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.text import excerpt
 
 Bytes = npt.NDArray[np.uint8]
@@ -53,6 +54,12 @@ def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
     if path == "-":
         raise InputError("stdin is empty (0 bytes)", "stdin can be read once: give the other matrices as files")
     raise InputError(f"{raw.label} is empty (0 bytes)", "is it still being written?")
+
+
+def is_file(spec: str) -> bool:
+    """Whether `spec` names a plain file, or an array in one, which can be read more than once."""
+    path = Path(_split(spec)[0])
+    return leads_somewhere(str(path)) and path.is_file()
 
 
 def _split(spec: str) -> tuple[str, str | None]:
