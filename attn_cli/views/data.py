@@ -262,7 +262,7 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
 def _json_line(value: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(value, _as_list, _JSON)
-    except TypeError:  # lone surrogates, as in file names that aren't UTF-8, have escapes in JSON
+    except TypeError:  # lone surrogates, as in file names that are not UTF-8, and whole numbers beyond 64 bits
         return orjson.dumps(_escaped(value), _as_list, _JSON)
 
 
@@ -276,7 +276,9 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_escaped(inner) for inner in value]
-    return orjson.Fragment(json.dumps(value)) if isinstance(value, str) and not _is_utf8(value) else value
+    foreign = isinstance(value, str) and not _is_utf8(value)
+    large = isinstance(value, int) and not -(2**63) <= value < 2**64
+    return orjson.Fragment(json.dumps(value)) if foreign or large else value
 
 
 def _is_utf8(text: str) -> bool:

@@ -125,3 +125,13 @@ def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
     refused(attn("cost", "-n", "10", "-m", tmp_path), 3, "doesn't say its heads and width")
     (tmp_path / "config.json").write_text("[")
     refused(attn("cost", "-n", "10", "-m", tmp_path), 3, "can't be read")
+
+
+def test_sizes_beyond_64_bits_are_still_json(tmp_path: Path) -> None:
+    heads = 2**63 - 1
+    (tmp_path / "config.json").write_text(
+        json.dumps({"num_hidden_layers": 2, "num_attention_heads": heads, "hidden_size": 16, "head_dim": 9})
+    )
+    run = attn("cost", "-n", "9", "-m", tmp_path / "config.json", "--json")
+    assert run.code == 0, run.errors
+    assert run.json["result"]["heads"] == heads
