@@ -51,7 +51,7 @@ def heads(
       attn heads --file prompt.txt -m gpt2 --sort induction --top 8
       attn heads --kinds -m ./my-model
       attn heads "river bank" -m ./my-model --sort -entropy -f csv
-      attn heads "The capital of France is" --against "The capital of Italy is" -m gpt2 --sort last
+      attn heads "Paris is in" --against "Rome is in" -m gpt2 --sort last
     """
     if against.requested({"--kinds": kinds} | hiding.given):
         comparison = Comparison(
