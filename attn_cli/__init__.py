@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.against.head_changes import head_changes
     from attn_cli.summaries.against.side_by_side import side_by_side
     from attn_cli.summaries.answers.knock import Knock, knock
+    from attn_cli.summaries.answers.parts import PartsRead, read_parts
     from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.calls.read_shares import ReadShares
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.reducers.received import Received, ReceivedShares
     from attn_cli.summaries.reducers.top import Top, TopKeys
     from attn_cli.summaries.reducers.why import ExplainedKeys, Why
+    from attn_cli.summaries.text_parts import TextPart, parts_of
 
 _HOMES = {
     "summaries.against.change_matrix": ("change_matrix",),
@@ -69,6 +71,8 @@ _HOMES = {
     "summaries.calls.read_shares": ("ReadShares",),
     "summaries.reduce": ("Summary", "reduce"),
     "summaries.reducers.top": ("Top", "TopKeys"),
+    "summaries.answers.parts": ("PartsRead", "read_parts"),
+    "summaries.text_parts": ("TextPart", "parts_of"),
     "summaries.reducers.why": ("ExplainedKeys", "Why"),
 }
 
@@ -90,6 +94,7 @@ __all__ = [
     "Matrix",
     "Overall",
     "OverallKeys",
+    "PartsRead",
     "PooledMatrix",
     "Prompt",
     "ReadShares",
@@ -98,6 +103,7 @@ __all__ = [
     "Rule",
     "Selection",
     "Summary",
+    "TextPart",
     "Through",
     "Token",
     "Top",
@@ -112,6 +118,8 @@ __all__ = [
     "head_changes",
     "knock",
     "open_source",
+    "parts_of",
+    "read_parts",
     "reduce",
     "side_by_side",
     "through",

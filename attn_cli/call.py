@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
@@ -15,6 +15,7 @@ from attn_cli.kernel.walk.packed import PackedText
 from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
+from attn_cli.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Output:
         self.rows = 0  # of all heads together
 
     def add(self, band: Band) -> None:
-        """Copy the rows of `band`."""
+        """Copy the rows of `band`, unless all rows are there already."""
+        if self.complete:
+            return
         self.array[band.heads, band.start : band.stop, :] = band.output
         self.rows += (band.stop - band.start) * band.output.shape[0]
 
@@ -122,6 +125,13 @@ class Call(Protocol):
 
         With `in_parts` a band may be of some of the heads only, where that is faster.
         """
+
+
+class Look(NamedTuple):
+    """What is looked at while a model runs: `visit` is called with the attention calls of the selection."""
+
+    selection: Selection
+    visit: Callable[[Call], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,6 +129,7 @@ class Experiment(Protocol):
     way      how runs are made: "cache" (the chosen rows alone, keys and values of the rows before kept), "prefix"
              (whole passes, of which blocks below the intervention are skipped) or "whole"
     why      why it isn't "cache"; "" where it is
+    looked   whether the plain run was looked at as was asked; some attention shows itself in a run of its own alone
     """
 
     layers: Sequence[AttentionLayer]
@@ -138,6 +139,7 @@ class Experiment(Protocol):
     floor: Floor
     way: str
     why: str
+    looked: bool
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first block share a batch.

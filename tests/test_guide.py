@@ -28,6 +28,14 @@ PAGES = {"README": README} | {topic.name: topic.file for topic in topics()}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"
+NOTES = """Notes from the harbour office.
+The lamp on the north pier is green.
+The ferry to Bergen leaves at seven.
+The clerk keeps a parrot called Solomon.
+Coffee is free on Sundays.
+Question: what is the name of the parrot?
+Answer: The parrot is called
+"""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -52,6 +60,7 @@ def furnished(folder: Path, page: str) -> Path:
     if "./my-vit" in PAGES[page].read_text("utf-8"):
         vit(folder / "my-vit")
     image_file(folder / "spot.png", bright=(1, 2))
+    (folder / "notes.txt").write_text(NOTES)
     _unscaled(folder)
     return folder
 

@@ -10,8 +10,8 @@ from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.cli.kit.text_cuts import text_cut
-from attn_cli.errors import ExitCode
-from attn_cli.sources import Source
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.sources import Source, is_table
 from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.report import Report
 
@@ -42,6 +42,9 @@ def parts(
       attn parts --messages chat.json -m ./my-model --json
     """
     divided = text_cut(cut)
+    if options.backend != "attn" and not is_table(options.model):
+        raise InputError(f"--backend {options.backend} runs the model's own attention, which can't be changed",
+                         "leave out --backend")  # fmt: skip
 
     def report(source: Source, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]

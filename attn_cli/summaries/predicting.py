@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Look
 from attn_cli.intervention import Experiment, Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt
@@ -19,6 +19,10 @@ class Predicting(Protocol):
 
     about: dict[str, Any]
 
+    @property
+    def speaks(self) -> bool:
+        """Whether the model has a head of words. One that has none is asked for its mean vector, in all rows."""
+
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """Tokenize the texts, as every source does."""
 
@@ -26,7 +30,13 @@ class Predicting(Protocol):
         """Call `visit` with the attention calls of the chosen layers, as every source does."""
 
     def experiment(
-        self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
+        self,
+        prompt: Prompt,
+        rows: Sequence[int] | None = None,
+        *,
+        everywhere: bool = False,
+        mean: bool = False,
+        look: Look | None = None,
     ) -> Experiment:
         """Run the prompt once, plainly; the experiment then makes interventions.
 
@@ -34,6 +44,7 @@ class Predicting(Protocol):
                     last one. Encoders take all rows
         everywhere  all rows
         mean        silence a head to its mean output over all other rows, not to 0
+        look        what is looked at while the model runs plainly; `looked` says whether it was
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
         """

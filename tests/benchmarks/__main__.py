@@ -4,14 +4,16 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, knock, memory, peers, startup
+from tests.benchmarks import capture, compute, gpu, knock, memory, parts, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
 def main() -> None:
     """Measure the parts that the command line names, all of them without names, and print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["startup", "compute", "capture", "knock", "memory", "peers"])
+    parser.add_argument(
+        "parts", nargs="*", default=["startup", "compute", "capture", "knock", "parts", "memory", "peers"]
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="shorter sequences, for a first look")
     options = parser.parse_args()
@@ -23,7 +25,14 @@ def main() -> None:
             for line in lines if part == "memory" else peers.lines(options.repeats, quick=options.quick):
                 print(line, flush=True)
             continue
-        modules = {"startup": startup, "compute": compute, "capture": capture, "gpu": gpu, "knock": knock}
+        modules = {
+            "startup": startup,
+            "compute": compute,
+            "capture": capture,
+            "gpu": gpu,
+            "knock": knock,
+            "parts": parts,
+        }
         for row in modules[part].rows(options.repeats, quick=options.quick):
             print(row, flush=True)
 

@@ -21,7 +21,7 @@ TOKENS = 83
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     """270 heads of a model of SmolLM2's size: in the last row, and in all rows."""
-    source = _source()
+    source = small_source()
     ids = torch.randint(0, 49152, (TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
     prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
     arguments = source._arguments([prompt])
@@ -70,7 +70,7 @@ def _seconds(run: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def _source() -> ModelSource:
+def small_source() -> ModelSource:
     """SmolLM2-135M by its sizes, with random weights: what silencing costs doesn't depend on what it learned."""
     torch.manual_seed(0)
     config = LlamaConfig(

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from attn_cli.call import Look
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
@@ -315,15 +316,28 @@ class ModelSource:
         with recording_blocks(self.loaded.model, self.places, selection, rows, len(prompt.tokens), arrive):
             self.each([prompt], selection, visit)
 
+    @property
+    def speaks(self) -> bool:
+        """Whether the model was loaded with its head of words."""
+        return self.loaded.generating is not None
+
     def experiment(
-        self, prompt: Prompt, rows: Sequence[int] | None = None, *, everywhere: bool = False, mean: bool = False
+        self,
+        prompt: Prompt,
+        rows: Sequence[int] | None = None,
+        *,
+        everywhere: bool = False,
+        mean: bool = False,
+        look: Look | None = None,
     ) -> ModelExperiment:
         """Run one prompt, plainly; interventions in its attention then follow.
 
         As for `attn_cli.summaries.predicting.Predicting`.
         """
         arguments = self._arguments([prompt])
-        return ModelExperiment(self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean)
+        if look is not None:
+            self._check_layers(look.selection)
+        return ModelExperiment(self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, look=look)
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """The direct parts of all heads in the logit of the answer.

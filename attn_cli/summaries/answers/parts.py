@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from attn_cli.call import Call
+from attn_cli.call import Call, Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Experiment, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
@@ -64,7 +64,7 @@ class ReadPart:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadShares:
+class TextReading:
     """What some rows gave to each part of a text.
 
     rows           ascending
@@ -127,7 +127,7 @@ class PartsRead(Answer):
     cut: str
     asked: str
     prompt: Prompt
-    read: ReadShares
+    read: TextReading
     hidden: HiddenParts | None = None
     obstacle: str = ""
     summaries: tuple[Summary, ...] = ()
@@ -233,7 +233,7 @@ def _hidden(hidden: HiddenParts) -> dict[str, Any]:
     return {"everywhere": hidden.everywhere, "rounding": hidden.rounding, "way": hidden.way, "why": hidden.why}
 
 
-def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> ReadShares:
+def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> TextReading:
     """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
 
     Raises InputError where there are none.
@@ -259,7 +259,7 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> ReadShares:
         chance = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
         inside = tuple(sink for sink in sinks if sink.token.index in part.tokens)
         read.append(ReadPart(number, part, float(shares[number]), own, own / chance if chance > 0 else None, inside))
-    return ReadShares(
+    return TextReading(
         every[0].rows,
         pairs[0][0].place.stream,
         tuple(read),
@@ -300,66 +300,65 @@ def read_parts(
     A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be
     changed, `hidden` is None.
     """
-    asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(prompt, parts)
-    experiment, obstacle = _experiment(source, prompt, reading, everywhere=everywhere)
-    if experiment is not None and experiment.target is None and rows is None:
-        asked, reading = "all", tuple(experiment.rows)  # all rows of an encoder make its mean vector
-    summaries = _looked(source, prompt, parts, reading, selection, step)
+    asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
+    watcher = _Watcher(prompt, parts, reading, step)
+    experiment, obstacle = _experiment(source, prompt, reading, Look(selection, watcher.visit), everywhere=everywhere)
+    if experiment is None or not experiment.looked:
+        watcher.summaries.clear()
+        source.each([prompt], selection, watcher.visit)
     hidden = None
     if experiment is not None:
         try:
             hidden = _hidden_parts(experiment, prompt, parts, selection, everywhere=everywhere, step=step)
         except LoadError as error:
             obstacle = error.message
-    return PartsRead(cut, asked, prompt, shares_read(prompt, summaries), hidden, obstacle, summaries)
+    read = shares_read(prompt, watcher.summaries)
+    return PartsRead(cut, asked, prompt, read, hidden, obstacle, tuple(watcher.summaries))
 
 
-def _rows(prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
+def _rows(source: LookedAt, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
     """Which rows read, as `PartsRead.asked` names them, and their numbers."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
         return "written", chosen
-    if "decoder" in prompt.others:
+    makes_vector = isinstance(source, Predicting) and not source.speaks  # of all rows of an encoder
+    if "decoder" in prompt.others or makes_vector:
         return "all", tuple(token.index for token in tokens)
     return "last part", rows_of_last(prompt, parts)
 
 
 def _experiment(
-    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], *, everywhere: bool
+    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], look: Look, *, everywhere: bool
 ) -> tuple[Experiment | None, str]:
-    """The model's plain run, after which parts can be hidden; None, with the reason, where they can't."""
+    """The model's plain run, looked at; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):
         return None, ""
     # an encoder before a decoder attends from all of its rows
     in_encoder = everywhere and "decoder" in prompt.others
     try:
-        return source.experiment(prompt, rows, everywhere=in_encoder), ""
+        return source.experiment(prompt, rows, everywhere=in_encoder, look=look), ""
     except LoadError as error:
         return None, error.message
 
 
-def _looked(
-    source: LookedAt,
-    prompt: Prompt,
-    parts: Sequence[TextPart],
-    rows: tuple[int, ...],
-    selection: Selection,
-    step: Callable[[], None],
-) -> tuple[Summary, ...]:
-    """What the rows give to the parts, in every chosen layer that reads the text."""
-    summaries: list[Summary] = []
-    shares, sinks = SharesOfParts(parts, rows), SinksOfHeads()
-    is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
+class _Watcher:
+    """Keeps what the rows give to the parts, in every call that reads the text, and what are its sinks."""
 
-    def visit(call: Call) -> None:
-        reads = call.place.stream == "cross" if "decoder" in prompt.others else is_text(call.queries)
-        if reads and is_text(call.keys):
-            of_all = reduce(call, sinks)
-            summaries.append(replace(of_all, parts=(reduce(call, shares).parts[0], *of_all.parts)))
-        step()
+    def __init__(
+        self, prompt: Prompt, parts: Sequence[TextPart], rows: tuple[int, ...], step: Callable[[], None]
+    ) -> None:
+        self.shares, self.sinks, self.step = SharesOfParts(parts, rows), SinksOfHeads(), step
+        self.crosses = "decoder" in prompt.others
+        self.is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
+        self.summaries: list[Summary] = []
 
-    source.each([prompt], selection, visit)
-    return tuple(summaries)
+    def visit(self, call: Call) -> None:
+        """Look at one call."""
+        reads = call.place.stream == "cross" if self.crosses else self.is_text(call.queries)
+        if reads and self.is_text(call.keys):
+            of_all = reduce(call, self.sinks)
+            self.summaries.append(replace(of_all, parts=(reduce(call, self.shares).parts[0], *of_all.parts)))
+        self.step()
 
 
 def _hidden_parts(

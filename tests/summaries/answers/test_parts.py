@@ -151,3 +151,5 @@ def test_an_encoder_decoder_reads_with_its_decoder() -> None:
     assert (answer.read.stream, answer.read.rows, answer.asked) == ("cross", (0, 1, 2), "all")
     assert sum(part.share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
     assert answer.hidden is not None and max(map(abs, answer.hidden.effects)) > 1e-3
+    everywhere = read_parts(source, prompt, PARTS, everywhere=True)
+    assert everywhere.hidden is not None and everywhere.hidden.effects != pytest.approx(answer.hidden.effects)

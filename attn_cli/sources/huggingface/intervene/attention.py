@@ -8,6 +8,7 @@ from torch import nn
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -27,12 +28,18 @@ class InterveningAttention:
     plain   takes in the calls of the plain run; runs with interventions take from it what they need
     calls   numbers the calls of this run
     batch   the interventions of this run; None for the plain run
+    visitor looks at the calls of the plain run that the ledger selects; None where nobody looks
     """
 
     def __init__(
-        self, ledger: Ledger, plain: PlainCalls, calls: BlockCalls, batch: InterventionBatch | None = None
+        self,
+        ledger: Ledger,
+        plain: PlainCalls,
+        calls: BlockCalls,
+        batch: InterventionBatch | None = None,
+        visitor: BatchVisitor | None = None,
     ) -> None:
-        self.ledger, self.plain, self.calls, self.batch = ledger, plain, calls, batch
+        self.ledger, self.plain, self.calls, self.batch, self.visitor = ledger, plain, calls, batch, visitor
 
     def compute(  # noqa: PLR0913  the signature is the registry's
         self,
@@ -69,10 +76,11 @@ class InterveningAttention:
         sink_per_query: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The output `[S, h, n, e]` of a layer that ran in this way of capture."""
-        place, _ = self.ledger.record(module, way)
+        place, is_selected = self.ledger.record(module, way)
         number = self.calls.next_attention()
         if self.batch is None:
-            return self._plain_output(number, place, qkv, rule, sink_per_query)
+            output = self._looked_at(place, qkv, rule, sink_per_query) if is_selected else None
+            return self._plain_output(number, place, qkv, rule, sink_per_query, output)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.plain.where(number)
         query, key, value = qkv
@@ -99,8 +107,9 @@ class InterveningAttention:
         qkv: Products,
         rule: LayerRule,
         sink_per_query: torch.Tensor | None,
+        output: torch.Tensor | None,
     ) -> torch.Tensor:
-        """The output of a call of the plain run, of which all is noted that later runs need."""
+        """The output of a call of the plain run, of which all is noted that later runs need; None if not known yet."""
         query, key, value = qkv
         h, g = query.shape[1], key.shape[1]
         self.plain.add(number, place, self.ledger.blocks[place.stream], [head // (h // g) for head in range(h)])
@@ -108,9 +117,20 @@ class InterveningAttention:
             self.plain.add_past(number, key, value, rule, h)
         else:
             self.plain.obstacle = "a sink for every query"
-        output = _output(qkv, rule, sink_per_query)
+        output = _output(qkv, rule, sink_per_query) if output is None else output
         self.plain.add_output(number, output)
         return output
+
+    def _looked_at(
+        self, place: Place, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
+    ) -> torch.Tensor | None:
+        """Show a call of the plain run to the visitor; its output if that was computed meanwhile."""
+        if self.visitor is None:
+            return None
+        if sink_per_query is not None:
+            self.plain.looked = False
+            return None
+        return self.visitor.visit_products(place, *qkv, rule)
 
 
 class InterveningOwnCode:
@@ -135,6 +155,7 @@ class InterveningOwnCode:
             plain.add(number, place, self.ledger.blocks[place.stream], groups_of(module, h))
             plain.add_output(number, None)
             plain.obstacle = "attention in the model's own code"
+            plain.looked = False
             return
         layer, stream = plain.where(number)
         silent, hidden = batch.silent(layer, stream, h, n), batch.hidden(plain.layers[layer, stream], n, m)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
+from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import AttentionLayer, Floor, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
@@ -44,6 +46,7 @@ class ModelExperiment:
         *,
         everywhere: bool = False,
         mean: bool = False,
+        look: Look | None = None,
     ) -> None:
         """Run the model once, plainly.
 
@@ -53,7 +56,8 @@ class ModelExperiment:
         self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)
         self.speaks = loaded.generating is not None
-        self.rows = self._rows(rows, everywhere or not self.speaks)
+        self._everywhere = everywhere or not self.speaks
+        self.rows = self._rows(rows, self._everywhere)
         if mean and len(self.tokens) < _FEWEST_ROWS:
             raise InputError(
                 f"a mean over {len(self.tokens)} rows would be much of what it replaces",
@@ -62,18 +66,22 @@ class ModelExperiment:
         self.floor = Floor()
         first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
-        output = self._runner.plain()
+        # the loss of the text needs the logits of all rows
+        every = not self.speaks or len(self.rows) == len(self.tokens)
+        output = self._runner.plain(0 if every else min(first, self.rows[-1]), prompt, look)
+        self.looked = look is not None and self._runner.calls.looked
         self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
         self.target: Target | None = None
         if self.speaks:
-            self._asked = self._choose(output["logits"])
-            self._plain: Said | torch.Tensor = said(output["logits"], self._asked, 0, with_loss=True)
+            start = self._runner.first_row_of(output["logits"])
+            self._asked = self._choose(output["logits"], start)
+            self._plain: Said | torch.Tensor = said(output["logits"], self._asked, start, with_loss=every)
             probability = float(self._plain.target.exp())
             self.target = replace(self._target_tokens(), probability=probability)
         else:
             self._plain = vectors_of(output, str(loaded.about["model"]))
-        self.way: Way
-        self.way, self._next_way, self.why = self._ways()
+        self.why = self._why_no_cache()
+        self.way: Way = self._next_way if self.why else "cache"
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """As for `Experiment`."""
@@ -120,12 +128,13 @@ class ModelExperiment:
 
     def _skip(self, way: Way, interventions: Sequence[Intervention]) -> int:
         """How many blocks these interventions leave as they are."""
-        if "whole" in (way, self._next_way):  # what blocks return can't be kept
+        if way == "whole":
             return 0
-        return self._runner.skippable(self._batch(way, interventions))
+        blocks = self._runner.skippable(self._batch(way, interventions))
+        return blocks if way == "prefix" or (blocks and self._skips_with_cache) else 0
 
     def _batch(self, way: Way, interventions: Sequence[Intervention]) -> InterventionBatch:
-        rows = None if len(self.rows) == len(self.tokens) else self.rows
+        rows = None if self._everywhere else self.rows  # all rows of a decoder are not all of its encoder's
         return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=self._first(way))
 
     def _outcomes_of_batch(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
@@ -152,21 +161,32 @@ class ModelExperiment:
         """The first row whose logits are needed."""
         return min(*self._asked.rows, self._asked.last) if self.speaks and not with_loss else 0
 
-    def _ways(self) -> tuple[Way, Way, str]:
-        """The cheapest way in which an untouched copy is the plain run, the next one, and why none is cheaper."""
+    def _why_no_cache(self) -> str:
+        """Why the rows can't run alone so that an untouched copy is the plain run; "" where they can."""
         if not self._is_widened():
-            return "whole", "whole", "inputs other than text run one by one"
-        blocks, why = self._runner.blocks, ""
-        skips = sorted({blocks // 2, max(blocks - 1, 0)})
-        next_way: Way = "prefix" if blocks > 1 and all(self._is_same("prefix", x) for x in skips) else "whole"
+            return "inputs other than text run one by one"
         if not self._runner.first:
-            why = "all rows run"
-        elif self._runner.calls.obstacle:
-            why = self._runner.calls.obstacle
-        elif not all(self._is_same("cache", x if next_way == "prefix" else 0) for x in (0, *skips)):
-            # with nothing skipped every block has to do with these rows alone
-            why = "the rows alone don't say what they say in the whole text"
-        return (next_way if why else "cache"), next_way, why
+            return "all rows run"
+        if self._runner.calls.obstacle:
+            return self._runner.calls.obstacle
+        # with nothing skipped every block has to do with these rows alone
+        return "" if self._is_same("cache", 0) else "the rows alone don't say what they say in the whole text"
+
+    @property
+    def _some_skips(self) -> list[int]:
+        """How many blocks an untouched copy skips, to see whether blocks can be skipped."""
+        return sorted({self._runner.blocks // 2, max(self._runner.blocks - 1, 0)})
+
+    @cached_property
+    def _next_way(self) -> Way:
+        """The cheapest way but the cache in which an untouched copy is the plain run."""
+        skips = self._is_widened() and self._runner.blocks > 1
+        return "prefix" if skips and all(self._is_same("prefix", x) for x in self._some_skips) else "whole"
+
+    @cached_property
+    def _skips_with_cache(self) -> bool:
+        """Whether blocks can be skipped by rows that run alone."""
+        return self._next_way == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
 
     def _is_same(self, way: Way, skip: int) -> bool:
         """Whether an untouched copy is what the plain run is, this way; not where it fails."""
@@ -196,8 +216,8 @@ class ModelExperiment:
         """The rows that choose: of what was generated, else the last one."""
         return tuple(index - 1 for index in self._generated()) or (len(self.tokens) - 1,)
 
-    def _choose(self, logits: torch.Tensor) -> Asked:
-        """What is read off the runs, now that the plain run's logits `[1, n, words]` are known."""
+    def _choose(self, logits: torch.Tensor, start: int) -> Asked:
+        """What is read off the runs, by the logits `[1, rows, words]` of the plain run's rows from `start` on."""
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
         text = tuple(id for id in ids if id is not None) if everywhere and None not in ids else None
@@ -206,7 +226,7 @@ class ModelExperiment:
             rows = self._choosing_rows()
             return Asked(tuple(int(ids[index] or 0) for index in generated), rows, rows[-1], text)
         last = self.rows[-1]
-        return Asked((int(logits[0, last].argmax()),), (last,), last, text)
+        return Asked((int(logits[0, last - start].argmax()),), (last,), last, text)
 
     def _target_tokens(self) -> Target:
         generated = self._generated()

@@ -30,11 +30,13 @@ class PlainCalls:
 
     first        the first row that later runs compute anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
+    looked       whether a visitor was shown every call that it wanted to see
     obstacle     why the rows before `first` can't be kept; "" where nothing is in the way
     """
 
     def __init__(self, first: int, *, wants_means: bool) -> None:
         self.first, self.wants_means = first, wants_means
+        self.looked = True
         self.obstacle = ""
         self.places: dict[CallNumber, Place] = {}
         self.layers: dict[tuple[int, str], AttentionLayer] = {}

@@ -8,10 +8,13 @@ from typing import Any, Literal
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from attn_cli.call import Look
+from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -57,11 +60,16 @@ class Runner:
         """How many calls of blocks the plain run made."""
         return len(self._outputs)
 
-    def plain(self) -> Any:
-        """The plain run; what the model returns."""
-        numbered = BlockCalls()
-        with self._attention(numbered, None), numbered.of(self._blocks):
-            output = self.model(**self.arguments)
+    def plain(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
+        """The plain run, looked at meanwhile; what the model returns.
+
+        answers  the first row whose logits are needed
+        """
+        numbered, arguments = BlockCalls(), dict(self.arguments)
+        if answers and "logits_to_keep" in self._parameters:
+            arguments["logits_to_keep"] = self.rows - answers
+        with self._attention(numbered, None, look, prompt), numbered.of(self._blocks):
+            output = self.model(**arguments)
         self._outputs = numbered.outputs
         self.calls.finish()
         return output
@@ -105,11 +113,23 @@ class Runner:
         return arguments
 
     @contextmanager
-    def _attention(self, numbered: BlockCalls, batch: InterventionBatch | None) -> Iterator[None]:
-        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end."""
+    def _attention(
+        self,
+        numbered: BlockCalls,
+        batch: InterventionBatch | None,
+        look: Look | None = None,
+        prompt: Prompt | None = None,
+    ) -> Iterator[None]:
+        """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end.
+
+        look, prompt  what is looked at meanwhile, and whose tokens label it
+        """
         encoder_decoder = bool(getattr(self.model.config, "is_encoder_decoder", False))
-        labels = BatchLabels(None, None, encoder_decoder=encoder_decoder)
-        attention = InterveningAttention(Ledger(self.stack, Selection(), labels), self.calls, numbered, batch)
+        texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
+        labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
+        ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels)
+        visitor = None if look is None else BatchVisitor(look.visit, ledger, keeps_output=True)
+        attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         with ExitStack() as exits:
             exits.enter_context(replaced(AttentionInterface, {"eager": attention.compute}))
             exits.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))

@@ -1,0 +1,74 @@
+"""What hiding every part of a text costs beyond the run that looks, in plain runs of the model with its head."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from attn_cli.call import Call
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.parts import read_parts
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.parts import SharesOfParts
+from attn_cli.summaries.reducers.sinks import SinksOfHeads
+from attn_cli.summaries.text_parts import TextPart, rows_of_last
+from tests.benchmarks.knock import small_source
+from tests.benchmarks.timing import Row
+
+BAR = 1.0
+CASES = {(83, 7): 6, (512, 6): 20}  # tokens and parts: tokens of the last part, the question
+LONG = {(2048, 40): 24}
+
+
+def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
+    """Parts of texts of several lengths, hidden from the rows of the last one, on a model of SmolLM2's size."""
+    source = small_source()
+    for (n, count), last in (CASES if quick else CASES | LONG).items():
+        ids = torch.randint(0, 49152, (n,), generator=torch.Generator().manual_seed(0)).tolist()
+        prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
+        seconds, ratio = beyond_looking(source, prompt, parts_of(n, count, last), 1 if n > 2000 else repeats)
+        yield Row(f"smollm2-135m, n = {n}: {count} parts hidden", "plain run, beyond looking", seconds, ratio, BAR)
+
+
+def parts_of(n: int, count: int, last: int) -> list[TextPart]:
+    """So many parts of n tokens, the last of them with `last` tokens."""
+    bounds = [*(at * (n - last) // (count - 1) for at in range(count)), n]
+    return [TextPart(f"part {at}", (), tuple(range(*bounds[at : at + 2]))) for at in range(count)]
+
+
+def beyond_looking(source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int) -> tuple[float, float]:
+    """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
+    shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), SinksOfHeads()
+    model, arguments = source.loaded.generating, source._arguments([prompt])
+    assert model is not None
+
+    def plain() -> None:
+        with torch.no_grad():
+            model(**arguments, use_cache=False)
+
+    def visit(call: Call) -> None:
+        reduce(call, sinks)
+        reduce(call, shares)
+
+    def look() -> None:
+        source.each([prompt], Selection(), visit)
+
+    torch.set_num_threads(1)  # threads that wait for each other burn processor time, too
+    plain()
+    seconds: list[float] = []
+    ratios: list[float] = []
+    for _ in range(repeats):
+        before, looked, whole, after = map(_seconds, (plain, look, lambda: read_parts(source, prompt, parts), plain))
+        seconds.append((before + after) / 2)
+        ratios.append((whole - looked) / seconds[-1])
+    return statistics.median(seconds), statistics.median(ratios)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    """Of processor time, since other programs take turns on the processor."""
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
