@@ -88,7 +88,7 @@ class HiddenKeys(DerivedCall):
 def _asks_for_sums_alone(needs: RowNeeds) -> bool:
     """Whether nothing but the sums over rows is asked for."""
     others = (getattr(needs, field.name) for field in dataclass_fields(needs) if field.name != "received")
-    return needs.received and all(other is None or (isinstance(other, int) and not other) for other in others)
+    return needs.received and not any(isinstance(other, np.ndarray) or other for other in others)
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:
