@@ -27,7 +27,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     alone = is_compute and len(summary.head_names(matrix.averaged)) == 1
     for kind, values in matrix.maps:
         for at, head in enumerate(summary.head_names(matrix.averaged)):
-            title = kind if alone else f"{which_heads(matrix.averaged, head)} · {kind}"
+            title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
             yield ""
             yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],

@@ -21,7 +21,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     place = summary.place
     heads = summary.head_names(overall.averaged)
     alone = len(heads) == 1
-    head = f" · {which_heads(overall.averaged, heads[0])}" if alone else ""
+    head = f" · {which_heads(overall.averaged, heads[0], overall.by)}" if alone else ""
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
     kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"

@@ -28,7 +28,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
     yield ""
     place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):
-        mean = which_heads(top.averaged, head)
+        mean = which_heads(top.averaged, head, top.by)
         kind = ("weights" if top.by == "weight" else f"by {top.by}") + (" rescaled" if top.rest is not None else "")
         yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), _BOLD)
         for row, query in enumerate(top.rows):

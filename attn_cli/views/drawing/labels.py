@@ -24,13 +24,15 @@ _WEIGHT_COLUMNS = 14
 READS = {"weight": "attends to", "value": "reads from", "written": "writes what it reads from"}
 
 
-def which_heads(averaged: int, head: int | str) -> str:
-    """The words for one head in a title, or for the mean over `averaged` heads if that is not 0.
+def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
+    """The words for one head in a title, or for `averaged` heads if that is not 0: their mean, or all together.
 
-    >>> which_heads(0, 3), which_heads(12, "mean")
-    ('head 3', 'mean of 12 heads')
+    >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "written")
+    ('head 3', 'mean of 12 heads', '12 heads together')
     """
-    return f"mean of {averaged} heads" if averaged else f"head {head}"
+    if not averaged:
+        return f"head {head}"
+    return f"mean of {averaged} heads" if by == "weight" else f"{averaged} heads together"
 
 
 def token_label(token: Token) -> str:
