@@ -159,7 +159,7 @@ class Processor:
         """The arrays that the processor makes of these arguments."""
         try:
             arrays = dict(self.processor(*args, **keywords))
-        except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, RuntimeError, AttributeError, ArithmeticError) as error:
             line = str(error).strip().partition("\n")[0]
             raise InputError(
                 f"{self.description}: its processor can't take this: {line}", "--debug shows the whole story"
