@@ -4,7 +4,7 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, knock, memory, parts, peers, startup
+from tests.benchmarks import capture, compute, gpu, kinds, knock, memory, parts, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
@@ -30,6 +30,7 @@ def main() -> None:
             "compute": compute,
             "capture": capture,
             "gpu": gpu,
+            "kinds": kinds,
             "knock": knock,
             "parts": parts,
         }
