@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.against.changed_keys import changed_keys
     from attn_cli.summaries.against.head_changes import head_changes
     from attn_cli.summaries.against.side_by_side import side_by_side
+    from attn_cli.summaries.answers.kinds import KindMap, head_kinds
     from attn_cli.summaries.answers.knock import Knock, knock
     from attn_cli.summaries.answers.parts import PartsRead, read_parts
     from attn_cli.summaries.answers.through import Through, through
@@ -61,6 +62,7 @@ _HOMES = {
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
     "summaries.calls.hidden_keys": ("HiddenKeys",),
+    "summaries.answers.kinds": ("KindMap", "head_kinds"),
     "summaries.reducers.heads.head_statistics": ("Heads", "HeadStatistics"),
     "summaries.reducers.matrix": ("FullMatrix", "Matrix"),
     "summaries.reducers.overall": ("Overall", "OverallKeys"),
@@ -90,6 +92,7 @@ __all__ = [
     "HiddenKeys",
     "Intervention",
     "Keys",
+    "KindMap",
     "Knock",
     "Matrix",
     "Overall",
@@ -116,6 +119,7 @@ __all__ = [
     "change_matrix",
     "changed_keys",
     "head_changes",
+    "head_kinds",
     "knock",
     "open_source",
     "parts_of",

@@ -8,16 +8,20 @@ from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
-from attn_cli.cli.kit.run import ReducersFor, Rows
+from attn_cli.cli.kit.run import Look, ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.summaries.answers.steps import WalkSteps
+from attn_cli.summaries.calls.hidden_keys import keys_left
+from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.views.view import View
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -38,7 +42,9 @@ def inspect(
 ) -> ExitCode:
     """The overview: tokens, heads, most attended tokens, one matrix.
 
-    The matrix is the mean over the chosen heads of the last chosen layer, pooled if it is larger than the screen.
+    Heads are named by what they look at (attn guide kinds), where the text is long enough. The matrix is that of the
+    head that is most worth a look, with the reason; with --scores, --by, --hide or --no-special the mean over the
+    chosen heads of the last chosen layer. It is pooled if it is larger than the screen.
 
     \b
     Examples:
@@ -59,11 +65,21 @@ def inspect(
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
-    def reducers(view: View, source: Source) -> ReducersFor:
+    def reducers(view: View, source: Source) -> Look:
         height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
+        plain = not scores and measure.by == "weight" and not hiding.rescale
+        texts = memoised(lambda tokens: KindTexts([tokens]))
+
+        def look(rows: Rows, call: Call) -> Sequence[Reducer]:
+            kinds = HeadKinds(texts(call.keys))
+            matrix = WorthiestMatrix(PooledMatrix(height, width, pooling=pool), kinds)
+            return [HeadStatistics(), kinds, ReceivedShares(), matrix]
+
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
+            if plain and rows is None and keys_left(call) is None:
+                return look(rows, call)
             rescale = hiding.rescale
             received = ReceivedShares(rows, by=measure.by, rescale=rescale)
             reducers: list[Reducer] = [HeadStatistics(rows, rescale=rescale), received]
@@ -75,7 +91,7 @@ def inspect(
                     reducers.append(pooled)
             return reducers
 
-        return of_call
+        return Look(of_call, lambda report: replace(report, summaries=with_worthiest_alone(report.summaries)))
 
     return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure)
 

@@ -38,8 +38,8 @@ class SinkKey:
 
     heads     the share of all heads of which it is a sink
     weight    the mean weight that it receives, over all heads
-    value     the length of its value over the median of all, mean over heads; None without values
-    residual  the same of its vector in the residual stream, mean over blocks; None where that was not seen
+    value     the length of its value over the median of all, median over heads and layers; None without values
+    residual  the same of its vector in the residual stream, largest over blocks; None where that was not seen
     """
 
     stream: str
@@ -64,7 +64,7 @@ class KindMap(Answer):
     lengths  how many tokens each prompt has
     """
 
-    name: ClassVar[str] = "kinds"
+    name: ClassVar[str] = "kind_map"
     several_texts: ClassVar[bool] = True
 
     summaries: tuple[Summary, ...]
@@ -186,6 +186,6 @@ def text_sinks(parts: Sequence[tuple[Summary, KindsOfHeads]]) -> list[SinkKey]:
         for key in np.argsort(-count, kind="stable").tolist():
             if count[key] < max(1, MOST_HEADS_OF_A_SINK * heads):
                 break
-            value = float(np.mean([of_layer[key] for of_layer in values])) if values else None
+            value = float(np.median([of_layer[key] for of_layer in values])) if values else None
             sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, None))
     return sinks

@@ -27,6 +27,8 @@ class Matrix(Part):
     shares   by value or by written the share of each key in what its row reads
     rest_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
     keys     the key behind every column; None means all
+    heads    the heads that it is of; None means all of the call
+    reason   why these heads were chosen, in words; "" where the user chose them
     """
 
     name: ClassVar[str] = "matrices"
@@ -41,6 +43,12 @@ class Matrix(Part):
     shares: np.ndarray | None = None
     rest_share: np.ndarray | None = None
     keys: tuple[int, ...] | None = None
+    heads: tuple[int, ...] | None = None
+    reason: str = ""
+
+    def head_names(self, summary: Summary) -> list[int | str]:
+        """The head behind every matrix, or "mean"."""
+        return summary.head_names(self.averaged) if self.heads is None else list(self.heads)
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
@@ -69,7 +77,7 @@ class Matrix(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per cell: layer, head, query, key, their tokens, score and weight."""
         place, keys = summary.place, self.listed_keys(summary)
-        for at, head in enumerate(summary.head_names(self.averaged)):
+        for at, head in enumerate(self.head_names(summary)):
             for row, query in enumerate(self.row_numbers(summary)):
                 for column, key in keys:
                     share = {
@@ -94,11 +102,13 @@ class Matrix(Part):
             "layer": summary.place.layer,
             "stream": summary.place.stream,
             "call": summary.place.call,
-            "heads": summary.head_names(self.averaged),
+            "heads": self.head_names(summary),
             "queries": list(self.row_numbers(summary)),
             "block": list(self.block),
             "pooling": None if self.block == (1, 1) else self.pooling,
         }
+        if self.reason:
+            document["reason"] = self.reason
         if self.keys is not None:
             document["keys"] = list(self.keys)
         elif summary.hidden:

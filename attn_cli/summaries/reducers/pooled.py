@@ -1,6 +1,7 @@
 """A matrix pooled to the size of a screen while the bands pass: memory grows with the screen, not with n times m."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ class PooledMatrix:
         averaged = self.heads if self.mean_heads else 0
         kind = "scores" if self.needs_scores else "weights" if self.by == "weight" else "shares"
         kind = "rest_share" if self.rescale else kind
-        maps = dict.fromkeys(("weights", "scores", "shares", "rest_share")) | {kind: kept}
+        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares", "rest_share")) | {kind: kept}
         rows, keys = (None if x is None else tuple(int(at) for at in x) for x in (self.rows, self.columns))
         return Matrix(
             **maps, rows=rows, keys=keys, averaged=averaged, block=self.block, pooling=self.pooling, by=self.by

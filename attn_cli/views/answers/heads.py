@@ -13,8 +13,11 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
+from attn_cli.views.answers.kinds import kind_parts, too_few
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
@@ -35,14 +38,24 @@ class HeadRow(NamedTuple):
 
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """All heads of all layers; of many, the sharpest alone in an overview."""
+    """All heads of all layers; of many, in an overview those alone that look most sharply past the sinks.
+
+    None of them where their kinds are drawn.
+    """
     rows = head_rows(report.summaries)
+    kinds = kind_parts(report.summaries)
+    if report.is_overview and len(rows) > _MANY_HEADS and any((x.judged.kind != NOT_JUDGED).any() for _, x in kinds):
+        return
     yield ""
     if report.ranking is not None:
         yield Text(_ranking_title(rows, report.ranking), _BOLD)
         rows = _ranked(rows, report.ranking)
     if report.is_overview and len(rows) > _MANY_HEADS:
-        yield Text(f"the {_SHARPEST} sharpest of {len(rows)} heads, by entropy · attn heads lists all", _BOLD)
+        past = " past the sinks" if kinds else ", by entropy"
+        words = [f"the {_SHARPEST} sharpest of {len(rows)} heads{past}", "attn heads lists all"]
+        yield Text("\n".join(packed(words, screen.width)), _BOLD)
+        if kinds:
+            yield too_few(screen)
         rows = sharpest(rows, _SHARPEST)
     count = len(rows) if screen.height is None else max(screen.height - _AROUND, _SHARPEST)
     kept = report.ranking.column if report.ranking else ""
@@ -76,8 +89,13 @@ def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:
 
 
 def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
-    """The `count` heads with the lowest entropy, sharpest first."""
-    return sorted(rows, key=lambda row: float(row.heads.entropy_bits[row.at]))[:count]
+    """The `count` heads that look most sharply past the sinks, or where that isn't known, those of lowest entropy."""
+
+    def order(row: HeadRow) -> float:
+        kinds = row.summary.part(KindsOfHeads)
+        return float(row.heads.entropy_bits[row.at]) if kinds is None else -float(kinds.sharpness[row.at])
+
+    return sorted(rows, key=order)[:count]
 
 
 def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "") -> Iterator[Table | Text]:

@@ -11,13 +11,12 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.selection import ranges
-from attn_cli.summaries.answers.kinds import KindMap, SinkKey
+from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, FIRST, KINDS, PLACE, SELF, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -47,15 +46,24 @@ class GridRow:
     numbers: tuple[float, ...]
 
 
-def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was read, the grid of every stream, its legend, and the sinks of a text."""
-    yield Text("\n".join(packed(list(_read(kinds)), screen.width)), _DIM)
-    yield from draw_kinds(kinds.parts, screen)
-    yield from sink_lines(kinds.sinks, screen)
+def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """In the overview: the heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
+    parts = kind_parts(report.summaries)
+    if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
+        yield ""
+        yield Text("what heads do · attn heads --kinds", _BOLD)
+        yield from draw_kinds(parts, screen, named_first=True)
 
 
-def draw_kinds(parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[RenderableType]:
-    """The grid of every stream with its legend."""
+def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads]]:
+    """Every call with its kinds."""
+    return [(summary, part) for summary in summaries if (part := summary.part(KindsOfHeads)) is not None]
+
+
+def draw_kinds(
+    parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen, *, named_first: bool = False
+) -> Iterator[RenderableType]:
+    """The grid of every stream, the heads that find content by name, below or above it, and the count of every kind."""
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -64,26 +72,11 @@ def draw_kinds(parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) ->
         if all((part.judged.kind == NOT_JUDGED).all() for _, part in of_stream):
             yield too_few(screen)
             continue
+        named = list(content_lines(of_stream, screen))
+        yield from named if named_first else ()
         yield from grid([_row(summary, part, of_stream) for summary, part in of_stream], screen)
+        yield from () if named_first else named
         yield from legend(of_stream, screen)
-
-
-def _read(kinds: KindMap) -> Iterator[str]:
-    """The numbers of layers and heads, and what was read."""
-    summaries = kinds.summaries
-    heads = sum(len(summary.place.heads) for summary in summaries)
-    layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
-    yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
-    shared = {
-        len(summary.place.heads) // len(set(summary.place.groups)) for summary in summaries if summary.place.groups
-    }
-    if len(shared) == 1 and max(shared) > 1:
-        yield f"{shared.pop()} heads a key head"
-    if kinds.seed is None:
-        yield counted(kinds.lengths[0], "token")
-    else:
-        yield f"random tokens written twice: {', '.join(map(str, kinds.lengths))} tokens"
-        yield f"seed {kinds.seed}"
 
 
 def _row(summary: Summary, part: KindsOfHeads, of_stream: Sequence[tuple[Summary, KindsOfHeads]]) -> GridRow:
@@ -209,17 +202,14 @@ def too_few(screen: Screen) -> Text:
     """Why no head is named, and what names them."""
     return Text("\n".join(packed([
         "too few tokens to name heads", f"each kind needs {LEAST_ROWS} queries with a target",
-        "without a text attn heads --kinds asks by random tokens",
-    ], screen.width)))  # fmt: skip
+        "attn heads --kinds -m MODEL asks by random tokens",
+    ], screen.width)), _DIM)  # fmt: skip
 
 
 def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
-    """The count of heads of every kind and its chance; of those that find content, the first heads by name."""
-    judged = [(summary, part.judged) for summary, part in of_stream]
-    counts = Counter(kind for _, each in judged for kind in each.kind.tolist())
-    for number, kind in enumerate(KINDS):
-        if kind.rank == CONTENT:
-            yield from _content_line(number, kind, counts[number], of_stream, screen)
+    """The count of heads of every other kind, and the chances of all."""
+    judged = [part.judged for _, part in of_stream]
+    counts = Counter(kind for each in judged for kind in each.kind.tolist())
     words: list[str] = []
     for number, kind in enumerate(KINDS):
         if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
@@ -231,9 +221,17 @@ def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) ->
                if counts[number] and kind not in (EVEN, FIRST) and kind.back in (None, -1, 0, 1)
                and np.isfinite(chance := _chance(of_stream, number))]  # fmt: skip
     yield Text("\n".join(packed(words, screen.width)))
-    by = "what sinks don't get" if judged[0][1].by_share else "the weight"
+    by = "what sinks don't get" if judged[0].by_share else "the weight"
     lines = [f"chance {', '.join(chances)}"] if chances else []
     yield Text("\n".join(packed([*lines, f"digit: tenths of {by}"], screen.width)), _DIM)
+
+
+def content_lines(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
+    """The heads that find content, by name: a line for each kind."""
+    counts = Counter(kind for _, part in of_stream for kind in part.judged.kind.tolist())
+    for number, kind in enumerate(KINDS):
+        if kind.rank == CONTENT:
+            yield from _content_line(number, kind, counts[number], of_stream, screen)
 
 
 def _content_line(

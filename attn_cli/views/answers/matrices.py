@@ -4,15 +4,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
 
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
-from attn_cli.views.drawing.labels import place_prefix, text_with_mark, which_heads
+from attn_cli.views.drawing.labels import place_prefix, stream_suffix, text_with_mark, which_heads
 from attn_cli.views.drawing.screen import Screen
+
+_BOLD = Style(bold=True)
 
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -24,9 +29,14 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
     is_compute = report.batch is not None
-    alone = is_compute and len(summary.head_names(matrix.averaged)) == 1
+    alone = is_compute and len(matrix.head_names(summary)) == 1
+    if matrix.reason:
+        head = matrix.head_names(summary)[0]
+        yield ""
+        words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
+        yield Text("\n".join(packed(words, screen.width)), _BOLD)
     for kind, values in matrix.maps:
-        for at, head in enumerate(summary.head_names(matrix.averaged)):
+        for at, head in enumerate(matrix.head_names(summary)):
             title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
             yield ""
             yield HeatMap(

@@ -1,6 +1,6 @@
 """The keys that receive most attention as bars, and on an image as a map of its patches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from rich.console import RenderableType
@@ -8,9 +8,11 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
+from attn_cli.summaries.answers.kinds import text_sinks
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
+from attn_cli.views.answers.kinds import kind_parts, sink_lines
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
@@ -31,17 +33,25 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     mean = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     yield ""
     yield Text("\n".join(packed([_TITLES[received.by] + mean, "bars: of the largest"], screen.width)), _BOLD)
-    yield from received_lines(report.summaries, _MOST_KEYS, screen)
+    sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
+    yield from sink_lines(sinks, screen)
+    yield from received_lines(report.summaries, _MOST_KEYS, screen, {(sink.stream, sink.key) for sink in sinks})
     yield from received_maps(report.summaries, screen, report.scale)
 
 
-def received_lines(summaries: Sequence[Summary], count: int, screen: Screen) -> Iterator[Text]:
-    """The `count` keys that receive most, averaged over all heads and layers, with bars."""
+def received_lines(
+    summaries: Sequence[Summary], count: int, screen: Screen, sinks: Collection[tuple[str, int]] = ()
+) -> Iterator[Text]:
+    """The `count` keys that receive most, averaged over all heads and layers, with bars; without hidden keys and sinks.
+
+    sinks  of each stream
+    """
     by_keys: dict[tuple[Token, ...], list[Received]] = {}
     hidden: dict[tuple[Token, ...], set[int]] = {}
     for summary, part in ((summary, part) for summary in summaries if (part := summary.part(Received))):
         by_keys.setdefault(summary.keys, []).append(part)
-        hidden.setdefault(summary.keys, set(summary.hidden)).intersection_update(summary.hidden)
+        here = {*summary.hidden, *(key for stream, key in sinks if stream == summary.place.stream)}
+        hidden.setdefault(summary.keys, here).intersection_update(here)
     for keys, parts in by_keys.items():
         mean = mean_received(parts)
         order = [key for key in np.argsort(-mean, kind="stable").tolist() if key not in hidden[keys]][:count]

@@ -33,7 +33,7 @@ def query_maps(
     corner = first.row or 0, first.column or 0
     for name, values in matrix.maps:
         kind = "scores" if name == "scores" else "weights"  # the colours of shares are those of weights
-        for at, head in enumerate(summary.head_names(matrix.averaged)):
+        for at, head in enumerate(matrix.head_names(summary)):
             head_words = which_heads(matrix.averaged, head, matrix.by)
             for row, query in enumerate(matrix.row_numbers(summary)):
                 label = fit(token_label(summary.queries[query]), 24).rstrip()

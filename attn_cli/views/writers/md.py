@@ -104,7 +104,7 @@ def _matrix(summary: Summary, matrix: Matrix) -> Iterator[str]:
                          f"{_LARGEST} x {_LARGEST}", "use --format csv, npz or html, or attn top")  # fmt: skip
     block = "" if matrix.block == (1, 1) else f" · {matrix.pooling} over {matrix.block[0]} x {matrix.block[1]}"
     for kind, values in matrix.arrays().items():
-        for at, head in enumerate(summary.head_names(matrix.averaged)):
+        for at, head in enumerate(matrix.head_names(summary)):
             head_words = f"mean of {matrix.averaged} heads" if matrix.averaged else f"head {head}"
             yield f"### {_layer(summary)} · {head_words} · {kind.replace('_', ' ')}{block}\n"
             lines = (

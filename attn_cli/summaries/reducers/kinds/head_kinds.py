@@ -29,7 +29,7 @@ class KindsOfHeads(Part):
     texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
-    value      the length of each value over the median of all, mean over key heads `[m]`; None without values
+    value      the length of each value over the median of all, median over key heads `[m]`; None without values
     by_share   whether heads are named by the share of what they don't give to sinks, as on a text
     """
 
@@ -46,6 +46,17 @@ class KindsOfHeads(Part):
     def judged(self) -> JudgedKinds:
         """Numbers and kinds of the heads."""
         return judged(self.texts, by_share=self.by_share)
+
+    @cached_property
+    def sharpness(self) -> np.ndarray:
+        """How sharply each head looks at anything but the expected sinks `[h]`, from 0 to 1.
+
+        What it gives to these other keys, times how far its entropy stays below that of even attention.
+        """
+        text, even = self.texts[0], KINDS.index(EVEN)
+        rows = max(1.0, float(text.rows[even]))
+        sharp: np.ndarray = text.rest_total[even] / rows * np.clip(1 - text.weight[even] / rows, 0, 1)
+        return sharp
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: its kind with its numbers, then weight and chance of every kind."""
@@ -201,13 +212,14 @@ class HeadKinds:
         rows = np.where(some, factors.seen_by, 1.0)
         reception = np.where(some, (received - few * bool(factors.few.any())) / rows, 0.0)
         sinks = is_sink(reception, factors.even / rows)
-        return KindsOfHeads(
+        self.part = KindsOfHeads(
             (_added_up(self.numbers, self.targets, factors),),
             tuple(np.flatnonzero(of_head) for of_head in sinks),
             reception.mean(axis=0),
             _value_lengths(self.call),
             self.texts.by_share,
         )
+        return self.part
 
 
 def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors) -> KindSums:
@@ -248,11 +260,10 @@ def _surprise(weights: Array) -> Array:
 
 
 def _value_lengths(call: Call) -> np.ndarray | None:
-    """The length of each value over the median of all, mean over key heads `[m]`; None where there are no values."""
+    """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
     if call.v is None or call.e == 0 or call.m == 0:
         return None
     values = call.v
     lengths = to_numpy(namespace(values).linalg.vector_norm(values, axis=-1)).astype(np.float64)  # [g, m]
     median = np.median(lengths, axis=1, keepdims=True)
-    mean: np.ndarray = np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0).mean(axis=0)
-    return mean
+    return np.median(np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0), axis=0)

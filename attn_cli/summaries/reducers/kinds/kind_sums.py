@@ -61,9 +61,14 @@ class JudgedKinds:
     by_share: bool
 
     @property
+    def measured(self) -> np.ndarray:
+        """What heads are named by `[K, h]`: share or weight."""
+        return self.share if self.by_share else self.weight
+
+    @property
     def number(self) -> np.ndarray:
-        """What heads are named by `[K, h]`; NaN for kinds of under 16 rows, which are not judged."""
-        number = (self.share if self.by_share else self.weight).copy()
+        """The same, NaN for kinds of under 16 rows, which are not judged."""
+        number = self.measured.copy()
         number[self.rows < LEAST_ROWS] = np.nan
         return number
 
@@ -71,8 +76,18 @@ class JudgedKinds:
     def kind(self) -> np.ndarray:
         """The place of each head's kind in `KINDS` `[h]`; `NOTHING`, or `NOT_JUDGED` with too few rows for all."""
         number = self.number
+        if np.isnan(number).all():
+            return np.full(number.shape[1], NOT_JUDGED)
+        high = self.is_high(number)
+        ranks = np.array([kind.rank for kind in KINDS])[:, None]
+        order = np.where(high, -100.0 * ranks + np.nan_to_num(number), -np.inf)
+        named: np.ndarray = np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
+        return named
+
+    def is_high(self, number: np.ndarray) -> np.ndarray:
+        """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
         with np.errstate(invalid="ignore"):
-            high = number >= np.maximum(LEAST_WEIGHT, TIMES_CHANCE * self.chance[:, None])
+            high: np.ndarray = number >= np.maximum(LEAST_WEIGHT, TIMES_CHANCE * self.chance[:, None])
             places = np.array([kind.rank == PLACE for kind in KINDS])
             near = np.nan_to_num(number[places]).max(axis=0, initial=0)
             for at, kind in enumerate(KINDS):
@@ -84,12 +99,7 @@ class JudgedKinds:
                     high[at] = number[at] >= np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * self.chance[at])
                 elif kind is EVEN:
                     high[at] = number[at] > LEAST_EVEN
-        if np.isnan(number).all():
-            return np.full(number.shape[1], NOT_JUDGED)
-        ranks = np.array([kind.rank for kind in KINDS])[:, None]
-        order = np.where(high, -100.0 * ranks + np.nan_to_num(number), -np.inf)
-        named: np.ndarray = np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
-        return named
+        return high
 
 
 def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:

@@ -1,0 +1,123 @@
+"""The head that is most worth a look: by its kind, or else by how sharply it looks past the sinks; with its matrix."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from attn_cli.call import Call
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, PLACE
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+
+_FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its number
+_CONTENT, _PERHAPS, _PLACE = (2.0, 1.0), (1.9, 0.1), (1.0, 0.9)  # what is added to a number, times what
+
+
+def worth(part: KindsOfHeads) -> np.ndarray:
+    """How much each head of a call is worth a look `[h]`.
+
+    Heads that find content go before those that would with more rows, these before those that look at a place, and
+    these before all others, of which `sharpness` says how sharply they look past the sinks.
+    """
+    judged = part.judged
+    worths = part.sharpness.copy()
+    for at, kind in enumerate(judged.kind.tolist()):
+        if kind >= 0 and KINDS[kind].rank in (CONTENT, PLACE):
+            base, times = _CONTENT if KINDS[kind].rank == CONTENT else _PLACE
+            worths[at] = base + times * judged.number[kind, at]
+        if (perhaps := _perhaps(part, at)) is not None:
+            worths[at] = max(worths[at], _PERHAPS[0] + _PERHAPS[1] * judged.measured[perhaps, at])
+    return worths
+
+
+def reason(part: KindsOfHeads, at: int) -> str:
+    """Why this head is worth a look, in words."""
+    judged, named, perhaps = part.judged, int(part.judged.kind[at]), _perhaps(part, at)
+    if perhaps is not None and not (named >= 0 and KINDS[named].rank == CONTENT):
+        number, rows = perhaps, f" on {int(judged.rows[perhaps])} rows"
+    elif named >= 0 and KINDS[named].rank in (CONTENT, PLACE):
+        number, rows = named, ""
+    else:
+        return "the sharpest look at anything but a sink"
+    words = f"{KINDS[number].words} {judged.measured[number, at]:.2f}{rows}"
+    return f"{words}, chance {judged.chance[number]:.3f}"
+
+
+def _perhaps(part: KindsOfHeads, at: int) -> int | None:
+    """The kind that would find content, were there rows enough to judge it; None for none."""
+    judged = part.judged
+    high = judged.is_high(judged.measured)[:, at]
+    for number, kind in enumerate(KINDS):
+        if kind.rank == CONTENT and high[number] and _FEW_ROWS <= judged.rows[number] < LEAST_ROWS:
+            return number
+    return None
+
+
+class WorthiestMatrix:
+    """Collects the pooled matrix of the one head of a call that is most worth a look.
+
+    pooled  collects the matrices of all heads
+    kinds   judges the heads of the same call, before this one is asked for its result
+    """
+
+    needs_scores = False
+    whole_heads = True
+    rows: Sequence[int] | None = None
+
+    def __init__(self, pooled: PooledMatrix, kinds: HeadKinds) -> None:
+        self.pooled, self.kinds = pooled, kinds
+
+    def start(self, call: Call) -> None:
+        """Allocate the blocks of all heads."""
+        self.heads = call.place.heads
+        self.pooled.start(call)
+
+    def add(self, band: Band) -> None:
+        """Fold the band's cells into their blocks."""
+        self.pooled.add(band)
+
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """The blocks of every head."""
+        self.heads = call.place.heads
+        return self.pooled.row_needs(call)
+
+    def take(self, rows: RowNumbers) -> None:
+        """The blocks."""
+        self.pooled.take(rows)
+
+    def result(self) -> Matrix:
+        """The matrix of that head."""
+        matrix, part = self.pooled.result(), self.kinds.part
+        assert matrix.weights is not None
+        at = int(worth(part).argmax())
+        return replace(matrix, weights=matrix.weights[[at]], heads=(self.heads[at],), reason=reason(part, at))
+
+
+def with_worthiest_alone(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+    """The summaries with no other matrix than that of the head that is most worth a look in all of them.
+
+    Where there is one head only, nothing is said of why it is that.
+    """
+    parts = [summary.part(KindsOfHeads) for summary in summaries]
+    if not any(parts):
+        return tuple(summaries)
+    most = [-1.0 if part is None or not len(part.sharpness) else float(worth(part).max()) for part in parts]
+    best = int(np.argmax(most)) if most else -1
+    alone = sum(len(summary.place.heads) for summary in summaries) == 1
+
+    def kept(part: Part, at: int) -> bool:
+        return at == best or not isinstance(part, Matrix)
+
+    return tuple(
+        replace(summary, parts=tuple(
+            replace(part, reason="") if alone and isinstance(part, Matrix) else part
+            for part in summary.parts if kept(part, at)
+        ))
+        for at, summary in enumerate(summaries)
+    )  # fmt: skip

@@ -1,0 +1,206 @@
+"""Kinds of heads of real models, by name, and what a model loses without them; tiny models of other kinds."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaModel
+
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.kinds import KindMap, head_kinds
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, MARKS, PLACE
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from tests.architectures.tiny import tiny_model
+from tests.summaries.reducers.kinds.oracle import numbers
+
+NAMES = [kind.name for kind in KINDS if kind is not EVEN]
+
+
+@pytest.fixture(scope="module")
+def smollm_kinds(smollm: LoadedModel) -> KindMap:
+    return head_kinds(ModelSource(smollm))
+
+
+@pytest.fixture(scope="module")
+def minilm_kinds(minilm: LoadedModel) -> KindMap:
+    return head_kinds(ModelSource(minilm))
+
+
+def named(kinds: KindMap, kind: str) -> dict[str, float]:
+    """The heads of a kind with their weights, largest first."""
+    heads = {f"{row['layer']}.{row['head']}": row["weight"] for row in kinds.records() if row["kind"] == kind}
+    return dict(sorted(heads.items(), key=lambda head: -head[1]))
+
+
+# Measured on another draw of tokens, by a dense script that shares no code with this package.
+@pytest.mark.parametrize(
+    ("kind", "heads"),
+    [
+        ("induction", {"18.6": 0.910, "17.3": 0.818, "17.4": 0.797, "17.5": 0.649, "18.7": 0.638, "23.2": 0.566}),
+        ("duplicate", {"8.0": 0.765, "14.3": 0.741}),
+        ("previous", {"16.0": 0.896, "11.1": 0.848}),
+    ],
+)
+def test_known_heads_of_smollm(smollm_kinds: KindMap, kind: str, heads: dict[str, float]) -> None:
+    found = named(smollm_kinds, kind)
+    assert set(list(found)[: len(heads)]) == set(heads)
+    for head, weight in heads.items():
+        assert found[head] == pytest.approx(weight, abs=0.12 if kind == "duplicate" else 0.06)
+
+
+def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: KindMap) -> None:
+    assert named(minilm_kinds, "previous")["0.2"] == pytest.approx(0.993, abs=0.01)
+    assert named(minilm_kinds, "next")["1.8"] == pytest.approx(0.563, abs=0.1)
+    assert named(minilm_kinds, "duplicate")["2.9"] == pytest.approx(0.411, abs=0.06)
+    assert named(minilm_kinds, "induction") == {}
+    assert max(row["induction_weight"] for row in minilm_kinds.records()) < 0.03
+
+
+def test_chances_are_those_of_even_attention(smollm_kinds: KindMap) -> None:
+    row = next(smollm_kinds.records())
+    assert row["induction_chance"] == pytest.approx(0.0145, abs=1e-4)
+    assert row["previous_chance"] == pytest.approx(0.036, abs=5e-4)
+
+
+def test_smollm_by_loops_over_tokens_on_eager_weights(smollm: LoadedModel) -> None:
+    source = ModelSource(smollm)
+    prompt = source.repeated(0)[0]
+    texts = KindTexts([prompt.tokens], by_share=False)
+    parts: dict[int, KindsOfHeads] = {}
+    layers = (11, 18)
+
+    def visit(call) -> None:
+        parts[call.place.layer] = reduce(call, HeadKinds(texts)).part(KindsOfHeads)
+
+    source.each([prompt], Selection(layers=layers), visit)
+    ids = torch.tensor([[token.id for token in prompt.tokens]])
+    held = smollm.model.config._attn_implementation
+    smollm.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = smollm.model(input_ids=ids, output_attentions=True).attentions
+    smollm.model.set_attn_implementation(held)
+    n = len(prompt.tokens)
+    for layer in layers:
+        names, special = [token.id for token in prompt.tokens], [token.special for token in prompt.tokens]
+        wanted = numbers(weights[layer][0].numpy().astype(float), np.tri(n, dtype=bool), names, special,
+                         [name for name in NAMES if name != "delimiter"], causal=True)  # fmt: skip
+        for number, kind in enumerate(KINDS):
+            if kind.name in wanted:
+                np.testing.assert_allclose(parts[layer].judged.weight[number], wanted[kind.name].weight, atol=1e-5)
+                np.testing.assert_allclose(parts[layer].judged.chance[number], wanted[kind.name].chance, atol=1e-9)
+
+
+def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
+    """The causal oracle: bits a token on the second R, with heads silenced before W_O."""
+    heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
+    rows = {(row["layer"], row["head"]) for row in smollm_kinds.records() if row["kind"] != "induction"}
+    layers = [layer for layer, _ in heads]
+    random = np.random.default_rng(0)
+    others = [
+        (layer, int(random.permutation(sorted(head for at, head in rows if at == layer))[count]))
+        for count, layer in ((layers[:at].count(layer), layer) for at, layer in enumerate(layers))
+    ]
+    prompts = ModelSource(smollm).repeated(0)
+    plain, silenced, control = (np.mean([loss(smollm, prompt, some) for prompt in prompts])
+                                for some in ([], heads, others))  # fmt: skip
+    assert plain < 5
+    assert silenced > 15
+    assert abs(control - plain) < 0.5
+
+
+def loss(loaded: LoadedModel, prompt: Prompt, silenced: list[tuple[int, int]]) -> float:
+    """Mean bits per token of the second half, with the slices of these heads set to 0 before W_O."""
+    model = loaded.model
+    width = model.config.head_dim
+    hooks = []
+    for layer in {layer for layer, _ in silenced}:
+        own = [head for at, head in silenced if at == layer]
+
+        def zeroed(_, args, own=own):
+            x = args[0].clone()
+            for head in own:
+                x[..., head * width : (head + 1) * width] = 0
+            return (x, *args[1:])
+
+        hooks.append(model.layers[layer].self_attn.o_proj.register_forward_pre_hook(zeroed))
+    ids = torch.tensor([[token.id for token in prompt.tokens]])
+    with torch.no_grad():
+        hidden = model(input_ids=ids, use_cache=False).last_hidden_state[0]
+        logits = hidden @ model.get_input_embeddings().weight.T  # tied in this model
+    for hook in hooks:
+        hook.remove()
+    half = ids.shape[1] // 2
+    bits = -torch.log_softmax(logits.float(), -1)[half:-1].gather(1, ids[0, half + 1 :, None]) / np.log(2)
+    return float(bits.mean())
+
+
+def random_network() -> LlamaModel:
+    """30 layers of 9 heads with sharp scores, that learned nothing."""
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=500, hidden_size=288, intermediate_size=72, num_hidden_layers=30,
+                         num_attention_heads=9, num_key_value_heads=9, attn_implementation="sdpa")  # fmt: skip
+    model = LlamaModel(config).eval()
+    with torch.no_grad():
+        for layer in model.layers:
+            for part in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                part.weight.mul_(12)
+    return model
+
+
+@pytest.mark.parametrize("by_share", [False, True], ids=["random tokens", "a text"])
+def test_a_random_network_has_hardly_any_kinds(by_share: bool) -> None:
+    model, random = random_network(), np.random.default_rng(1)
+    drawn = [random.permutation(500)[:p].tolist() * 2 for p in (37, 50, 61)]
+    written = [(random.zipf(1.4, 134) % 500).tolist()]
+    texts = [tuple(Token(at, str(x), x) for at, x in enumerate(ids)) for ids in (written if by_share else drawn)]
+    kinds = KindTexts(texts, by_share=by_share)
+    found: dict[int, list[KindsOfHeads]] = {}
+    for text in texts:
+        ids = torch.tensor([[token.id for token in text]])
+
+        def visit(call) -> None:
+            found.setdefault(call.place.layer, []).append(reduce(call, HeadKinds(kinds)).part(KindsOfHeads))
+
+        with torch.no_grad(), capture(model, visit, texts=[text]):
+            model(input_ids=ids)
+    names = []
+    for parts in found.values():
+        together = KindsOfHeads(tuple(x for part in parts for x in part.texts), (), np.empty(0), None, by_share)
+        names += [KINDS[kind].name for kind in together.judged.kind if kind >= 0
+                  and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
+    assert len(names) <= 2, names
+
+
+@pytest.mark.parametrize(
+    "kind", ["mistral", "gemma2", "gpt_oss", "bloom", "deepseek_v3", "cohere", "bert", "olmo2", "jamba", "qwen3"]
+)
+def test_tiny_models_of_other_kinds(kind: str) -> None:
+    """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid."""
+    model = tiny_model(kind, "tiny")
+    random = np.random.default_rng(0)
+    ids = torch.tensor([random.integers(5, 25, 40)])
+    tokens = tuple(Token(at, str(x), x) for at, x in enumerate(ids[0].tolist()))
+    parts: list[KindsOfHeads] = []
+    texts = KindTexts([tokens])
+    inputs = {"input_ids": ids}
+    with torch.no_grad():
+        weights = [x[0].double().numpy() for x in model(**inputs, output_attentions=True).attentions if x is not None]
+        with capture(
+            model, lambda call: parts.append(reduce(call, HeadKinds(texts)).part(KindsOfHeads)), texts=[tokens]
+        ):
+            model(**inputs)
+    assert len(parts) == len(weights) > 0
+    causal = kind != "bert"
+    for part, dense in zip(parts, weights, strict=True):
+        wanted = numbers(dense, (dense > 0).any(axis=0), [t.id for t in tokens], [False] * 40, NAMES, causal=causal,
+                         learned_sink=kind == "gpt_oss")  # fmt: skip
+        for number, of in enumerate(KINDS):
+            if of is not EVEN and of.name != "delimiter":
+                np.testing.assert_allclose(
+                    part.judged.weight[number], wanted[of.name].weight, atol=1e-5, err_msg=of.name
+                )
+                np.testing.assert_allclose(part.judged.share[number], wanted[of.name].share, atol=1e-4, err_msg=of.name)
