@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
-from attn_cli.sources.huggingface.capture.seen_call import SeenCall, UnknownRule, check_rows
+from attn_cli.sources.huggingface.capture.seen_call import SeenCall, check_rows, rule_of
 
 Visit = Callable[[Call], None]
 
@@ -90,7 +90,7 @@ class BatchVisitor:
                 replace(at, heads=heads, groups=tuple(groups[head] for head in heads)),
                 text.queries,
                 text.key_tokens,
-                UnknownRule(),
+                rule_of(weights[cells]),
             )
             check_rows(call.weights, call.place)
             self.visit(call)

@@ -8,6 +8,7 @@ import torch
 
 from attn_cli.call import Place
 from attn_cli.errors import LoadError
+from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.plan import plan_of_weights
@@ -18,13 +19,23 @@ TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights
 
 @dataclass(frozen=True, eq=False)
 class UnknownRule(Rule):
-    """The rule of a call of which only the weights were captured; it can't be read from the model's code."""
+    """The rule of a call of which only the weights were captured; it can't be read from the model's code.
+
+    Its mask is what the weights show of it.
+    """
 
     scale: float = 1.0
 
     def describe(self) -> dict[str, Any]:
         """None for every part of the rule; the mask is described as the model's own."""
         return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
+
+
+def rule_of(weights: torch.Tensor) -> UnknownRule:
+    """The rule of weights `[h, n, m]`: with a causal mask where none of several queries looks ahead, else with none."""
+    n, m = weights.shape[1:]
+    causal = n == m > 1 and not bool(weights.triu(1).any())
+    return UnknownRule(mask=Causal() if causal else Open())
 
 
 @dataclass(frozen=True, eq=False)
