@@ -128,7 +128,7 @@ def compute(
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2
       attn compute --q a.npz:q --k a.npz:k --v a.npz:v --json | jq .result.output
-      attn compute "the cat sat" --random-projections 1 --positions rotary --why -t sat
+      attn compute "a b" --random-projections 1 --positions rotary --why -t b
       attn compute "the cat sat down" --decode      with a key/value cache
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy

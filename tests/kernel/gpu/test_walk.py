@@ -44,7 +44,7 @@ def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNe
 
 
 def needs_of(n: int, m: int, top: int = 3) -> RowNeeds:
-    return RowNeeds(True, RANDOM.integers(-1, m, size=(n, 2)), True, top, Pool(8, 11))
+    return RowNeeds(moments=True, cells=RANDOM.integers(-1, m, size=(n, 2)), received=True, top=top, pool=Pool(8, 11))
 
 
 @pytest.mark.parametrize("name", masks(N, M))
@@ -59,7 +59,9 @@ def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) 
     q, k, v = arrays(6, 2, n, m, 24, 5)
     sink = RANDOM.normal(size=6).astype(np.float32)
     rule = Rule(24**-0.5, mask=Causal(m - n), sink=sink)
-    needs = RowNeeds(True, RANDOM.integers(-1, m, size=(n, 1)), True, 2, Pool(5, 3, sums=True))
+    needs = RowNeeds(
+        moments=True, cells=RANDOM.integers(-1, m, size=(n, 1)), received=True, top=2, pool=Pool(5, 3, sums=True)
+    )
     agree(walked(q, k, v, rule, needs, Tile(32, 16)), q, k, v, rule, needs)
 
 
@@ -79,7 +81,7 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
     q, k, v = arrays(4, 2, N, M, 16, 16)
     mask = Intersection((Causal(M - N), Window(13, M - N)))
     rule = Rule(0.8, softcap=softcap, bias=biases()[name], mask=mask)
-    needs = RowNeeds(True, RANDOM.integers(-1, M, size=(N, 2)), True, 0, Pool(8, 11))
+    needs = RowNeeds(moments=True, cells=RANDOM.integers(-1, M, size=(N, 2)), received=True, pool=Pool(8, 11))
     numbers = walked(q, k, v, rule, needs, Tile(16, 16))
     exact = dense.attend(*(torch.tensor(x, dtype=torch.float64) for x in (q, k, v)), rule)
     weights, scores = exact.weights.numpy(), exact.scores.numpy()

@@ -31,7 +31,8 @@ def test_a_gguf_file_is_its_folder_and_its_name(smollm_file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "sentence-transformers/all-MiniLM-L6-v2", "org/name.with-dots_2"])
-def test_an_id_of_the_hub(name: str) -> None:
+def test_an_id_of_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.cache.is_cached", lambda *_: True)
     assert find(name, OriginOptions(revision="main")) == Origin(name, name, OriginOptions(revision="main"), local=False)
 
 
