@@ -117,7 +117,7 @@ def test_the_image_is_what_the_command_shows(theme: str, tmp_path: Path, monkeyp
     problem = compare(lines_of(kept), lines_of(current))
     assert not problem, f"python -m tests.test_front_image draws it anew\n{problem}"
     before, after = colours_of(kept), colours_of(current)
-    assert len(before) > 11 * 77
+    assert len(before) > 11 * 77 / 2  # cells that a causal mask leaves
     assert before.keys() == after.keys()
     assert all(abs(before[cell] - after[cell]).max() <= 8 for cell in before)  # weights differ by 1e-3 at most
 

@@ -14,7 +14,7 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
     Raises InputError for fewer than 8, where `of` says what has too few.
 
     >>> repeat_lengths(1000, "the model"), repeat_lengths(30, "the model")
-    ((37, 50, 61), (18, 25, 30))
+    ((37, 50, 61), (18, 24, 30))
     """
     if longest < _LEAST:
         raise InputError(f"{of} for random tokens written twice", "give a text")

@@ -78,7 +78,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["word " * 999], USAGE, ["word word…"]),
         (["-m", "gpt2", "river"], USAGE, ["No such option: -m", "options stand after the command"]),
         (["help", "tpo"], USAGE, ["no command 'tpo'", "try: attn top --help"]),
-        (["schema", "nothing"], USAGE, ["no schema is named 'nothing'", "inspect, matrix"]),
+        (["schema", "nothing"], USAGE, ["no schema is named 'nothing'", "inspect", "matrix"]),
         (["compute"], USAGE, ["no matrix", "--q FILE"]),
         (["compute", "a", "--positions", "rotary", "--rope-base", "inf"], USAGE, ["--rope-base inf is not a finite"]),
         (["compute", "--q", "q.npy", "--color", "no"], USAGE, ["--color 'no'"]),

@@ -44,7 +44,8 @@ def test_what_is_suggested_then_fits(less: tuple[str, ...]) -> None:
 def test_verbose_says_length_memory_and_time() -> None:
     run = attn("matrix", "he sat on the river bank", "-v", "-f", "json")
     assert run.code == 0
-    length, time = run.errors.splitlines()
+    loaded, length, time = run.errors.splitlines()
+    assert loaded.startswith("attn: loaded in ")
     assert length.startswith("attn: 6 tokens · 4 matrices of 6 x 6 take 0.0 MB")
     assert time.startswith("attn: ran in 0.0")
     assert attn("matrix", "he sat on the river bank", "-v", "-q", "-f", "json").errors == ""
@@ -115,9 +116,14 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("sys.stderr", terminal)
     source, view = mock.Mock(batch_size=1), mock.Mock()
-    source.read.side_effect = InputError("it can't", "")
+
+    def read(*_: object) -> None:
+        source.on_token(3)
+        raise InputError("it can't", "")
+
+    source.read.side_effect = read
     for quiet in (False, True):
         with pytest.raises(InputError):
             answer_texts(Request("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet))
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
-    assert lines == ["", "writing up to 8 tokens ...", "", ""]
+    assert [line for line in lines if line] == ["writing token 3 of up to 8"]
