@@ -4,7 +4,7 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, kinds, knock, memory, parts, peers, startup
+from tests.benchmarks import capture, compute, gpu, kinds, knock, memory, parts, parts_used, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
@@ -20,9 +20,13 @@ def main() -> None:
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(HEADER)
     for part in options.parts:
-        if part in ("memory", "peers"):
-            lines = memory.lines(quick=options.quick)
-            for line in lines if part == "memory" else peers.lines(options.repeats, quick=options.quick):
+        tables = {
+            "memory": lambda: memory.lines(quick=options.quick),
+            "peers": lambda: peers.lines(options.repeats, quick=options.quick),
+            "used": parts_used.lines,
+        }
+        if part in tables:
+            for line in tables[part]():
                 print(line, flush=True)
             continue
         modules = {

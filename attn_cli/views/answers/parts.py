@@ -93,8 +93,10 @@ class _Table:
         room = screen.width - 4 - self.places - numbers
         self.bar = min(20, room // 4) if self.wide else 0
         self.most = max(-effect for effect in answer.effects)
-        longest = max(cell_len(self._label(read)) for read in answer.order[:_MOST])
-        self.label = max(4, min(longest, room - (self.bar + 2 if self.bar else 0)))
+        shown = answer.order[: _MOST + 1]
+        longest = max(cell_len(self._label(read)) for read in shown)
+        marks = max(self.bar + 2, *(cell_len(self._marks(read)) for read in shown)) if self.bar else 0
+        self.label = max(4, min(longest, room - marks))
 
     @property
     def heading(self) -> str:
@@ -112,10 +114,7 @@ class _Table:
         effect = self.answer.effects[read.number]
         if self.effects is not None:
             line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
-        if self.bar:
-            marks = [bar(-effect, self.bar, self.most), "sink" if read.sinks else ""]
-            line.append("".join(f"  {mark}" for mark in marks if mark))
-        return line
+        return line.append(self._marks(read)) if self.bar else line
 
     def rest(self, reads: list[ReadPart]) -> str:
         """The parts that have no line of their own: their number, their share together, and their effects."""
@@ -130,6 +129,11 @@ class _Table:
             else f"{-max(effects):.4f} to {-min(effects):.4f}"
         )
         return f"  {label}{share}{'':{9 if self.wide else 0}}  {span}"
+
+    def _marks(self, read: ReadPart) -> str:
+        """What stands after the numbers: a bar, and whether the part holds a sink."""
+        marks = [bar(-self.answer.effects[read.number], self.bar, self.most), "sink" if read.sinks else ""]
+        return "".join(f"  {mark}" for mark in marks if mark)
 
     def _label(self, read: ReadPart) -> str:
         """The beginning of the part's text, after its name where the text doesn't say it."""
