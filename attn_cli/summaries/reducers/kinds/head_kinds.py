@@ -14,8 +14,16 @@ from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS
-from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING, JudgedKinds, KindSums, judged
+from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, PLACE
+from attn_cli.summaries.reducers.kinds.kind_sums import (
+    NOT_JUDGED,
+    NOTHING,
+    JudgedKinds,
+    KindSums,
+    enough,
+    is_held_by_rows,
+    judged,
+)
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.sight import IntervalSight, MaskSight
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
@@ -213,7 +221,7 @@ class HeadKinds:
         reception = np.where(some, (received - few * bool(factors.few.any())) / rows, 0.0)
         sinks = is_sink(reception, factors.even / rows)
         self.part = KindsOfHeads(
-            (_added_up(self.numbers, self.targets, factors),),
+            (_added_up(self.numbers, self.targets, factors, by_share=self.texts.by_share),),
             tuple(np.flatnonzero(of_head) for of_head in sinks),
             reception.mean(axis=0),
             _value_lengths(self.call),
@@ -222,12 +230,14 @@ class HeadKinds:
         return self.part
 
 
-def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors) -> KindSums:
+def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors, *, by_share: bool) -> KindSums:
     """The sums over rows of what was noted of each."""
     lists, marks, mass = (np.asarray(x, dtype=np.float64) for x in (numbers.list_sums, numbers.mark_sums, numbers.mass))
     h, count = mass.shape[0], len(KINDS)
     weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
-    control_rows = np.zeros(count)
+    control_rows, held = np.zeros(count), np.full((count, h), np.nan)
+    rows = (factors.counted > 0).sum(axis=1)
+    least = enough(factors.chance / np.maximum(rows, 1))
     beyond = mass - marks[..., 1]  # [h, n]: what a row gives to anything but sinks
     names = [("kind", kind) for kind in targets.lists]
     names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
@@ -243,14 +253,25 @@ def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors) -> Kin
             of_rows = of_rows + np.maximum(1 - mass, 0) * (mass > 0)  # the learned sink
         weight[number] = of_rows @ factors.counted[number]
         rest[number] = (of_rows - column.get(("sinks", kind), 0.0)) @ factors.rest[number]
+        if is_held_by_rows(kind):
+            given = beyond * factors.rest[number] if by_share and kind.rank == PLACE else np.ones_like(mass)
+            held[number] = _share_of_rows(of_rows, given * factors.counted[number], least[number])
         if kind in factors.controls:
             drawn = (factors.controls[kind] > 0).astype(np.float64)
             control[number] = column["control", kind] @ factors.controls[kind]
             control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
     return KindSums(
-        (factors.counted > 0).sum(axis=1), weight, factors.chance, factors.rest.sum(axis=1), rest,
-        (factors.rest @ beyond.T), control_rows, control, control_total,
+        rows, weight, factors.chance, factors.rest.sum(axis=1), rest,
+        (factors.rest @ beyond.T), control_rows, control, control_total, held,
     )  # fmt: skip
+
+
+def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.ndarray:
+    """Of all that the rows give `[h, n]`, the share of those whose targets get at least so much of it `[h]`."""
+    total = given.sum(axis=1)
+    high = np.where(of_rows >= least * given, given, 0.0).sum(axis=1)
+    share: np.ndarray = np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
+    return share
 
 
 def _surprise(weights: Array) -> Array:

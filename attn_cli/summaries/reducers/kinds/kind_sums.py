@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, PLACE, WINDOW
+from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW, Kind
 
 LEAST_ROWS = 16  # with targets, for a kind to be judged
 LEAST_WEIGHT, LEAST_WINDOW, LEAST_EVEN = 0.1, 0.6, 0.9  # for a name
 TIMES_CHANCE, TIMES_CONTROL, WINDOW_TIMES_CHANCE = 5, 2, 2
+MOST_ROWS = 0.6  # of a text, that must hold a name by place or marks by themselves
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
 
 
@@ -28,6 +29,8 @@ class KindSums:
     control_rows   rows with a control `[K]`
     control        weight at the control's keys, as if there were as many as targets `[K, h]`
     control_total  what these rows give to anything but sinks `[K, h]`
+    held           the share of rows that give their targets enough for a name by themselves `[K, h]`; where heads are
+                   named by share, rows count by what they give to anything but sinks
     """
 
     rows: np.ndarray
@@ -39,6 +42,7 @@ class KindSums:
     control_rows: np.ndarray
     control: np.ndarray
     control_total: np.ndarray
+    held: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +53,7 @@ class JudgedKinds:
     share     the same as a share of what the head gives to anything but a sink `[K, h]`
     chance    what even attention would give the targets `[K]`
     control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
+    held      the share of rows that are enough for a name by themselves `[K, h]`
     rows      how many rows have a target `[K]`
     by_share  whether heads are named by their share, as on a text, and not by their weight
     """
@@ -57,6 +62,7 @@ class JudgedKinds:
     share: np.ndarray
     chance: np.ndarray
     control: np.ndarray
+    held: np.ndarray
     rows: np.ndarray
     by_share: bool
 
@@ -87,7 +93,7 @@ class JudgedKinds:
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
         with np.errstate(invalid="ignore"):
-            high: np.ndarray = number >= np.maximum(LEAST_WEIGHT, TIMES_CHANCE * self.chance[:, None])
+            high: np.ndarray = number >= enough(self.chance)[:, None]
             places = np.array([kind.rank == PLACE for kind in KINDS])
             near = np.nan_to_num(number[places]).max(axis=0, initial=0)
             for at, kind in enumerate(KINDS):
@@ -99,7 +105,24 @@ class JudgedKinds:
                     high[at] = number[at] >= np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * self.chance[at])
                 elif kind is EVEN:
                     high[at] = number[at] > LEAST_EVEN
+                elif self.by_share:
+                    high[at] &= self.held[at] >= MOST_ROWS
         return high
+
+
+def enough(chance: np.ndarray) -> np.ndarray:
+    """The least that targets of such a chance must get, for a head to be named by them."""
+    least: np.ndarray = np.maximum(LEAST_WEIGHT, TIMES_CHANCE * chance)
+    return least
+
+
+def is_held_by_rows(kind: Kind) -> bool:
+    """Whether most rows of a text must hold a name of this kind by themselves.
+
+    Sharp scores of a network that learned nothing put a few rows on any place, and the mean over rows is theirs. What a
+    head does by place it does in row after row; repeats of a token are of many kinds, and their control is `control`.
+    """
+    return kind.rank in (PLACE, MARKS)
 
 
 def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
@@ -114,11 +137,12 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     few = np.sum([text.control_rows for text in texts], axis=0) < LEAST_ROWS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
-        means = [np.nanmean(each, axis=0) for each in (weight, share, chance, control)]
+        held = np.stack([text.held for text in texts])
+        means = [np.nanmean(each, axis=0) for each in (weight, share, chance, control, held)]
     means[3][few] = np.nan
-    weight, share, chance, control = means
+    weight, share, chance, control, held = means
     rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
-    return JudgedKinds(weight, share, chance, control, rows, by_share)
+    return JudgedKinds(weight, share, chance, control, held, rows, by_share)
 
 
 def _means(text: KindSums) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
