@@ -149,3 +149,6 @@ class Experiment(Protocol):
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """About how many plain runs these interventions will cost."""
+
+    def way_of(self, interventions: Sequence[Intervention]) -> str:
+        """How these run, as `way` says it: from the cache only if all their rows are among those that run then."""

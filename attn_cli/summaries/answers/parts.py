@@ -385,7 +385,9 @@ def _hidden_parts(
         step()
     floor = experiment.floor
     real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
-    return HiddenParts(real, experiment.target, everywhere, floor.effect, experiment.way, experiment.why)
+    way = experiment.way_of([*interventions.values()])
+    why = experiment.why if way == experiment.way else "rows before those that read run anew, too"
+    return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
 
 
 def _rows_after(part: TextPart, experiment: Experiment) -> tuple[int, ...]:

@@ -99,6 +99,8 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
         hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, part.tokens)
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.effects[1] == 0
+    is_cached = not everywhere and kind != "gptj"
+    assert (answer.hidden.way == "cache") is is_cached and (answer.hidden.why == "") is is_cached
     assert max(map(abs, answer.hidden.effects)) > 0.01
 
 

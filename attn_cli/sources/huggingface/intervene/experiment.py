@@ -92,16 +92,21 @@ class ModelExperiment:
         """As for `Experiment`."""
         passes = 0.0
         for batch in self._batches(interventions, with_loss=False):
-            way = self._way_of(batch)
+            way = self.way_of(batch)
             share = 1 - self._skip(way, batch) / max(self._runner.blocks, 1)
             passes += (len(batch) + 1) * share * self._rows_that_run(way) / len(self.tokens)
         return passes
+
+    def way_of(self, interventions: Sequence[Intervention]) -> Way:
+        """As for `Experiment`."""
+        first = min((min(x.rows) for x in interventions if x.rows), default=self._runner.first)
+        return self._next_way if self.way == "cache" and first < self._runner.first else self.way
 
     def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[list[Intervention]]:
         """Neighbours that run side by side: with the same first block, or so few rows that a matrix product is idle."""
         batch, way, skip = list[Intervention](), self.way, 0
         for intervention in interventions:
-            own_way = self._way_of([intervention])
+            own_way = self.way_of([intervention])
             own_skip = self._skip(own_way, [intervention])
             is_busy = len(batch) * self._rows_that_run(way) >= _BUSY_ROWS
             is_apart = own_way != way or own_skip < skip or (own_skip > skip and is_busy)
@@ -113,11 +118,6 @@ class ModelExperiment:
             batch.append(intervention)
         if batch:
             yield batch
-
-    def _way_of(self, interventions: Sequence[Intervention]) -> Way:
-        """How these are run: from the cache only if all their rows are among those that run then."""
-        first = min((min(x.rows) for x in interventions if x.rows), default=self._runner.first)
-        return self._next_way if self.way == "cache" and first < self._runner.first else self.way
 
     def _rows_that_run(self, way: Way) -> int:
         return len(self.tokens) - self._first(way)
@@ -139,7 +139,7 @@ class ModelExperiment:
 
     def _outcomes_of_batch(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
         """One run of these interventions and of an untouched copy, side by side."""
-        way = self._way_of(interventions)
+        way = self.way_of(interventions)
         skip = self._skip(way, interventions)
         together = [*interventions, _UNTOUCHED]
         groups = [together] if self._is_widened() else [[intervention] for intervention in together]
