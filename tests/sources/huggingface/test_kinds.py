@@ -1,5 +1,7 @@
 """Kinds of heads of real models, by name, and what a model loses without them; tiny models of other kinds."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -95,27 +97,32 @@ def test_smollm_by_loops_over_tokens_on_eager_weights(smollm: LoadedModel) -> No
 
 
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
-    """The causal oracle: bits a token on the second R, with heads silenced before W_O."""
+    """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O.
+
+    Twelve others of the same layers change it by little on average over draws. Single draws do by -0.5 to 0.9 bits, and
+    none by a tenth of what the induction heads do.
+    """
     heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
-    rows = {(row["layer"], row["head"]) for row in smollm_kinds.records() if row["kind"] != "induction"}
-    layers = [layer for layer, _ in heads]
-    random = np.random.default_rng(0)
-    others = [
-        (layer, int(random.permutation(sorted(head for at, head in rows if at == layer))[count]))
-        for count, layer in ((layers[:at].count(layer), layer) for at, layer in enumerate(layers))
-    ]
-    prompts = ModelSource(smollm).repeated(0)
-    plain, silenced, control = (np.mean([loss(smollm, prompt, some) for prompt in prompts])
-                                for some in ([], heads, others))  # fmt: skip
+    rest = [(row["layer"], row["head"]) for row in smollm_kinds.records() if row["kind"] != "induction"]
+    wanted = Counter(layer for layer, _ in heads)
+    prompt = ModelSource(smollm).repeated(0)[0]
+    plain, silenced = loss(smollm, prompt, []), loss(smollm, prompt, heads)
+    controls = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        own = {layer: random.permutation([head for at, head in rest if at == layer])[:count].tolist()
+               for layer, count in wanted.items()}  # fmt: skip
+        controls.append(loss(smollm, prompt, [(layer, head) for layer in own for head in own[layer]]))
     assert plain < 5
     assert silenced > 15
-    assert abs(control - plain) < 0.5
+    assert abs(np.mean(controls) - plain) < 0.5
+    assert max(abs(control - plain) for control in controls) < 0.1 * (silenced - plain)
 
 
 def loss(loaded: LoadedModel, prompt: Prompt, silenced: list[tuple[int, int]]) -> float:
-    """Mean bits per token of the second half, with the slices of these heads set to 0 before W_O."""
+    """Mean bits per token of the second half, whose rows have the slices of these heads set to 0 before W_O."""
     model = loaded.model
-    width = model.config.head_dim
+    width, half = model.config.head_dim, len(prompt.tokens) // 2
     hooks = []
     for layer in {layer for layer, _ in silenced}:
         own = [head for at, head in silenced if at == layer]
@@ -123,18 +130,17 @@ def loss(loaded: LoadedModel, prompt: Prompt, silenced: list[tuple[int, int]]) -
         def zeroed(_, args, own=own):
             x = args[0].clone()
             for head in own:
-                x[..., head * width : (head + 1) * width] = 0
+                x[:, half:, head * width : (head + 1) * width] = 0
             return (x, *args[1:])
 
         hooks.append(model.layers[layer].self_attn.o_proj.register_forward_pre_hook(zeroed))
     ids = torch.tensor([[token.id for token in prompt.tokens]])
     with torch.no_grad():
         hidden = model(input_ids=ids, use_cache=False).last_hidden_state[0]
-        logits = hidden @ model.get_input_embeddings().weight.T  # tied in this model
+        logits = hidden[half:-1] @ model.get_input_embeddings().weight.T  # tied in this model
     for hook in hooks:
         hook.remove()
-    half = ids.shape[1] // 2
-    bits = -torch.log_softmax(logits.float(), -1)[half:-1].gather(1, ids[0, half + 1 :, None]) / np.log(2)
+    bits = -torch.log_softmax(logits.float(), -1).gather(1, ids[0, half + 1 :, None]) / np.log(2)
     return float(bits.mean())
 
 
