@@ -5,21 +5,29 @@ stands for any lines. Each page has a folder of its own with the models and file
 `python -m tests.test_guide` rewrites the outputs, and `python -m tests.test_guide tour models` those of two pages.
 """
 
+import contextlib
 import doctest
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from itertools import zip_longest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from attn_cli.cli import main as attn_main
 from attn_cli.cli.guide import topics
 from attn_cli.cli.kit.commands import COMMANDS
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.origin import Origin
 from tests.media import image_file, vit
+from tests.program import Stream, environment
 from tests.sources.huggingface.conftest import folder_of
 
 ROOT = Path(__file__).parents[1]
@@ -74,20 +82,56 @@ def _unscaled(folder: Path) -> None:
     np.save(folder / "mine.npy", weights / weights.sum(-1, keepdims=True) @ v)
 
 
+SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE": "1"}
+
+
 def run(command: str, folder: Path) -> str:
-    """What the command prints to both streams, as on a screen of 80 columns without colour."""
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "COLUMNS": "80",
-        "NO_COLOR": "1",
-        "LC_ALL": "C.UTF-8",
-        "HF_HUB_OFFLINE": "1",
-    }
+    """What the command prints to both streams, as on a screen of 80 columns without colour.
+
+    A line of `attn` alone runs in this process, where each model is loaded once for all pages; others in a shell.
+    """
+    words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    if (
+        words[0] == "attn"
+        and not set("$`*~{") & set(command)
+        and not any(set(word) <= set("|<>;&()") for word in words)
+    ):
+        return _in_process(shlex.split(command), folder)
+    environment = os.environ | SCREEN
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.stdout
+
+
+def _in_process(words: list[str], folder: Path) -> str:
+    output = Stream()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    with (
+        mock.patch.multiple(sys, argv=words, stdin=Stream(), stdout=output, stderr=output),
+        mock.patch.dict(os.environ, environment(**SCREEN), clear=True),
+        mock.patch("attn_cli.sources.huggingface.load.checkpoint.load", _load),
+        contextlib.chdir(folder),
+        contextlib.suppress(SystemExit),
+    ):
+        attn_main()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    return output.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+_loaded: dict[object, LoadedModel] = {}
+
+
+def _load(origin: Origin, *, generates: bool = False) -> LoadedModel:
+    """As `load`, which reads every model of the pages once: their folders are links to the same files."""
+    file = Path(origin.path, origin.gguf or "").resolve()
+    key = (file, origin.name, origin.options, generates)
+    if key not in _loaded:
+        _loaded[key] = load(origin, generates=generates)
+    return _loaded[key]
 
 
 def alike(expected: str, actual: str) -> bool:
