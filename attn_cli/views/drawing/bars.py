@@ -6,7 +6,7 @@ from rich.text import Text
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 
-BAR = Style(color="#44708c")  # darker than what maps show as large
+_COLOR = "#44708c"  # darker than what maps show as large
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
@@ -22,7 +22,8 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
     """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
     line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
-    return line.append(bar(value, width, longest_value), BAR)
+    # A style of its own: Rich keeps the escape code of the terminal for which a style was first drawn.
+    return line.append(bar(value, width, longest_value), Style(color=_COLOR))
 
 
 def bar_width(screen: Screen, before: int) -> int:
