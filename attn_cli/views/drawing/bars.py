@@ -1,12 +1,14 @@
 """Bars: a number as a length."""
 
+from rich.color import Color, ColorSystem
 from rich.style import Style
 from rich.text import Text
 
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 
-_COLOR = "#44708c"  # darker than what maps show as large
+_COLOR = Color.parse("#44708c")  # darker than what maps show as large
+_SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT, "16": ColorSystem.STANDARD}
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
@@ -22,8 +24,12 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
     """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
     line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
-    # A style of its own: Rich keeps the escape code of the terminal for which a style was first drawn.
-    return line.append(bar(value, width, longest_value), Style(color=_COLOR))
+    return line.append(bar(value, width, longest_value), _style(screen.depth))
+
+
+def _style(depth: str) -> Style:
+    """The colour in that depth: Rich keeps the escape code of the terminal for which equal styles were first drawn."""
+    return Style(color=_COLOR.downgrade(_SYSTEMS[depth])) if depth in _SYSTEMS else Style.null()
 
 
 def bar_width(screen: Screen, before: int) -> int:
