@@ -134,6 +134,44 @@ class Look(NamedTuple):
     visit: Callable[[Call], None]
 
 
+class WeightsAlone:
+    """Base class of calls of which weights `[h, n, m]` are at hand, perhaps of some rows, and no values."""
+
+    weights: Array
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+        return len(self.queries)
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return len(self.keys)
+
+    @property
+    def e(self) -> int:
+        """No values, so no width."""
+        return 0
+
+    @property
+    def v(self) -> None:
+        """No values."""
+        return None
+
+    @property
+    def like(self) -> Array:
+        """The weights."""
+        return self.weights
+
+
 @dataclass(frozen=True, eq=False)
 class Ingredients:
     """What a call was computed from and what follows it; None where there is no such thing, or it is unknown.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
 from attn_cli.summaries.reduce import Part, Summary
 
 
@@ -37,15 +37,8 @@ class ChangeMatrix(Part):
         """One row per cell; a key that one side lacks is empty there."""
         for at, row, column in np.ndindex(*self.changes.shape):
             query, key, other_key = int(self.rows[row]), int(self.keys[column]), int(self.other_keys[column])
-            yield {
-                "layer": summary.place.layer,
-                "head": summary.head_names(self.averaged)[at],
-                "query": query,
-                "query_token": summary.queries[query].text,
-                "key": None if key < 0 else key,
-                "key_token": None if key < 0 else summary.keys[key].text,
-                "other_key": None if other_key < 0 else other_key,
-                "other_key_token": None if other_key < 0 else self.other_key_tokens[other_key].text,
+            head = summary.head_names(self.averaged)[at]
+            yield cell_labels(summary, head, query, key, other_key, self.other_key_tokens) | {
                 "change": float(self.changes[at, row, column]),
             }
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.against.side_by_side import SideBySide
+from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.topk import heaviest
 
@@ -48,15 +48,8 @@ class ChangedKeys(Part):
         for at, row, rank in np.ndindex(*self.keys.shape):
             key, other_key = int(self.keys[at, row, rank]), int(self.other_keys[at, row, rank])
             query = int(self.rows[row])
-            yield {
-                "layer": summary.place.layer,
-                "head": summary.head_names(self.averaged)[at],
-                "query": query,
-                "query_token": summary.queries[query].text,
-                "key": None if key < 0 else key,
-                "key_token": None if key < 0 else summary.keys[key].text,
-                "other_key": None if other_key < 0 else other_key,
-                "other_key_token": None if other_key < 0 else self.other_key_tokens[other_key].text,
+            head = summary.head_names(self.averaged)[at]
+            yield cell_labels(summary, head, query, key, other_key, self.other_key_tokens) | {
                 "weight": float(self.weights[at, row, rank]),
                 "other_weight": float(self.other_weights[at, row, rank]),
                 "change": float(self.changes[at, row, rank]),

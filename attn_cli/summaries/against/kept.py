@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch
-from attn_cli.call import AttentionCall, Call, Ingredients, Place
+from attn_cli.call import AttentionCall, Call, Ingredients, Place, WeightsAlone
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class KeptRows(WeightsAlone):
     """Rows of a call's weights `[h, rows, m]`, in NumPy; a call without values, of which other rows are not to be had.
 
     numbers  the kept rows, ascending
@@ -27,36 +27,6 @@ class KeptRows:
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     rule: Rule
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return len(self.weights)
-
-    @property
-    def n(self) -> int:
-        """The number of queries, kept or not."""
-        return len(self.queries)
-
-    @property
-    def m(self) -> int:
-        """The number of keys."""
-        return len(self.keys)
-
-    @property
-    def e(self) -> int:
-        """No values, so no width."""
-        return 0
-
-    @property
-    def v(self) -> None:
-        """No values."""
-        return None
-
-    @property
-    def like(self) -> np.ndarray:
-        """The weights."""
-        return self.weights
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -81,7 +51,7 @@ def kept_call(call: Call) -> Call:
         return kept_rows(call, range(call.n))
     k = _copy(call.k)
     # no values are needed, and the walk wants some
-    return replace(call, q=_copy(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients())
+    return replace(call, q=_copy(call.q), k=k, v=k[..., :1], output=None, ingredients=Ingredients(), packed=None)
 
 
 def kept_bytes(call: Call) -> int:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
+from attn_cli.prompt import Token
 from attn_cli.summaries.against.alignment import Aligner, Alignment
-from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
 _CELLS = 2**20  # of one block and one call; 4 MiB of float32
@@ -89,6 +91,22 @@ def side_by_side(call: Call, other: Call, aligner: Aligner | None = None) -> Sid
     """
     aligner = Aligner() if aligner is None else aligner
     return SideBySide(call, other, aligner.of(call.queries, other.queries), aligner.of(call.keys, other.keys))
+
+
+def cell_labels(
+    summary: Summary, head: int | str, query: int, key: int, other_key: int, other_keys: Sequence[Token]
+) -> dict[str, Any]:
+    """What a row of data says of a cell before its numbers; `key` or `other_key` is -1 where only the other has it."""
+    return {
+        "layer": summary.place.layer,
+        "head": head,
+        "query": query,
+        "query_token": summary.queries[query].text,
+        "key": None if key < 0 else key,
+        "key_token": None if key < 0 else summary.keys[key].text,
+        "other_key": None if other_key < 0 else other_key,
+        "other_key_token": None if other_key < 0 else other_keys[other_key].text,
+    }
 
 
 def _by_column(weights: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from torch import nn
 
 from attn_cli.call import Place
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
@@ -21,7 +21,7 @@ class AttentionFunction:
     def __init__(self, ledger: Ledger, visitor: BatchVisitor, tap: Tap | None = None) -> None:
         self.ledger, self.visitor, self.tap = ledger, visitor, tap
 
-    def compute(  # noqa: PLR0913  the signature is the registry's
+    def compute(
         self,
         module: nn.Module,
         query: torch.Tensor,
@@ -29,21 +29,13 @@ class AttentionFunction:
         value: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         scaling: float | None = None,
-        softcap: float | None = None,
-        position_bias: torch.Tensor | None = None,
-        s_aux: torch.Tensor | None = None,
-        sinks: torch.Tensor | None = None,
-        **_: Any,
+        **options: Any,
     ) -> tuple[torch.Tensor, None]:
         """One layer, in the registry's signature: query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`.
 
         Returns the output `[b, n, h, e]`, and None for the weights, which are never held whole.
         """
-        sink, sink_per_query = sink_of(s_aux, sinks), None
-        if sink is not None and sink.numel() != query.shape[1]:
-            sink, sink_per_query = None, sink
-        scale = scale_of(module, query, scaling)
-        layer_rule = LayerRule(scale, softcap, position_bias, sink, attention_mask)
+        layer_rule, sink_per_query = rule_of_layer(module, query, attention_mask, scaling, options)
         output: torch.Tensor | None = None
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), torch._C.DisableTorchFunction():

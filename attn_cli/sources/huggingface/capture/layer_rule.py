@@ -1,6 +1,7 @@
 """The rule by which one layer turns scores into weights, for a whole batch, as transformers passes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -135,6 +136,25 @@ class LayerRule:
         x = x[list(heads)] if x.shape[0] > 1 else x
         x = x[:, rows] if x.shape[1] > 1 else x
         return x[:, :, keys] if x.shape[2] > 1 else x
+
+
+def rule_of_layer(
+    module: nn.Module,
+    query: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+    options: Mapping[str, Any],
+) -> tuple[LayerRule, torch.Tensor | None]:
+    """The rule of a layer, from what the registry's functions are called with, and its sink for every query, if any.
+
+    query    `[b, h, n, d]`
+    options  the further arguments; a learned sink comes as one number per head, or per query as `[b, h, n, 1]`
+    """
+    sink, sink_per_query = sink_of(options.get("s_aux"), options.get("sinks")), None
+    if sink is not None and sink.numel() != query.shape[1]:
+        sink, sink_per_query = None, sink
+    scale = scale_of(module, query, scaling)
+    return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask), sink_per_query
 
 
 def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:

@@ -15,7 +15,7 @@ from transformers.masking_utils import (
 )
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 
 Observer = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
@@ -99,14 +99,12 @@ def _observed_function(name: str, observer: Observer) -> Callable[..., Any]:
             torch._C.DisableTorchFunction()
         ):  # its softmax is no softmax of the model's own: the function mode must not see it
             result = function(module, query, key, value, attention_mask, **options)
-        sink = sink_of(options.get("s_aux"), options.get("sinks"))
-        if sink is not None and sink.numel() != query.shape[1]:
+        mask = _whole_mask(name, module, query, key, attention_mask, options)
+        layer_rule, sink_per_query = rule_of_layer(module, query, mask, options.get("scaling"), options)
+        if sink_per_query is not None:
             raise LoadError(
                 f"{type(module).__name__} has a sink for every query, not one for a head", "leave out --backend"
             )
-        scale = scale_of(module, query, options.get("scaling"))
-        mask = _whole_mask(name, module, query, key, attention_mask, options)
-        layer_rule = LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask)
         observer(module, query, key, value, layer_rule)
         return result
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attn_cli.call import Place
+from attn_cli.call import Place, WeightsAlone
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
@@ -39,7 +39,7 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 
 
 @dataclass(frozen=True, eq=False)
-class SeenCall:
+class SeenCall(WeightsAlone):
     """An attention call made of weights `[h, n, m]`, without values (e = 0).
 
     scores  the input of their softmax `[h, n, m]`, -inf where masked; None if not captured
@@ -51,36 +51,6 @@ class SeenCall:
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     rule: Rule
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n(self) -> int:
-        """The number of queries."""
-        return int(self.weights.shape[1])
-
-    @property
-    def m(self) -> int:
-        """The number of keys."""
-        return int(self.weights.shape[2])
-
-    @property
-    def e(self) -> int:
-        """No values, so no width."""
-        return 0
-
-    @property
-    def v(self) -> None:
-        """No values."""
-        return None
-
-    @property
-    def like(self) -> torch.Tensor:
-        """The weights."""
-        return self.weights
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

@@ -9,7 +9,7 @@ from attn_cli.call import Place
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, scale_of, sink_of
+from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
@@ -41,7 +41,7 @@ class InterveningAttention:
     ) -> None:
         self.ledger, self.plain, self.calls, self.batch, self.visitor = ledger, plain, calls, batch, visitor
 
-    def compute(  # noqa: PLR0913  the signature is the registry's
+    def compute(
         self,
         module: nn.Module,
         query: torch.Tensor,
@@ -49,20 +49,13 @@ class InterveningAttention:
         value: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         scaling: float | None = None,
-        softcap: float | None = None,
-        position_bias: torch.Tensor | None = None,
-        s_aux: torch.Tensor | None = None,
-        sinks: torch.Tensor | None = None,
-        **_: Any,
+        **options: Any,
     ) -> tuple[torch.Tensor, None]:
         """One layer, in the registry's signature: query `[S, h, n, d]`, key `[S, g, m, d]`, value `[S, g, m, e]`.
 
         Returns the output `[S, n, h, e]`, and None for the weights, which are never held whole.
         """
-        sink, sink_per_query = sink_of(s_aux, sinks), None
-        if sink is not None and sink.numel() != query.shape[1]:
-            sink, sink_per_query = None, sink
-        rule = LayerRule(scale_of(module, query, scaling), softcap, position_bias, sink, attention_mask)
+        rule, sink_per_query = rule_of_layer(module, query, attention_mask, scaling, options)
         with torch.no_grad(), torch._C.DisableTorchFunction():
             output = self.output(module, "registry", (query, key, value), rule, sink_per_query)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None
