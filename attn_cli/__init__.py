@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from attn_cli.kernel.definition.masks import Causal, Given, Keys, Window
     from attn_cli.kernel.definition.rule import Rule
     from attn_cli.prompt import Prompt, Token
+    from attn_cli.recording import RecordedLayer, Recording
     from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from attn_cli.summaries.answers.kinds import KindMap, head_kinds
     from attn_cli.summaries.answers.knock import Knock, knock
     from attn_cli.summaries.answers.parts import PartsRead, read_parts
+    from attn_cli.summaries.answers.record import record
     from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.calls.read_shares import ReadShares
@@ -58,6 +60,7 @@ _HOMES = {
     "kernel.definition.masks": ("Causal", "Given", "Keys", "Window"),
     "kernel.definition.rule": ("Rule",),
     "prompt": ("Prompt", "Token"),
+    "recording": ("RecordedLayer", "Recording"),
     "selection": ("Selection",),
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
@@ -69,6 +72,7 @@ _HOMES = {
     "summaries.reducers.pooled": ("PooledMatrix",),
     "summaries.reducers.received": ("Received", "ReceivedShares"),
     "summaries.answers.knock": ("Knock", "knock"),
+    "summaries.answers.record": ("record",),
     "summaries.answers.through": ("Through", "through"),
     "summaries.calls.read_shares": ("ReadShares",),
     "summaries.reduce": ("Summary", "reduce"),
@@ -103,6 +107,8 @@ __all__ = [
     "ReadShares",
     "Received",
     "ReceivedShares",
+    "RecordedLayer",
+    "Recording",
     "Rule",
     "Selection",
     "Summary",
@@ -124,6 +130,7 @@ __all__ = [
     "open_source",
     "parts_of",
     "read_parts",
+    "record",
     "reduce",
     "side_by_side",
     "through",

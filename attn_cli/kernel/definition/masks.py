@@ -211,18 +211,18 @@ class Given:
     """A mask given as booleans `[n, m]` or `[h, n, m]`, True where attending is allowed."""
 
     cells: Array
+    words: str = "given mask"
 
     def allowed(self, i: Array, j: Array) -> Array:
         """The booleans of these cells."""
-        rows = self.cells[..., int(i[0, 0]) : int(i[-1, 0]) + 1, :]
-        return rows[..., int(j[0, 0]) : int(j[0, -1]) + 1]
+        return self.cells[..., _places(i[:, 0]), :][..., _places(j[0, :])]
 
     def span(self, start: int, stop: int, m: int) -> Span:
         """All keys, none known to be open: the mask is small enough to be read cell by cell."""
         return Span(0, 0, 0, m)
 
     def __str__(self) -> str:
-        return "given mask"
+        return self.words
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,6 +305,15 @@ def all_of(*masks: Mask) -> Mask:
 def dense(mask: Mask, n: int, m: int, *, like: Array) -> Array:
     """The whole mask as booleans `[n, m]` or `[h, n, m]`: the definition, for small matrices."""
     return mask.allowed(indices(0, n, like)[:, None], indices(0, m, like)[None, :])
+
+
+def _places(numbers: Array) -> Array | slice:
+    """Ascending numbers `[b]` as a slice where none is left out: a slice copies nothing."""
+    count = numbers.shape[0]
+    if count == 0:
+        return slice(0, 0)
+    first, last = int(numbers[0]), int(numbers[-1]) + 1
+    return slice(first, last) if last - first == count else numbers
 
 
 def _within(x: int, low: int, high: int) -> int:

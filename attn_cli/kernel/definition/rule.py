@@ -55,3 +55,17 @@ class Rule:
             "sink": self.sink is not None,
             "softmax": self.softmax,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownRule(Rule):
+    """The rule of a call of which only the weights were captured; it can't be read from the model's code.
+
+    Its mask is what the weights show of it.
+    """
+
+    scale: float = 1.0
+
+    def describe(self) -> dict[str, Any]:
+        """None for every part of the rule; the mask is described as the model's own."""
+        return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}

@@ -2,33 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from attn_cli.call import Place, WeightsAlone
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.masks import Causal, Open
-from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.rule import Rule, UnknownRule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.plan import plan_of_weights
 from attn_cli.prompt import Token
 
 TOLERANCE = 1e-3  # tolerance: about the rounding error of a sum of many weights in half precision
-
-
-@dataclass(frozen=True, eq=False)
-class UnknownRule(Rule):
-    """The rule of a call of which only the weights were captured; it can't be read from the model's code.
-
-    Its mask is what the weights show of it.
-    """
-
-    scale: float = 1.0
-
-    def describe(self) -> dict[str, Any]:
-        """None for every part of the rule; the mask is described as the model's own."""
-        return {"scale": None, "softcap": None, "bias": None, "mask": "rule of the model's own", "sink": None}
 
 
 def rule_of(weights: torch.Tensor) -> UnknownRule:

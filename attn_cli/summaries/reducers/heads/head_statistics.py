@@ -17,12 +17,15 @@ from attn_cli.summaries.reducers.heads.row_numbers import (
     BandRows,
     Cell,
     HiddenSum,
+    LargestScore,
     LargestWeight,
     Moment,
     RowNumber,
     WeightSum,
 )
 from attn_cli.summaries.reducers.heads.statistic import HeadRows
+
+_MASKED_SCORE = -1e38  # a row of which the largest score is below may attend to nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,18 @@ class HeadStatistics:
         count = self.alignment.n if self.rows is None else len(self.rows)
         rest = rows.rest if self.rescale or self.alignment.hides else None
         return Heads(statistics, count - rows.live.sum(axis=-1), rest)
+
+    def log_sums(self) -> np.ndarray:
+        """The logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]`, in float64.
+
+        It follows from the largest score and weight; 0 in rows that may attend to nothing, infinity where a sink
+        leaves no weight.
+        """
+        largest = to_numpy(self.numbers[LargestWeight()]).astype(np.float64)
+        scores = to_numpy(self.numbers[LargestScore()]).astype(np.float64)
+        live = (largest > 0) | ((scores != 0) & (scores > _MASKED_SCORE))
+        with np.errstate(divide="ignore"):
+            return np.where(live, scores - np.log(largest), 0.0)
 
     def _picked(self, numbers: np.ndarray) -> np.ndarray:
         """The numbers `[h, n]`, 0 in rows that were not picked."""

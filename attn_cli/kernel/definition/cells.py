@@ -1,0 +1,80 @@
+"""Any rectangle of cells, straight from queries and keys: rows and keys may be runs or picked ones.
+
+With the logarithm of each row's sum beside q and k, a weight follows from its own score alone: exp(score - log_sum). So
+a tile costs its own area, however long the rows are.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from attn_cli.arrays import Array, at_least_float32, indices, namespace
+from attn_cli.kernel.definition.heads import expand_groups
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.definition.softmax import unnormalised
+
+Places: TypeAlias = slice | Array
+"""Rows or keys: a slice without a step, or an ascending array of their numbers."""
+
+
+class Cells(NamedTuple):
+    """Scores and weights `[h, b, c]` of b rows and c keys: -inf and 0 where masked."""
+
+    scores: Array
+    weights: Array
+
+
+def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: Array) -> Cells:
+    """The cells of some rows and keys of q `[h, n, d]`, k `[g, m, d]`; log_sums `[h, n]`, 0 for fully masked rows.
+
+    Equals the same cells of `dense.attend` for any rule.
+
+    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> log_sums = np.log(np.exp(1.0) + 1.0) + np.zeros((1, 2))
+    >>> cells(x, x, Rule(scale=1.0), slice(1, 2), slice(0, 2), log_sums).weights.round(3).tolist()
+    [[[0.269, 0.731]]]
+    """
+    scores = scores_of(q, k, rule, rows, keys)
+    return Cells(scores, weights_of(scores, rule, log_sums[:, rows]))
+
+
+def scores_of(q: Array, k: Array, rule: Rule, rows: Places, keys: Places) -> Array:
+    """The scores `[h, b, c]` of some rows and keys, -inf where masked."""
+    i, j = numbers_of(rows, q.shape[1], q), numbers_of(keys, k.shape[1], k)
+    return scores_between(q[:, rows], k[:, keys], rule, i, j)
+
+
+def scores_between(q: Array, k: Array, rule: Rule, i: Array, j: Array) -> Array:
+    """The scores `[h, b, c]` of queries q `[h, b, d]` and keys k `[g, c, d]` with the numbers i `[b]` and j `[c]`."""
+    xp = namespace(q)
+    across = xp.matrix_transpose(expand_groups(at_least_float32(k), q.shape[0]))  # [h, d, c]
+    result = rule.capped((at_least_float32(q) * rule.scale) @ across)  # [h, b, d] @ [h, d, c]
+    if rule.bias is not None:
+        result = result + at_least_float32(_bias(rule, i, j))
+    allowed = rule.mask.allowed(i[:, None], j[None, :])  # [b, c] or [h, b, c]
+    return xp.where(allowed, result, xp.full_like(result, -float("inf")))
+
+
+def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
+    """The weights `[h, b, c]` of scores `[h, b, c]`, -inf where masked, by the log_sums `[h, b]` of their rows."""
+    if not rule.softmax:
+        return unnormalised(scores)
+    return namespace(scores).exp(scores - log_sums[..., None])
+
+
+def numbers_of(places: Places, count: int, like: Array) -> Array:
+    """The numbers `[b]` of the rows or keys that are meant, of `count`.
+
+    >>> numbers_of(slice(-2, None), 5, np.zeros(1)).tolist()
+    [3, 4]
+    """
+    return indices(0, count, like)[places] if isinstance(places, slice) else places
+
+
+def _bias(rule: Rule, i: Array, j: Array) -> Array:
+    """The bias of rows i `[b]` and keys j `[c]`, broadcastable to `[h, b, c]`; picked rows are asked one by one."""
+    if 0 in (i.shape[0], j.shape[0]):
+        return namespace(i).zeros((i.shape[0], j.shape[0]))
+    start, stop, first, last = int(i[0]), int(i[-1]) + 1, int(j[0]), int(j[-1]) + 1
+    runs = [(start, stop)] if stop - start == i.shape[0] else [(row, row + 1) for row in i.tolist()]
+    parts = [rule.bias_of(top, bottom, first, last) for top, bottom in runs]
+    bias: Array = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=-2)
+    return bias if bias.shape[-1] == 1 or last - first == j.shape[0] else bias[..., j - first]

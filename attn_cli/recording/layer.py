@@ -1,0 +1,239 @@
+"""One attention call as a recording keeps it: a call like any other, and any rectangle of its cells at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from attn_cli.arrays import Array
+from attn_cli.call import Place
+from attn_cli.errors import LoadError
+from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
+from attn_cli.prompt import Token
+from attn_cli.recording.numbers import readable
+from attn_cli.recording.rules import rule_of_head
+from attn_cli.recording.terms import Terms
+
+LEVELS = 254  # the level of weight 1 in a thumbnail; a weight w has round(254 sqrt w)
+MASKED = 255  # the level of a block in which no cell is allowed
+_STRIP = 2**20  # scores that `pooled` holds at a time
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedLayer:
+    """One attention call: h query heads, g key heads, n queries, m keys; arrays are NumPy's.
+
+    place, queries, keys, rule  as every call has them
+    log_sums    the logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]` float32;
+                0 in rows that may attend to nothing
+    statistics  `[h]` each, by the names of the head statistics
+    received    the share of all attention that each key receives `[h, m]`
+    value_norms the length of each value `[g, m]`; None where weights alone were seen
+    thumbnail   the largest weight of each block `[h, <= 64, <= 64]` in levels: round(254 sqrt(weight)), 255 where no
+                cell of the block is allowed
+    thumbnail_block  (rows, keys) of a block
+    q, k        `[h, n, d]`, `[g, m, d]` in the precision of the model, bfloat16 as bits in uint16; None where the
+                model shows weights alone
+    seen        the cells `[h, n, m]` of a model that shows no q and k: scores where it shows them, else weights
+    shows_scores  whether there are scores: only not where `seen` holds weights
+
+    Below, `head` is an index into `place.heads`; rows and keys are slices or ascending arrays of numbers.
+    """
+
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Rule
+    log_sums: np.ndarray
+    statistics: Mapping[str, np.ndarray]
+    received: np.ndarray
+    value_norms: np.ndarray | None
+    thumbnail: np.ndarray
+    thumbnail_block: tuple[int, int]
+    q: np.ndarray | None = None
+    k: np.ndarray | None = None
+    seen: np.ndarray | None = None
+    shows_scores: bool = True
+    _rules: dict[int, Rule] = field(default_factory=dict, repr=False)
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return len(self.place.heads)
+
+    @property
+    def n(self) -> int:
+        """The number of queries."""
+        return len(self.queries)
+
+    @property
+    def m(self) -> int:
+        """The number of keys."""
+        return len(self.keys)
+
+    @property
+    def e(self) -> int:
+        """No values are kept."""
+        return 0
+
+    @property
+    def v(self) -> None:
+        """No values are kept."""
+        return None
+
+    @cached_property
+    def like(self) -> Array:
+        """An empty array of NumPy in the precision of weights."""
+        kept = self.seen if self.q is None else self.q
+        assert kept is not None
+        return np.empty(0, np.float64 if kept.dtype == np.float64 else np.float32)
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The attention, a few of all rows, or of `rows`, at a time; the bands' outputs are empty.
+
+        Raises LoadError with `want_scores` if the model showed weights alone.
+        """
+        if self.q is None or self.k is None:
+            yield from self._seen_bands(rows, want_scores)
+            return
+        q, k = readable(self.q), readable(self.k)
+        plan = plan_of(q, k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
+        v = np.empty((*k.shape[:2], 0), self.like.dtype)
+        yield from bands(q, k, v, self.rule, plan)
+
+    def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
+        assert self.seen is not None
+        if want_scores:
+            self._require_scores()
+        lowest = np.finfo(self.seen.dtype).min
+        for start, stop in plan_of_weights(self.seen, rows).pieces():
+            cells = np.array(self.seen[:, start:stop])
+            weights = weights_of(cells, self.rule, self.log_sums[:, start:stop]) if self.shows_scores else cells
+            raw = np.maximum(cells, lowest) if want_scores else None
+            yield Band(start, stop, 0, self.m, weights, raw, np.empty((self.h, stop - start, 0), self.like.dtype))
+
+    def scores(self, head: int, rows: Places, keys: Places) -> np.ndarray:
+        """The scores `[b, c]` of some rows and keys, -inf where masked.
+
+        Raises LoadError if the model showed weights alone.
+        """
+        self._require_scores()
+        return self._cells(head, rows, keys)
+
+    def weights(self, head: int, rows: Places, keys: Places) -> np.ndarray:
+        """The weights `[b, c]` of some rows and keys, 0 where masked."""
+        cells = self._cells(head, rows, keys)
+        if not self.shows_scores:
+            return cells
+        weights: np.ndarray = weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
+        return weights
+
+    def allowed(self, rows: Places, keys: Places) -> np.ndarray:
+        """Which cells `[b, c]` the mask allows, in any head where heads have masks of their own."""
+        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        if self.seen is not None and self.shows_scores:
+            allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
+        else:
+            allowed = np.asarray(self.rule.mask.allowed(i[:, None], j[None, :]))
+        any_head: np.ndarray = np.any(allowed, axis=0) if allowed.ndim == 3 else allowed
+        return any_head
+
+    def pooled(
+        self, head: int, rows: Places, keys: Places, block: tuple[int, int], *, scores: bool = False
+    ) -> np.ndarray:
+        """The largest weight of every block, `[ceil(b / block[0]), ceil(c / block[1])]`; NaN where none is allowed.
+
+        scores  the largest scores in place of weights; LoadError if the model showed weights alone
+        """
+        if scores:
+            self._require_scores()
+        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        height = block[0] * max(1, _STRIP // max(1, block[0] * len(j)))
+        strips = [self._pooled_strip(head, i[at : at + height], j, block, scores) for at in range(0, len(i), height)]
+        return np.concatenate(strips) if strips else np.empty((0, -(-len(j) // block[1])), self.like.dtype)
+
+    def terms(self, head: int, query: int, key: int) -> Terms:
+        """What the weight of one cell is made of; its rank takes the whole row."""
+        row = self._cells(head, slice(query, query + 1), slice(0, self.m))[0]
+        weight = float(self.weights(head, slice(query, query + 1), slice(key, key + 1))[0, 0])
+        allowed = bool(self.allowed(slice(query, query + 1), slice(key, key + 1))[0, 0]) and not np.isneginf(row[key])
+        rank = int((row > row[key]).sum()) + 1 if allowed else None
+        score = float(row[key]) if self.shows_scores else None
+        log_sum = float(self.log_sums[head, query]) if self.shows_scores and self.rule.softmax else None
+        if self.q is None or self.k is None:
+            return Terms(None, None, None, None, None, None, score, log_sum, weight, rank)
+        group = head // (self.h // self.k.shape[0])
+        q, k = readable(self.q[head, query]), readable(self.k[group, key])
+        bias = self._rule_of(head).bias_of(query, query + 1, key, key + 1)
+        cap, scale = self.rule.softcap, float(self.rule.scale)
+        added = None if bias is None else float(np.ravel(bias)[0])
+        return Terms(q * k, q, k, scale, None if cap is None else float(cap), added, score, log_sum, weight, rank)
+
+    def _cells(self, head: int, rows: Places, keys: Places) -> np.ndarray:
+        """The scores `[b, c]`, -inf where masked; the weights where there are no scores."""
+        i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
+        if self.q is None or self.k is None:
+            assert self.seen is not None
+            seen: np.ndarray = self.seen[head][i[:, None], j[None, :]]
+            return seen
+        group = head // (self.h // self.k.shape[0])
+        q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
+        cells: np.ndarray = scores_between(q, k, self._rule_of(head), i, j)[0]
+        return cells
+
+    def _pooled_strip(
+        self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
+    ) -> np.ndarray:
+        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights."""
+        cells = self._cells(head, _run(i), _run(j))
+        normalises = self.shows_scores and self.rule.softmax and not scores
+        if normalises:
+            cells -= self.log_sums[head, i][:, None]
+        blocked = not self.shows_scores and ~self.allowed(i, j)
+        if blocked is not False:
+            cells = np.where(blocked, -np.inf, cells)
+        largest = block_maxima(cells, block)
+        masked = np.isneginf(largest)
+        largest = np.exp(largest, out=largest) if normalises else largest
+        largest[masked] = np.nan
+        return largest
+
+    def _rule_of(self, head: int) -> Rule:
+        """The rule of one head, made once."""
+        if head not in self._rules:
+            self._rules[head] = rule_of_head(self.rule, head)
+        return self._rules[head]
+
+    def _require_scores(self) -> None:
+        if not self.shows_scores:
+            raise LoadError(
+                f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores",
+                "ask for weights; the model computes its softmax where it can't be seen",
+            )
+
+
+def block_maxima(cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """The maxima of blocks of cells `[..., b, c]`, rows first: maxima across rows are of whole lines of memory.
+
+    >>> block_maxima(np.arange(6).reshape(2, 3), (2, 2)).tolist()
+    [[4, 5]]
+    """
+    for axis, step in ((-2, block[0]), (-1, block[1])):
+        count = cells.shape[axis]
+        if step > 1 and count:
+            cells = np.maximum.reduceat(cells, np.arange(0, count, step), axis=axis)
+    return cells
+
+
+def _run(numbers: np.ndarray) -> Places:
+    """Ascending numbers as a slice where none is left out, so that nothing is copied."""
+    if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers

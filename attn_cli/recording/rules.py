@@ -1,0 +1,84 @@
+"""A layer's rule in NumPy, as a recording keeps it, and the rule of one head alone."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from attn_cli.arrays import at_least_float32, to_numpy
+from attn_cli.call import Call
+from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias
+from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Mask, MaskFunction, Submask, dense
+from attn_cli.kernel.definition.rule import Rule
+
+
+def rule_in_numpy(call: Call) -> Rule:
+    """The call's rule with all arrays in NumPy; what is code, in a mask or a bias, is evaluated for every cell."""
+    rule = call.rule
+    sink = None if rule.sink is None else to_numpy(rule.sink)
+    return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)
+
+
+def rule_of_head(rule: Rule, head: int) -> Rule:
+    """The rule of one of the heads alone; `rule` is one of NumPy's."""
+    sink = None if rule.sink is None else rule.sink[head : head + 1]
+    return replace(rule, bias=_head_of_bias(rule.bias, head), mask=_head_of_mask(rule.mask, head), sink=sink)
+
+
+def _bias(bias: object, call: Call) -> object:
+    match bias:
+        case None:
+            return None
+        case BiasSum(parts=parts):
+            return BiasSum([_bias(part, call) for part in parts])  # type: ignore[misc]
+        case Alibi(slopes=slopes, offset=offset):
+            return Alibi(to_numpy(slopes), offset)
+        case GivenBias(numbers=numbers):
+            return GivenBias(to_numpy(at_least_float32(numbers)))
+        case Bias():
+            return GivenBias(to_numpy(at_least_float32(bias.cells(0, call.n, 0, call.m))))
+    return np.array(to_numpy(at_least_float32(bias)))
+
+
+def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
+    """The mask of n queries and m keys, of which `call` may show a part."""
+    match mask:
+        case Keys(real=real):
+            return Keys(to_numpy(real))
+        case Given(cells=cells, words=words):
+            return Given(to_numpy(cells), words)
+        case Intersection(masks=masks):
+            return Intersection(tuple(_mask(part, call, n, m) for part in masks))
+        case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
+            return replace(mask, mask=_mask(inner, call, rows + n, columns + keys))
+        case MaskFunction():
+            return Given(to_numpy(dense(mask, n, m, like=call.like)), str(mask))
+    return mask
+
+
+def _head_of_bias(bias: object, head: int) -> object:
+    match bias:
+        case None:
+            return None
+        case BiasSum(parts=parts):
+            return BiasSum([_head_of_bias(part, head) for part in parts])  # type: ignore[misc]
+        case Alibi(slopes=slopes, offset=offset):
+            return Alibi(slopes[head : head + 1], offset)
+        case GivenBias(numbers=numbers):
+            return GivenBias(_head_of_cells(numbers, head))
+    return _head_of_cells(bias, head)  # type: ignore[arg-type]
+
+
+def _head_of_mask(mask: Mask, head: int) -> Mask:
+    match mask:
+        case Given(cells=cells):
+            return replace(mask, cells=_head_of_cells(cells, head))
+        case Intersection(masks=masks):
+            return Intersection(tuple(_head_of_mask(part, head) for part in masks))
+        case Submask(mask=inner):
+            return replace(mask, mask=_head_of_mask(inner, head))
+    return mask
+
+
+def _head_of_cells(cells: np.ndarray, head: int) -> np.ndarray:
+    """`[1, n, m]` of cells `[h, n, m]`; cells that are the same for all heads as they are."""
+    return cells[head : head + 1] if cells.ndim == 3 and cells.shape[0] > 1 else cells

@@ -1,0 +1,42 @@
+"""Recordings from Python: what a source's model leaves behind when it reads a text."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from attn_cli.call import Call
+from attn_cli.prompt import Prompt
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.selection import Selection
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.record import Record, Recorded
+
+
+class ReadsText(Protocol):
+    """What a source of attention calls must do here; `open_source` returns such a one."""
+
+    about: dict[str, Any]
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The texts as tokens."""
+
+    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
+        """Call `visit` with the attention calls of the chosen layers."""
+
+
+def record(source: ReadsText, text: str, *, selection: Selection | None = None, pair: str | None = None) -> Recording:
+    """One pass over a text, kept: `record(open_source("gpt2"), "a river bank")`.
+
+    selection  the layers and heads to keep; None for all
+    pair       a second text, read after the first
+    """
+    prompt = source.read([text], pair)[0]
+    layers: list[RecordedLayer] = []
+    source.each([prompt], selection or Selection(), lambda call: layers.append(recorded(call)))
+    return Recording(dict(source.about), prompt, tuple(layers))
+
+
+def recorded(call: Call) -> RecordedLayer:
+    """One attention call, kept."""
+    part = reduce(call, Record()).part(Recorded)
+    assert part is not None
+    return part.layer

@@ -1,0 +1,126 @@
+"""The reducer behind recordings: what is kept of a call, so that any of its cells can be computed again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy
+from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.recording import LEVELS, MASKED, RecordedLayer
+from attn_cli.recording.layer import block_maxima
+from attn_cli.recording.numbers import kept
+from attn_cli.recording.rules import rule_in_numpy
+from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
+
+THUMBNAIL = 64  # blocks a side, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded(Part):
+    """A call as a recording keeps it; it is written as it is, and has no rows."""
+
+    name: ClassVar[str] = "recorded"
+
+    layer: RecordedLayer
+
+    def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
+        """None."""
+        return iter(())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """None."""
+        return {}
+
+
+class Record:
+    """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums while the bands pass; q, k beside."""
+
+    needs_scores = True
+    whole_heads = True
+    rows: Sequence[int] | None = None
+
+    def __init__(self) -> None:
+        self.heads, self.received = HeadStatistics(), ReceivedShares()
+        self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
+
+    def start(self, call: Call) -> None:
+        """Allocate what grows with n and m, not with their product."""
+        self.call = call
+        for part in (self.heads, self.received, self.pooled):
+            part.start(call)
+
+    def add(self, band: Band) -> None:
+        """Take in a few rows."""
+        for part in (self.heads, self.received, self.pooled):
+            part.add(band)
+
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """Row sums and what the parts need; None where one of them needs bands."""
+        self.call = call
+        needs: RowNeeds | None = RowNeeds(moments=True)
+        for part in (self.heads, self.received, self.pooled):
+            more = part.row_needs(call)
+            needs = None if needs is None or more is None else needs | more
+        return needs
+
+    def take(self, rows: RowNumbers) -> None:
+        """The numbers of all rows."""
+        for part in (self.heads, self.received, self.pooled):
+            part.take(rows)
+
+    def result(self) -> Recorded:
+        """The call, without the model."""
+        call = self.call
+        pooled = self.pooled.result()
+        assert pooled.weights is not None
+        layer = RecordedLayer(
+            call.place,
+            call.queries,
+            call.keys,
+            rule_in_numpy(call),
+            self.heads.log_sums().astype(np.float32),
+            dict(self.heads.result().statistics),
+            self.received.result().shares,
+            None if call.v is None else _norms(call.v),
+            np.empty(0, np.uint8),
+            pooled.block,
+            **_operands(call),
+        )
+        return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
+
+
+def _operands(call: Call) -> dict[str, Any]:
+    """What cells are computed from: q and k, or the cells themselves of a model that shows nothing else."""
+    if isinstance(call, AttentionCall):
+        return {"q": kept(call.q), "k": kept(call.k)}
+    scores = getattr(call, "scores", None)
+    seen = call.like if scores is None else scores
+    return {"seen": kept(seen), "shows_scores": scores is not None}
+
+
+def _norms(v: Array) -> np.ndarray:
+    """The length of each value, `[g, m, e]` to `[g, m]`."""
+    xp = namespace(v)
+    return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1))
+
+
+def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:
+    """Weights `[h, a, b]` of the blocks as levels; a level of its own for blocks that are masked."""
+    levels: np.ndarray = np.rint(LEVELS * np.sqrt(np.clip(weights, 0.0, 1.0))).astype(np.uint8)
+    levels[:, ~_open_blocks(layer)] = MASKED
+    return levels
+
+
+def _open_blocks(layer: RecordedLayer) -> np.ndarray:
+    """In which blocks of the thumbnail the mask allows any cell, `[a, b]`."""
+    height, keys = layer.thumbnail_block[0], slice(0, layer.m)
+    strips = [block_maxima(layer.allowed(slice(at, at + height), keys), layer.thumbnail_block)
+              for at in range(0, layer.n, height)]  # fmt: skip
+    return np.concatenate(strips)

@@ -1,0 +1,33 @@
+"""Any rectangle of cells equals the same cells of the dense definition, for any rule."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.kernel.definition.cells import cells
+from attn_cli.kernel.definition.dense import attend
+from tests.strategies import Problem, problems
+
+
+def log_sums_of(scores: np.ndarray, sink: np.ndarray | None) -> np.ndarray:
+    """The logarithm of every row's sum, plainly: 0 where nothing is allowed."""
+    sums = np.exp(scores).sum(-1) + (0 if sink is None else np.exp(sink)[:, None])
+    live = ~np.isneginf(scores).all(-1)
+    return np.where(live, np.log(np.where(live, sums, 1.0)), 0.0)
+
+
+@given(problems(raw=True), st.data())
+def test_any_rectangle_equals_the_dense_one(problem: Problem, data: st.DataObject) -> None:
+    q, k, v, rule = problem.q, problem.k, problem.v, problem.rule
+    dense = attend(q, k, v, rule)
+    rows, keys = (data.draw(places(count)) for count in dense.scores.shape[1:])
+    found = cells(q, k, rule, rows, keys, log_sums_of(dense.scores, rule.sink))
+    np.testing.assert_allclose(found.scores, dense.scores[:, rows][:, :, keys], atol=1e-12)
+    np.testing.assert_allclose(found.weights, dense.weights[:, rows][:, :, keys], atol=1e-12)
+
+
+def places(count: int) -> st.SearchStrategy[slice | np.ndarray]:
+    """Some of `count` rows or keys: a run, or picked ones."""
+    run = st.tuples(st.integers(0, count), st.integers(0, count)).map(lambda ends: slice(min(ends), max(ends)))
+    picked = st.sets(st.integers(0, count - 1), min_size=1).map(lambda some: np.array(sorted(some)))
+    return run | picked
