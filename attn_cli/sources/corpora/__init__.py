@@ -1,0 +1,162 @@
+"""Corpora: documents from files of texts, records and tables, in order, one at a time, never a file as a whole."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
+from typing import Any, BinaryIO
+
+from attn_cli.errors import InputError, reason
+from attn_cli.sources.corpora.columns import ArrowRows, ParquetRows
+from attn_cli.sources.corpora.document import BadRecordError, Document, Poison, RecordPlace, TextField
+from attn_cli.sources.corpora.fingerprint import content_hash
+from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, files_of
+from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
+from attn_cli.sources.corpora.packing import seekable, unpacked
+from attn_cli.sources.corpora.record_reader import RecordReader
+from attn_cli.sources.corpora.sample import Sample, drawn
+from attn_cli.text import excerpt
+
+__all__ = ["KINDS", "Corpus", "Document", "Poison", "RecordPlace", "Sample", "TextField", "open_corpus"]
+
+_ALL = sys.maxsize
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents of several files, read as one sequence; it can be read many times, and sent to other processes.
+
+    files   in the order in which they are read; one may be standard input, which is read once
+    fields  the fields whose text is read, of records that have fields; none for "text", else "messages", else the only
+            column of a table
+    sample  which documents are read; None for all
+    """
+
+    files: tuple[CorpusFile, ...]
+    fields: tuple[str, ...] = ()
+    sample: Sample | None = None
+
+    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | Poison]:
+        """The documents with numbers from `start` to below `stop`, in order, and Poison for records that are none.
+
+        Records before `start` and outside of the sample are passed over without being parsed; where a file says how
+        many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
+        without the column.
+        """
+        number, last = 0, _ALL if stop is None else stop
+        chosen = repeat(True) if self.sample is None else self.sample.chosen(start)
+        for file in self.files:
+            if number >= last:
+                return
+            with _opened(file, self.fields) as reader:
+                passed = reader.skip(max(0, start - number))
+                number += passed
+                for record, raw in enumerate(reader, passed + 1):
+                    if number >= last:
+                        return
+                    if next(chosen):
+                        yield _document(number, RecordPlace(file.name, record), reader, raw)
+                    number += 1
+
+    def count(self) -> int | None:
+        """How many records there are, in the sample or not; None where standard input is among the files.
+
+        Lines are counted, not parsed; a .parquet file says its number.
+        """
+        return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What a later reading must equal to be one of the same documents: files with a hash each, fields, sample.
+
+        Of standard input nothing is known before it is read.
+        """
+        files = [
+            {"name": file.name, "kind": file.kind, "hash": None if file.is_stdin else content_hash(file.path)}
+            for file in self.files
+        ]
+        sample = None if self.sample is None else {"seed": self.sample.seed, "threshold": str(self.sample.threshold)}
+        return {"files": files, "fields": list(self.fields), "sample": sample}
+
+    def _count(self, file: CorpusFile) -> int:
+        with _opened(file, self.fields) as reader:
+            return reader.skip(_ALL)
+
+
+def open_corpus(
+    inputs: Sequence[str],
+    *,
+    fields: Sequence[str] = (),
+    kind: str | None = None,
+    sample: str | None = None,
+    seed: int = 0,
+) -> Corpus:
+    """The corpus of files, folders, globs, datasets saved on disk and "-" for standard input.
+
+    fields  as in Corpus
+    kind    how the records of all files are separated: lines, jsonl, csv, tsv, parquet or arrow; None goes by suffixes,
+            and takes standard input and unknown suffixes for lines
+    sample  "5%" or "10000": a part, drawn with `seed`
+
+    Raises InputError for inputs that are not there, for fields that none of the first records of a file has, and for a
+    sample that can't be drawn.
+    """
+    corpus = Corpus(files_of(inputs, kind), tuple(fields))
+    for file in corpus.files:
+        if file.kind == "jsonl" and not file.is_stdin:
+            with _stream(file) as stream:
+                refuse_other_fields(stream, excerpt(file.name), corpus.fields)
+        elif not file.is_stdin:
+            with _opened(file, corpus.fields):
+                pass
+    return corpus if sample is None else replace(corpus, sample=drawn(sample, seed, corpus.count))
+
+
+def _document(number: int, origin: RecordPlace, reader: RecordReader, raw: Any) -> Document | Poison:
+    try:
+        if isinstance(raw, BadRecordError):
+            raise raw
+        text, fields = reader.parse(raw)
+    except BadRecordError as error:
+        return Poison(number, origin, error.reason, error.detail)
+    return Document(number, origin, text, fields) if text else Poison(number, origin, "empty", "no text")
+
+
+@contextmanager
+def _opened(file: CorpusFile, fields: Sequence[str]) -> Iterator[RecordReader]:
+    with _stream(file) as stream:
+        yield _READERS[file.kind](stream, excerpt(file.name), fields)
+
+
+@contextmanager
+def _stream(file: CorpusFile) -> Iterator[BinaryIO]:
+    """The content of a file as its kind is read: forwards, or from any place. InputError where it can't be opened."""
+    if file.is_stdin:
+        yield _standard_input(file)
+        return
+    try:
+        with (seekable if file.kind in ("parquet", "arrow") else unpacked)(file.path, file.packing) as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(
+            f"can't read {excerpt(file.name)}: {reason(error)}", "check the name and its permissions"
+        ) from None
+
+
+def _standard_input(file: CorpusFile) -> BinaryIO:
+    if sys.stdin is None or sys.stdin.closed:
+        raise InputError("standard input is closed", "give the names of files")
+    if file.kind in ("parquet", "arrow"):
+        raise InputError(f"{file.kind} can't be read from standard input", "save it to a file, and name that")
+    return sys.stdin.buffer
+
+
+_READERS: dict[str, Callable[[BinaryIO, str, Sequence[str]], RecordReader]] = {
+    "lines": Lines,
+    "jsonl": JsonLines,
+    "csv": partial(SeparatedRows, separator=","),
+    "tsv": partial(SeparatedRows, separator="\t"),
+    "parquet": ParquetRows,
+    "arrow": ArrowRows,
+}

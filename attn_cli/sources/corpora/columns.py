@@ -1,0 +1,169 @@
+"""Records that are rows of columns: Parquet, and Arrow as Hugging Face datasets save it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, BinaryIO
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.corpora.document import BadRecordError
+from attn_cli.sources.corpora.field_values import FieldText, text_of_record
+from attn_cli.sources.corpora.line_records import column_of
+from attn_cli.sources.corpora.packing import READ_ERRORS
+from attn_cli.sources.files.parse_errors import parse_errors, problem
+
+_ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
+_FILE_MAGIC = b"ARROW1"
+
+
+class ColumnRows:
+    """The rows of a table's batches, of which the columns with the text are read."""
+
+    def __init__(self, schema: Any, label: str, fields: Sequence[str]) -> None:
+        self.label = label
+        if fields:
+            self.fields = tuple(fields)
+            self.columns = [column_of(schema.names, [_top(name, schema.names)], label) for name in fields]
+        else:
+            self.columns = [column_of(schema.names, (), label)]
+            self.fields = tuple(self.columns)
+        self.columns = list(dict.fromkeys(self.columns))
+
+    def parse(self, record: tuple[Any, int]) -> FieldText:
+        """The text of a row."""
+        batch, row = record
+        try:
+            values = {name: batch.column(at)[row].as_py() for at, name in enumerate(self.columns)}
+        except UnicodeDecodeError as error:  # in a field within a field
+            raise BadRecordError("not UTF-8", problem(error)) from None
+        return text_of_record(values, self.fields)
+
+    def rows(self, batch: Any, first: int = 0) -> Iterator[tuple[Any, int]]:
+        """The rows of a batch from the `first` on."""
+        chosen = _with_bytes(batch.select(self.columns))
+        return ((chosen, row) for row in range(first, batch.num_rows))
+
+
+class ParquetRows(ColumnRows):
+    """The rows of a Parquet file; skipped row groups are not read."""
+
+    def __init__(self, stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
+        parquet = _pyarrow("parquet")
+        with parse_errors(label):
+            self.file = parquet.ParquetFile(stream, buffer_size=2**20, pre_buffer=False)
+            super().__init__(self.file.schema_arrow, label, fields)
+        self.skipped = 0
+
+    def skip(self, most: int) -> int:
+        """Pass over rows, by what the file says of its size."""
+        passed: int = min(most, self.file.metadata.num_rows - self.skipped)
+        self.skipped += passed
+        return passed
+
+    def __iter__(self) -> Iterator[tuple[Any, int] | BadRecordError]:
+        """The rows that remain; where the file is damaged, each of its rows from there on is a bad record."""
+        read = self.skipped
+        try:
+            for row in self._remaining():
+                read += 1
+                yield row
+        except (*READ_ERRORS, ValueError) as error:
+            yield from (_unreadable(error) for _ in range(read, self.file.metadata.num_rows))
+
+    def _remaining(self) -> Iterator[tuple[Any, int]]:
+        sizes = [self.file.metadata.row_group(at).num_rows for at in range(self.file.metadata.num_row_groups)]
+        skip, first = self.skipped, 0
+        while first < len(sizes) and skip >= sizes[first]:
+            skip, first = skip - sizes[first], first + 1
+        groups = list(range(first, len(sizes)))
+        for batch in self.file.iter_batches(_ROWS, row_groups=groups, columns=self.columns) if groups else ():
+            yield from self.rows(batch, min(skip, batch.num_rows))
+            skip = max(0, skip - batch.num_rows)
+
+
+class ArrowRows(ColumnRows):
+    """The rows of an Arrow stream or file, batch after batch."""
+
+    def __init__(self, stream: BinaryIO, label: str, fields: Sequence[str]) -> None:
+        ipc = _pyarrow("ipc")
+        with parse_errors(label):
+            self.batches = _batches(ipc, stream)
+            super().__init__(next(self.batches), label, fields)
+
+    def skip(self, most: int) -> int:
+        """Pass over rows."""
+        passed = 0
+        while passed < most:
+            batch = self._next()
+            if batch is None:
+                break
+            if isinstance(batch, BadRecordError):
+                return passed + 1
+            taken = min(most - passed, batch.num_rows)
+            passed += taken
+            if taken < batch.num_rows:
+                self.batches = chain([batch.slice(taken)], self.batches)
+        return passed
+
+    def __iter__(self) -> Iterator[tuple[Any, int] | BadRecordError]:
+        """The rows that remain; where the file is damaged, all that is left of it is one bad record."""
+        for batch in iter(self._next, None):
+            if isinstance(batch, BadRecordError):
+                yield batch
+                return
+            yield from self.rows(batch)
+
+    def _next(self) -> Any:
+        """The next batch, None after the last; a bad record where the file is damaged, and then None."""
+        try:
+            return next(self.batches, None)
+        except (*READ_ERRORS, ValueError) as error:
+            self.batches = iter(())
+            return _unreadable(error)
+
+
+def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
+    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists."""
+    beginning = stream.read(len(_FILE_MAGIC))
+    stream.seek(0)
+    if beginning == _FILE_MAGIC:
+        with ipc.open_file(stream) as file:
+            yield file.schema
+            yield from (file.get_batch(at) for at in range(file.num_record_batches))
+    else:
+        with ipc.open_stream(stream) as reader:
+            yield reader.schema
+            yield from reader
+
+
+def _unreadable(error: Exception) -> BadRecordError:
+    return BadRecordError("not readable", f"the file can't be read on from here: {problem(error)}")
+
+
+def _with_bytes(batch: Any) -> Any:
+    """The batch with its text as bytes, so that a cell that is no UTF-8 is found by itself."""
+    import pyarrow
+
+    names = batch.schema.names
+    columns = [
+        column.cast(pyarrow.large_binary()) if pyarrow.types.is_string(column.type)
+        or pyarrow.types.is_large_string(column.type) else column
+        for column in batch.columns
+    ]  # fmt: skip
+    return pyarrow.RecordBatch.from_arrays(columns, names=names)
+
+
+def _top(name: str, columns: Sequence[str]) -> str:
+    """The column that holds the field: of that name, or of the names before a point."""
+    return name if name in columns else name.partition(".")[0]
+
+
+def _pyarrow(module: str) -> Any:
+    try:
+        if module == "parquet":
+            from pyarrow import parquet
+
+            return parquet
+        from pyarrow import ipc
+    except ImportError:
+        raise LoadError("tables of columns need the package pyarrow", "pip install 'attn-cli[scan]'") from None
+    return ipc

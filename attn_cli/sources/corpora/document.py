@@ -1,0 +1,63 @@
+"""A document of a corpus, and what stands in its place where a record holds none."""
+
+from typing import NamedTuple
+
+
+class RecordPlace(NamedTuple):
+    """Where a document was read: the file as it was named, and the record in it, from 1: a line, or a row of a table.
+
+    >>> print(RecordPlace("reviews.jsonl", 12))
+    reviews.jsonl:12
+    """
+
+    file: str
+    record: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.record}"
+
+
+class TextField(NamedTuple):
+    """Characters start:end of a document's text, and the field or the role of a message that they were read from."""
+
+    start: int
+    end: int
+    name: str
+
+
+class Document(NamedTuple):
+    """One text of a corpus.
+
+    number  its place among all records of all inputs, from 0, whether they were read or not
+    origin  the file and record it was read from
+    text    what the model is to read
+    fields  the parts of the text by field or role, in order; none where the text is all of one field
+    """
+
+    number: int
+    origin: RecordPlace
+    text: str
+    fields: tuple[TextField, ...] = ()
+
+
+class Poison(NamedTuple):
+    """A record that is no document.
+
+    number, origin  as a document's
+    reason          why, in words that are the same for every record of the kind: "not UTF-8", "no such field"
+    detail          what is wrong with this one
+    """
+
+    number: int
+    origin: RecordPlace
+    reason: str
+    detail: str = ""
+
+
+class BadRecordError(Exception):
+    """Raised by readers for a record that is no document: `reason` and `detail` as in Poison."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail

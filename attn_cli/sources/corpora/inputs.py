@@ -1,0 +1,139 @@
+"""The files behind the inputs of a corpus: names, folders, globs, a dataset saved on disk, standard input."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attn_cli.errors import InputError, reason
+from attn_cli.sources.corpora.packing import PACKINGS
+from attn_cli.sources.files.json_document import read_json_document
+from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
+from attn_cli.text import excerpt, listed
+
+KINDS = ("lines", "jsonl", "csv", "tsv", "parquet", "arrow")
+_SUFFIXES = {
+    ".txt": "lines", ".text": "lines", ".md": "lines", ".log": "lines", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".arrow": "arrow",
+}  # fmt: skip
+_DATASET_STATE = "state.json"
+_DATASET_SPLITS = "dataset_dict.json"
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """One file of a corpus.
+
+    name     as messages and origins call it; "-" is standard input
+    kind     how its records are separated: one of KINDS
+    packing  what it is packed by: "", ".gz" or ".zst"
+    """
+
+    name: str
+    kind: str
+    packing: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return expanded(self.name)
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input, which is read once."""
+        return self.name == "-"
+
+
+def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile, ...]:
+    """The files of the inputs, in their order; those of a folder or a glob sorted by name.
+
+    `kind` is that of all files, None to go by their suffixes. A folder is searched with its subfolders for files of
+    known suffixes, hidden ones left out. InputError for what is not there, and for a folder that holds no text.
+    """
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"--as {excerpt(kind, 40)}", f"one of {', '.join(KINDS)}")
+    if list(inputs).count("-") > 1:
+        raise InputError("standard input was given more than once", "it can be read once")
+    return tuple(file for name in inputs for file in _files_of_input(name, kind))
+
+
+def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
+    if name == "-":
+        yield CorpusFile("-", kind or "lines")
+        return
+    path = expanded(name)
+    match kind_of_path(path, InputError):
+        case PathKind.FILE:
+            yield _file(name, kind)
+        case PathKind.FOLDER:
+            yield from _files_of_folder(name, kind)
+        case PathKind.NOTHING if glob.has_magic(name):
+            names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (the pattern may begin at any folder)
+            if not names:
+                raise InputError(f"no file matches {excerpt(name)}", "check the pattern and the folder")
+            for match in names:
+                yield from _files_of_input(match, kind)
+        case PathKind.NOTHING:
+            raise InputError(f"no file {excerpt(name)}", _nearest(path))
+        case other:
+            raise InputError(f"{excerpt(name)} is {other.value}, which can't be read again after an interruption",
+                             "save it to a file; - reads standard input")  # fmt: skip
+
+
+def _file(name: str, kind: str | None) -> CorpusFile:
+    stem, packing = _unpacked_name(name)
+    suffix = Path(stem).suffix.lower()
+    if kind is None and suffix == ".json":
+        raise InputError(f"{excerpt(name)} may be one JSON value, which would be read as a whole",
+                         f"--as jsonl if each line is one; else: jq -c '.[]' {excerpt(name)} > X.jsonl")  # fmt: skip
+    return CorpusFile(name, kind or _SUFFIXES.get(suffix, "lines"), packing)
+
+
+def _unpacked_name(name: str) -> tuple[str, str]:
+    """The name without the suffix of a packing, and that suffix."""
+    packing = Path(name).suffix.lower()
+    return (name[: -len(packing)], packing) if packing in PACKINGS else (name, "")
+
+
+def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
+    folder = expanded(name)
+    if (folder / _DATASET_SPLITS).is_file():
+        splits = [str(split) for split in _json(folder / _DATASET_SPLITS).get("splits") or ["SPLIT"]]
+        raise InputError(f"{excerpt(name)} is a dataset with the splits {listed(map(excerpt, splits))}",
+                         f"name those that are meant: {excerpt(str(Path(name) / splits[0]))}")  # fmt: skip
+    if (folder / _DATASET_STATE).is_file():
+        files = _json(folder / _DATASET_STATE).get("_data_files") or []
+        for file in files:
+            yield CorpusFile(str(Path(name) / str(file["filename"])), "arrow")
+        return
+    found = [file for file in _walk(folder) if kind or Path(_unpacked_name(file)[0]).suffix.lower() in _SUFFIXES]
+    if not found:
+        raise InputError(f"{excerpt(name)} holds no texts", f"files of texts end in {', '.join(_SUFFIXES)}")
+    for file in found:
+        yield _file(str(Path(name) / Path(file).relative_to(folder)), kind)
+
+
+def _walk(folder: Path) -> list[str]:
+    """All files below a folder, sorted; without those that are hidden, and those in hidden folders."""
+    found = []
+    for parent, folders, files in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [str(Path(parent) / name) for name in files if not name.startswith((".", "_"))]
+    return sorted(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(f"{excerpt(str(error.filename))} can't be read: {reason(error)}", "check its permissions")
+
+
+def _json(file: Path) -> dict[str, Any]:
+    value = read_json_document(file, excerpt(str(file)), InputError, "was the dataset saved whole?")
+    if not isinstance(value, dict):
+        raise InputError(f"{excerpt(str(file))} is no object", "was the dataset saved whole?")
+    return value
+
+
+def _nearest(path: Path) -> str:
+    return "check the name" if path.parent.is_dir() else f"there is no folder {excerpt(str(path.parent))}"
