@@ -15,11 +15,12 @@ from attn_cli.sources.corpora.fingerprint import content_hash
 from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, files_of
 from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
 from attn_cli.sources.corpora.packing import seekable, unpacked
+from attn_cli.sources.corpora.pieces import pieces_of
 from attn_cli.sources.corpora.record_reader import RecordReader
 from attn_cli.sources.corpora.sample import Sample, drawn
 from attn_cli.text import excerpt
 
-__all__ = ["KINDS", "Corpus", "Document", "Poison", "RecordPlace", "Sample", "TextField", "open_corpus"]
+__all__ = ["KINDS", "Corpus", "Document", "Poison", "RecordPlace", "Sample", "TextField", "open_corpus", "pieces_of"]
 
 _ALL = sys.maxsize
 

@@ -32,12 +32,16 @@ class Document(NamedTuple):
     origin  the file and record it was read from
     text    what the model is to read
     fields  the parts of the text by field or role, in order; none where the text is all of one field
+    piece   which piece of the record it is, from 0, where a long one was cut
+    start   its first character in the text of the record
     """
 
     number: int
     origin: RecordPlace
     text: str
     fields: tuple[TextField, ...] = ()
+    piece: int = 0
+    start: int = 0
 
 
 class Poison(NamedTuple):

@@ -150,6 +150,10 @@ class ModelSource:
             for prompt in prompts
         ]
 
+    def tokens_of(self, text: str) -> tuple[Token, ...]:
+        """The tokens of a text of any length, one that the model can't read at once too."""
+        return self._tokenized([text], None)[0].tokens
+
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         """The texts as tokens, by the tokenizer of a model that reads text alone."""
         main = getattr(self.loaded.model, "main_input_name", "input_ids")

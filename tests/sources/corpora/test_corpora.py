@@ -211,7 +211,7 @@ def test_messages_and_fields_become_parts(tmp_path: Path) -> None:
         ("title", "A"), ("meta.body", "B")]  # fmt: skip
     parquet.write_table(pa.table({"conversations": [[{"from": "human", "value": "hello"}]]}), tmp_path / "a.parquet")
     (document,) = open_corpus([str(tmp_path / "a.parquet")]).documents()
-    assert document[2:] == ("hello", (TextField(0, 5, "human"),))
+    assert document[2:4] == ("hello", (TextField(0, 5, "human"),))
 
 
 def test_samples_depend_on_seed_and_number_alone(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Long documents cut into pieces of so many tokens, by the places that the tokenizer gives its tokens in the text."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Token
+from attn_cli.sources.corpora.document import Document, TextField
+
+Tokenize = Callable[[str], Sequence[Token]]
+
+_NOT_SPACE = re.compile(r"\S")
+_CHARACTERS = 16  # of a token: a window of the text has room for two pieces of words as long as that
+
+
+def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | None = None) -> Iterator[Document]:
+    """The pieces of a document, in order; a short document is its only piece.
+
+    tokenize  the tokens of a text, with those that the tokenizer adds, each with its place in the text
+    size      tokens of a piece at most, with those that the tokenizer adds
+    stride    tokens from the start of a piece to that of the next; None for as many as a piece has
+
+    Pieces end where a word does, if one ends in their second half, so that a piece read by itself has the tokens that
+    it had in the text. Only a window of a few pieces is tokenized at a time, however long the document is. A text whose
+    tokens have no places can't be cut, and is its only piece.
+
+    Raises InputError for a size that has no room beside what the tokenizer adds, and for a stride of 0 or above it.
+    """
+    text, start, number = document.text, 0, 0
+    window = 2 * size * _CHARACTERS
+    while (word := _NOT_SPACE.search(text, start)) is not None:
+        start = start if word.start() < start + window else word.start() - 1
+        part = text[start : start + window]
+        tokens = tokenize(part)
+        placed = [token for token in tokens if token.end is not None]
+        room = size - (len(tokens) - len(placed))
+        _check(size, room, stride)
+        whole = start + len(part) == len(text)
+        if not placed or (whole and len(placed) <= room):
+            end = following = start + len(part)
+        else:
+            stop = _border(placed, min(room, len(placed)))
+            end = start + _end(placed, stop)
+            following = end if stride is None or stride >= stop else start + _end(placed, _border(placed, stride))
+        yield _piece(document, number, start, end)
+        if end == len(text):
+            return
+        start, number = following, number + 1
+
+
+def _check(size: int, room: int, stride: int | None) -> None:
+    if room < 1:
+        raise InputError(f"--chunk {size} has no room for text beside {size - room} tokens that the tokenizer adds",
+                         f"--chunk {size - room + 2} or more")  # fmt: skip
+    if stride is not None and not 0 < stride <= size:
+        raise InputError(f"--stride {stride} is not between 1 and --chunk {size}",
+                         "pieces would overlap entirely, or leave text out")  # fmt: skip
+
+
+def _border(tokens: Sequence[Token], count: int) -> int:
+    """At most `count` of the tokens, and at least half of them: so many that a word ends after the last."""
+    for at in range(count, (count + 1) // 2, -1):
+        if at == len(tokens) or tokens[at].word is None or tokens[at].word is not tokens[at - 1].word:
+            return at
+    return count
+
+
+def _end(tokens: Sequence[Token], count: int) -> int:
+    """The character after the first `count` tokens; the space that follows belongs to the next, as in most models."""
+    return tokens[count - 1].end or 0
+
+
+def _piece(document: Document, number: int, start: int, end: int) -> Document:
+    fields = tuple(
+        TextField(max(field.start, start) - start, min(field.end, end) - start, field.name)
+        for field in document.fields
+        if field.start < end and field.end > start
+    )
+    return document._replace(text=document.text[start:end], fields=fields, piece=number, start=start)
