@@ -76,7 +76,7 @@ def test_no_softmax_leaves_masked_cells_at_zero() -> None:
         (["causal-bottom-right", "lengths:6"], lambda i, j: (j < 6) & (j <= i + 3)),
         (["prefix:3", "lengths:2"], lambda i, j: ((j <= i) | (j < 3)) & (j < 2)),
     ],
-    ids=str,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_masks_by_name_equal_the_same_booleans(masks: list[str], allowed) -> None:
     arrays = qkv(n=5, m=8)

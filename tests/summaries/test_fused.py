@@ -75,6 +75,7 @@ def calls(draw: st.DrawFn) -> AttentionCall:
     d, e = draw(st.integers(1, 20)), draw(st.integers(1, 20))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     mask = masks(n, m)[draw(st.sampled_from([name for name in masks(1, 1) if name != "part of a batch"]))]
+    mask = Given(torch.as_tensor(mask.cells)) if isinstance(mask, Given) else mask  # bands want one library
     sink = draw(st.sampled_from([None, torch.tensor(random.normal(size=h), dtype=torch.float32)]))
     q, k, v = (torch.tensor(random.normal(size=size), dtype=torch.float32)
                for size in ((h, n, d), (groups, m, d), (groups, m, e)))  # fmt: skip

@@ -35,6 +35,10 @@ class _Attention(ctypes.Structure):
         ("first", _POINTER),
         ("last", _POINTER),
         ("scale", _FLOAT),
+        ("softcap", _FLOAT),
+        ("bias", _POINTER),
+        ("bias_head", _INT),
+        ("bias_row", _INT),
         ("sink", _POINTER),
         ("offset", _INT),
         ("output", _POINTER),
@@ -132,6 +136,34 @@ class AskedKeys:
 
 
 @dataclass(frozen=True, eq=False)
+class CompiledRule:
+    """What happens to a product q kᵀ before the softmax, in the layout of the compiled code.
+
+    softcap  0 for none
+    bias     `[1 or h, 1 or n, m]` float32, keys one after the other; or None
+    sink     `[h]` float32, or None
+    """
+
+    scale: float
+    softcap: float
+    bias: np.ndarray | None
+    sink: np.ndarray | None
+
+    def write(self, job: _Attention, heads: slice) -> None:
+        """Say it in a job for these heads."""
+        job.scale, job.softcap = self.scale, self.softcap
+        if self.sink is not None:
+            job.sink = self.sink[heads].ctypes.data
+        if self.bias is not None:
+            bias = self.bias[heads] if self.bias.shape[0] > 1 else self.bias
+            head, row, _ = (step // bias.itemsize for step in bias.strides)
+            job.bias = bias.ctypes.data
+            job.bias_head, job.bias_row = (
+                step if size > 1 else 0 for step, size in zip((head, row), bias.shape, strict=False)
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class CompiledCall:
     """A call as the compiled code takes it, and the memory for what it notes."""
 
@@ -139,8 +171,7 @@ class CompiledCall:
     k: np.ndarray
     v: np.ndarray
     span: Intervals
-    scale: float
-    sink: np.ndarray | None
+    rule: CompiledRule
     asked: AskedKeys
     needs: RowNeeds
     numbers: RowNumbers
@@ -159,7 +190,7 @@ class CompiledCall:
         k, v = self.k[key_heads], self.v[key_heads]
         (g, m, d), e, h, n = k.shape, v.shape[2], heads.stop - heads.start, self.q.shape[1]
         panels, locks = np.empty(g * _padded(m) * d, np.float32), np.zeros(h, np.int32)
-        job = _Attention(h=h, g=g, n=n, m=m, d=d, e=e, scale=self.scale, offset=m - n)
+        job = _Attention(h=h, g=g, n=n, m=m, d=d, e=e, offset=m - n)
         output = () if self.numbers.output is None else (("output", self.numbers.output[heads]),)
         for name, x in (("q", self.q[heads]), ("k", k), ("v", v), *output):
             setattr(job, name, x.ctypes.data)
@@ -167,8 +198,7 @@ class CompiledCall:
             setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
         job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
         job.panels, job.locks, job.task_rows = panels.ctypes.data, locks.ctypes.data, _TASK_ROWS
-        if self.sink is not None:
-            job.sink = self.sink[heads].ctypes.data
+        self.rule.write(job, heads)
         self._ask(job, heads)
         cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
         return _run(job, self.vectors, h * cells * d)

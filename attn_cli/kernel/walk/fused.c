@@ -5,8 +5,7 @@
    for is noted: its sum and moments, single cells, its largest cells, blocks of it, column sums over the rows. A second
    product with the values, divided by the row's sum, is the output. Weights are never stored.
 
-   Rows are intervals: query i may attend to keys first[i] .. last[i] - 1. Everything else (masks with holes, biases,
-   soft caps) is left to bands. Threads call attn_fused_work on one Attention at the same time, and share its tasks. */
+   Rows are intervals: query i may attend to keys first[i] .. last[i] - 1. Masks with holes are left to bands. Threads call attn_fused_work on one Attention at the same time, and share its tasks. */
 
 #include <math.h>
 #include <stdint.h>
@@ -25,8 +24,10 @@ typedef struct {
     const float *q, *k, *v;
     int64_t q_head, q_row, k_head, k_row, v_head, v_row;
     const int32_t *first, *last; /* [n] */
-    float scale;
-    const float *sink; /* [h] or NULL */
+    float scale, softcap;  /* scores become softcap * tanh(score / softcap); 0 for none */
+    const float *bias;     /* [h, n, m], added to the scores, or NULL */
+    int64_t bias_head, bias_row; /* its strides in floats, 0 where all heads or rows share it */
+    const float *sink;     /* [h] or NULL */
     int64_t offset;    /* query i stands at key i + offset */
     float *output;     /* [h, n, e] or NULL */
     int64_t output_head, output_row;

@@ -8,23 +8,41 @@ wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch, to_numpy
+from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
 
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """Whether the compiled code can walk a call: torch's float32 on the processor, a softmax, no bias or softcap.
+    """Whether the compiled code can walk a call: torch's float32 on the processor, a softmax, no function as bias.
 
     Tables and matrices, which are NumPy's, are walked in bands: they are small, and start sooner without it.
     """
     return (
         all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) == "torch.float32" for x in (q, k, v))
         and rule.softmax
-        and rule.softcap is None
-        and rule.bias is None
+        and _reads_bias(rule, k.shape[1])
         and min(*q.shape, *k.shape, *v.shape) > 0
         and _is_built()
+    )
+
+
+def _bias_numbers(rule: Rule) -> Array | None:
+    """The rule's bias `[1 or h, 1 or n, 1 or m]`; None if it has none, or a function."""
+    numbers = rule.bias.numbers if isinstance(rule.bias, GivenBias) else rule.bias
+    return None if isinstance(numbers, Bias) else numbers
+
+
+def _reads_bias(rule: Rule, m: int) -> bool:
+    """Whether the compiled code can read the rule's bias where it lies: float32, a number for each of the m keys."""
+    numbers = _bias_numbers(rule)
+    return rule.bias is None or (
+        numbers is not None
+        and numbers.ndim == 3
+        and str(numbers.dtype).endswith("float32")
+        and (not is_torch(numbers) or numbers.device.type == "cpu")
+        and numbers.shape[2] == m
     )
 
 
@@ -54,6 +72,7 @@ def row_numbers(
     from attn_cli.kernel.walk.compiled import (
         AskedKeys,
         CompiledCall,
+        CompiledRule,
         widest_vectors,
     )  # here: most commands start without it
 
@@ -63,10 +82,13 @@ def row_numbers(
     queries, keys, values = (_rows_without_gaps(to_numpy(x)) for x in (q, k, v))
     memory = None if output is None else to_numpy(output)
     numbers = _allocated(needs, q.shape[0], q.shape[1], k.shape[1], memory)
+    bias = None if rule.bias is None else to_numpy(_bias_numbers(rule))
+    bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
+    before_softmax = CompiledRule(float(rule.scale), float(rule.softcap or 0), bias, sink)
     asked = AskedKeys.of(needs, k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
-    work = CompiledCall(queries, keys, values, span, float(rule.scale), sink, asked, needs, numbers, vectors)
+    work = CompiledCall(queries, keys, values, span, before_softmax, asked, needs, numbers, vectors)
     return numbers if all(work.done(key_heads) for key_heads in work.parts()) else None
 
 

@@ -52,6 +52,17 @@ static INLINE floats NAMED(exponential)(floats x) {
     return NAMED(where)(x < NAMED(all)(LOWEST), (floats){0}, power);
 }
 
+/* tanh x: near 0 by its series up to x^9, so that no digit cancels; elsewhere by e^(-2|x|). */
+static INLINE floats NAMED(tanh)(floats x) {
+    floats size = (floats)((ints)x & 0x7fffffff), square = x * x;
+    floats e = NAMED(exponential)(size * -2.0f);
+    floats far = (1.0f - e) / (1.0f + e);
+    floats near = size + size * square * (square * (square * (square * 0.021869489f - 0.053968254f) + 0.13333333f) - 0.33333333f);
+    floats y = NAMED(where)(size < NAMED(all)(0.25f), near, far);
+    y = NAMED(where)(x != x, x, y);
+    return (floats)((ints)y | ((ints)x & INT32_MIN));
+}
+
 /* c[rows, columns] = a[rows, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
 #define PRODUCT(NAME, HEIGHT, WIDTH)                                                                                   \
     static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,    \
@@ -188,12 +199,28 @@ static TARGET void NAMED(pack)(const Attention *t, const float *k, float *panels
     }
 }
 
-/* The score of a scaled query on one packed key. */
-static TARGET float NAMED(score)(const Attention *t, const float *q, const float *panels, int64_t key) {
+/* The score of query i, scaled in q, on one packed key. */
+static TARGET float NAMED(score)(const Attention *t, int64_t head, int64_t i, const float *q, const float *panels, int64_t key) {
     const float *k = panels + key / PANEL * PANEL * t->d + key % PANEL;
     float score = 0;
     for (int64_t c = 0; c < t->d; c++) score += q[c] * k[c * PANEL];
-    return score;
+    if (t->softcap > 0) score = t->softcap * tanhf(score / t->softcap);
+    return t->bias ? score + t->bias[head * t->bias_head + i * t->bias_row + key] : score;
+}
+
+/* Cap the scores from:to of query i, and add their bias; s[m:] may become anything. */
+static TARGET void NAMED(bend)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
+    const float *bias = t->bias ? t->bias + head * t->bias_head + i * t->bias_row : NULL;
+    for (int64_t j = from; j < to; j += LANES) {
+        floats x = NAMED(load)(s + j);
+        if (t->softcap > 0) x = NAMED(tanh)(x / t->softcap) * t->softcap;
+        if (bias && j + LANES <= t->m) {
+            x += NAMED(load)(bias + j);
+        } else if (bias) {
+            for (int64_t lane = 0; j + lane < t->m; lane++) x[lane] += bias[j + lane];
+        }
+        NAMED(store)(s + j, x);
+    }
 }
 
 /* Scores of a row become e^(score - reference), and its numbers are noted; returns what makes weights of them. */
@@ -205,6 +232,7 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
     int broken = 0;
     floats total = {0}, surprise = {0}, distance = {0};
     if (first < last) {
+        if (t->softcap > 0 || t->bias) NAMED(bend)(t, head, i, s, from, to);
         for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
         for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
         floats tops = NAMED(all)(-INFINITY);
@@ -309,7 +337,7 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
             NAMED(rank)(s, t->first[i], t->last[i], t->count, b.shares[r], t->top_weights + o * t->count,
                         t->top_keys + o * t->count);
             for (int64_t c = 0; c < t->count; c++) /* scores were overwritten: these few are multiplied again */
-                t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, b.queries + r * t->d, panels, keys[c]);
+                t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, b.queries + r * t->d, panels, keys[c]);
         }
     }
     if (t->pooled)

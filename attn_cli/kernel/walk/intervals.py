@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, Open, Prefix, Submask, Window
+from attn_cli.arrays import Array, to_numpy
+from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Prefix, Submask, Window
 
 
 class Intervals(NamedTuple):
@@ -44,6 +44,8 @@ def _bounds(mask: Mask, i: np.ndarray, m: int) -> Intervals | None:
                 return Intervals(nothing, nothing)
             first, last = int(places[0]), int(places[-1]) + 1
             return Intervals(nothing + first, nothing + last) if last - first == len(places) else None
+        case Given(cells):
+            return _bounds_of_cells(cells, i)
         case Intersection(masks):
             parts = [bounds for part in masks if (bounds := _bounds(part, i, m)) is not None]
             if len(parts) < len(masks):
@@ -56,3 +58,19 @@ def _bounds(mask: Mask, i: np.ndarray, m: int) -> Intervals | None:
             bounds = _bounds(inner, i + rows, m + columns)
             return None if bounds is None else Intervals(bounds.first - columns, bounds.last - columns)
     return None
+
+
+def _bounds_of_cells(cells: Array, i: np.ndarray) -> Intervals | None:
+    """The bounds of rows i of booleans `[n, m]` or `[h, n, m]`; None where heads have their own, or a row has holes."""
+    if (
+        len(i) == 0
+        or i[0] < 0
+        or i[-1] >= cells.shape[-2]
+        or cells.shape[-1] == 0
+        or (cells.ndim == 3 and len(cells) > 1)
+    ):
+        return None
+    rows = to_numpy(cells[0] if cells.ndim == 3 else cells)[i[0] : i[-1] + 1]
+    first, count = rows.argmax(axis=-1), np.count_nonzero(rows, axis=-1)  # argmax of all False is 0
+    last = np.where(count > 0, rows.shape[-1] - rows[:, ::-1].argmax(axis=-1), first)
+    return Intervals(first, last) if bool((last - first == count).all()) else None

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.kernel.definition import dense
+from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Prefix, Submask, Window
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
@@ -37,6 +38,8 @@ def masks(n: int, m: int) -> dict[str, Mask]:
         "padding": Keys(np.arange(m) < m - m // 3),
         "no key": Keys(np.zeros(m, dtype=bool)),
         "prefix": Prefix(3, offset),
+        "given": Given(np.tri(n, m, offset, dtype=bool) & (np.arange(m) > 0)),
+        "given, one for all heads": Given(np.tri(n, m, dtype=bool)[None]),
         "part of a batch": Submask(Intersection((Causal(2), Window(6, 2))), 2, 1, m),
     }
 
@@ -48,11 +51,12 @@ def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
     first, last = intervals(mask, n, m)
     j = np.arange(m)
     cells = (j >= first[:, None]) & (j < last[:, None])
-    np.testing.assert_array_equal(cells, dense_mask(mask, n, m, like=np.empty(0)))
+    np.testing.assert_array_equal(cells, dense_mask(mask, n, m, like=np.empty(0)).reshape(n, m))
 
 
 def test_masks_with_holes_have_no_intervals() -> None:
-    assert intervals(Given(np.ones((2, 2), dtype=bool)), 2, 2) is None
+    assert intervals(Given(np.array([[True, True, True], [True, False, True]])), 2, 3) is None
+    assert intervals(Given(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
     assert intervals(Keys(np.array([True, False, True])), 3, 3) is None
     assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
 
@@ -69,7 +73,8 @@ def walked(
 def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds) -> None:
     """Everything that was noted is what float64 says of the dense weights."""
     sink = None if rule.sink is None else np.asarray(rule.sink, dtype=np.float64)
-    exact = Rule(rule.scale, mask=rule.mask, sink=sink)
+    bias = None if rule.bias is None else np.asarray(rule.bias, dtype=np.float64)
+    exact = Rule(rule.scale, rule.softcap, bias, rule.mask, sink)
     whole = dense.attend(*(np.asarray(x, dtype=np.float64) for x in (q, k, v)), exact)
     weights, scores = whole.weights, whole.scores
     live = weights.sum(axis=-1) > 0
@@ -95,7 +100,7 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
         np.testing.assert_allclose(numbers.mark_sums, weights @ needs.marks.T, **CLOSE)
     np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
     if needs.few:
-        few = dense_mask(rule.mask, n, m, like=np.empty(0)).sum(axis=-1) < needs.few
+        few = dense_mask(rule.mask, n, m, like=np.empty(0)).reshape(n, m).sum(axis=-1) < needs.few
         np.testing.assert_allclose(numbers.received_few, (weights * few[:, None]).sum(axis=1), **CLOSE)
     count = min(needs.top, m)
     np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
@@ -128,7 +133,10 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     mask = masks(n, m)[data.draw(st.sampled_from(list(masks(1, 1))))]
     sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
-    rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), mask=mask, sink=sink)
+    softcap = data.draw(st.sampled_from([None, None, 0.5, 50.0]))
+    bias = data.draw(st.sampled_from([None, None, (h, n, m), (1, n, m), (h, 1, m)]))
+    bias = None if bias is None else random.normal(size=bias).astype(np.float32)
+    rule = Rule(data.draw(st.sampled_from([d**-0.5, 1.0])), softcap, bias, mask, sink)
     q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
     pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)), data.draw(st.booleans()))
     cells = random.integers(-1, m, size=(n, 3))
@@ -192,6 +200,32 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
 
 
 @built
+@pytest.mark.parametrize("vectors", VECTORS)
+@pytest.mark.parametrize("size", [1e-4, 0.1, 3.0, 300.0])
+def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
+    x = np.linspace(-size, size, 301, dtype=np.float32).reshape(1, -1, 1)
+    one = np.ones((1, 1, 1), np.float32)
+    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), RowNeeds(moments=True, top=1), vectors)
+    capped = 2.0 * np.tanh(x[0, :, 0].astype(np.float64) / 2.0)
+    np.testing.assert_allclose(numbers.maximum[0], capped, rtol=4e-7)
+    np.testing.assert_allclose(numbers.top_scores[0, :, 0], capped, rtol=4e-7)
+
+
+@built
+def test_a_bias_is_read_where_it_lies() -> None:
+    random = torch.Generator().manual_seed(4)
+    q, k, v = (torch.randn(4, 30, 8, generator=random) for _ in "qkv")
+    shared = torch.randn(1, 1, 30, generator=random).expand(4, 30, 30)
+    turned = torch.randn(4, 30, 30, generator=random).mT
+    for bias in (shared, turned, torch.randn(30, 4, 30, generator=random).transpose(0, 1)):
+        there = torch.zeros(4, 30, 8)
+        row_numbers(q, k, v, Rule(0.5, bias=bias, mask=Causal()), RowNeeds(), there)
+        mask = bias.masked_fill(~torch.ones(30, 30, dtype=torch.bool).tril(), -torch.inf)
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5)
+        torch.testing.assert_close(there, expected, rtol=1e-5, atol=1e-5)
+
+
+@built
 def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
@@ -212,8 +246,9 @@ def test_what_it_does_not_suit() -> None:
     assert not suits(x.double(), x, x, Rule(1.0))
     assert not suits(x.bfloat16(), x, x, Rule(1.0))
     assert not suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0))
-    assert not suits(x, x, x, Rule(1.0, softcap=5.0))
-    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4)))
+    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4).double()))
+    assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 1)))
+    assert not suits(x, x, x, Rule(1.0, bias=Alibi(torch.ones(1))))
     assert not suits(x, x, x, Rule(1.0, softmax=False))
     assert not suits(x[:, :0], x, x, Rule(1.0))
 

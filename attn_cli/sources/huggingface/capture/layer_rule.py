@@ -10,8 +10,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
+from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 
@@ -73,7 +75,7 @@ class LayerRule:
         return None if self.sink is None else self.sink[list(heads)]
 
     def output(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The output `[b, h, n, e]` alone: by torch's SDPA, or by bands for a softcap, a bias or a sink.
+        """The output `[b, h, n, e]` alone: by torch's SDPA; for a softcap, a bias or a sink by compiled code or bands.
 
         query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]`
         """
@@ -100,6 +102,9 @@ class LayerRule:
         """The output `[h, rows, e]` of one text, for `query` cut to `rows`."""
         rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
         q, k, v = query[text], key[text], value[text]
+        compiled, output = compiled_walk(q, k, v, rule), query.new_empty((query.shape[1], q.shape[1], v.shape[2]))
+        if compiled is not None and compiled.row_numbers(q, k, v, rule, RowNeeds(), output) is not None:
+            return output
         walk = bands(q, k, v, rule, plan_of(q, k, rule))
         return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
 
