@@ -13,6 +13,7 @@ from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between,
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
+from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
@@ -196,10 +197,9 @@ class RecordedLayer:
         normalises = self.shows_scores and self.rule.softmax and not scores
         if normalises:
             cells -= self.log_sums[head, i][:, None]
-        blocked = not self.shows_scores and ~self.allowed(i, j)
-        if blocked is not False:
-            cells = np.where(blocked, -np.inf, cells)
-        largest = block_maxima(cells, block)
+        if not self.shows_scores:
+            cells = np.where(self.allowed(i, j), cells, -np.inf)
+        largest: np.ndarray = folded(folded(cells, -2, 0, block[0]), -1, 0, block[1])
         masked = np.isneginf(largest)
         largest = np.exp(largest, out=largest) if normalises else largest
         largest[masked] = np.nan
@@ -217,19 +217,6 @@ class RecordedLayer:
                 f"layer {self.place.layer} ({self.place.name}) was recorded with its weights, without scores",
                 "ask for weights; the model computes its softmax where it can't be seen",
             )
-
-
-def block_maxima(cells: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """The maxima of blocks of cells `[..., b, c]`, rows first: maxima across rows are of whole lines of memory.
-
-    >>> block_maxima(np.arange(6).reshape(2, 3), (2, 2)).tolist()
-    [[4, 5]]
-    """
-    for axis, step in ((-2, block[0]), (-1, block[1])):
-        count = cells.shape[axis]
-        if step > 1 and count:
-            cells = np.maximum.reduceat(cells, np.arange(0, count, step), axis=axis)
-    return cells
 
 
 def _run(numbers: np.ndarray) -> Places:

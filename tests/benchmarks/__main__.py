@@ -4,7 +4,20 @@ import argparse
 import os
 import platform
 
-from tests.benchmarks import capture, compute, gpu, kinds, knock, lines, memory, parts, parts_used, peers, startup
+from tests.benchmarks import (
+    capture,
+    compute,
+    gpu,
+    kinds,
+    knock,
+    lines,
+    memory,
+    parts,
+    parts_used,
+    peers,
+    recording,
+    startup,
+)
 from tests.benchmarks.timing import HEADER
 
 
@@ -38,6 +51,7 @@ def main() -> None:
             "knock": knock,
             "lines": lines,
             "parts": parts,
+            "recording": recording,
         }
         for row in modules[part].rows(options.repeats, quick=options.quick):
             print(row, flush=True)

@@ -9,9 +9,10 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.blocks import folded
+from attn_cli.kernel.walk.intervals import intervals
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
-from attn_cli.recording.layer import block_maxima
 from attn_cli.recording.numbers import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.summaries.reduce import Part, Summary
@@ -43,7 +44,7 @@ class Record:
     """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums while the bands pass; q, k beside."""
 
     needs_scores = True
-    whole_heads = True
+    whole_heads = False
     rows: Sequence[int] | None = None
 
     def __init__(self) -> None:
@@ -119,8 +120,16 @@ def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:
 
 
 def _open_blocks(layer: RecordedLayer) -> np.ndarray:
-    """In which blocks of the thumbnail the mask allows any cell, `[a, b]`."""
-    height, keys = layer.thumbnail_block[0], slice(0, layer.m)
-    strips = [block_maxima(layer.allowed(slice(at, at + height), keys), layer.thumbnail_block)
-              for at in range(0, layer.n, height)]  # fmt: skip
+    """In which blocks of the thumbnail the mask allows any cell, `[a, b]`; without a look at every cell if it can."""
+    (height, width), m = layer.thumbnail_block, layer.m
+    spans = None if layer.seen is not None else intervals(layer.rule.mask, layer.n, m)
+    if spans is not None:
+        left = np.arange(0, m, width)
+        first, last = spans.first[:, None], spans.last[:, None]  # [n, 1]
+        opened: np.ndarray = folded((first < last) & (first < left + width) & (last > left), -2, 0, height)
+        return opened
+    strips = []
+    for at in range(0, layer.n, height):
+        allowed = layer.allowed(slice(at, min(at + height, layer.n)), slice(0, m))
+        strips.append(folded(folded(allowed, -2, 0, height), -1, 0, width))
     return np.concatenate(strips)

@@ -141,7 +141,7 @@ class HeadStatistics:
         largest = to_numpy(self.numbers[LargestWeight()]).astype(np.float64)
         scores = to_numpy(self.numbers[LargestScore()]).astype(np.float64)
         live = (largest > 0) | ((scores != 0) & (scores > _MASKED_SCORE))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(live, scores - np.log(largest), 0.0)
 
     def _picked(self, numbers: np.ndarray) -> np.ndarray:
