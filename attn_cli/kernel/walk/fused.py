@@ -7,20 +7,24 @@ wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, to_numpy
+from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
 
+_TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
+
 
 def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
-    """Whether the compiled code can walk a call: torch's float32 on the processor, a softmax, no function as bias.
+    """Whether the compiled code can walk a call: torch's floats on the processor, a softmax, no function as bias.
+
+    Half precision is raised to float32 first, as everywhere; float64 is not lowered.
 
     Tables and matrices, which are NumPy's, are walked in bands: they are small, and start sooner without it.
     """
     return (
-        all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) == "torch.float32" for x in (q, k, v))
+        all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))
         and rule.softmax
         and _reads_bias(rule, k.shape[1])
         and min(*q.shape, *k.shape, *v.shape) > 0
@@ -79,8 +83,10 @@ def row_numbers(
     span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if span is None or needs.top > MOST_TOP:
         return None
-    queries, keys, values = (_rows_without_gaps(to_numpy(x)) for x in (q, k, v))
-    memory = None if output is None else to_numpy(output)
+    queries, keys, values = (_rows_without_gaps(to_numpy(at_least_float32(x))) for x in (q, k, v))
+    memory = (
+        None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
+    )
     numbers = _allocated(needs, q.shape[0], q.shape[1], k.shape[1], memory)
     bias = None if rule.bias is None else to_numpy(_bias_numbers(rule))
     bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
@@ -89,7 +95,11 @@ def row_numbers(
     asked = AskedKeys.of(needs, k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
     work = CompiledCall(queries, keys, values, span, before_softmax, asked, needs, numbers, vectors)
-    return numbers if all(work.done(key_heads) for key_heads in work.parts()) else None
+    if not all(work.done(key_heads) for key_heads in work.parts()):
+        return None
+    if output is not None and itemsize(output) < 4:
+        output[...] = namespace(output).asarray(memory)
+    return numbers
 
 
 def _rows_without_gaps(x: np.ndarray) -> np.ndarray:

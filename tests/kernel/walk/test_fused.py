@@ -212,6 +212,19 @@ def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
 
 
 @built
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dtype) -> None:
+    random = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 40, 16, generator=random).to(dtype) for _ in "qkv")
+    there, needs = torch.zeros(2, 40, 16, dtype=dtype), RowNeeds(moments=True, received=True)
+    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), needs, there)
+    exact = dense.attend(*(x.double().numpy() for x in (q, k, v)), Rule(0.25, mask=Causal()))
+    np.testing.assert_allclose(numbers.received, exact.weights.sum(axis=1), **CLOSE)
+    torch.testing.assert_close(there, torch.tensor(exact.output).to(dtype), rtol=1e-2, atol=1e-2)
+    assert float((there == torch.tensor(exact.output).to(dtype)).float().mean()) > 0.99  # but for ties of rounding
+
+
+@built
 def test_a_bias_is_read_where_it_lies() -> None:
     random = torch.Generator().manual_seed(4)
     q, k, v = (torch.randn(4, 30, 8, generator=random) for _ in "qkv")
@@ -244,7 +257,7 @@ def test_what_it_does_not_suit() -> None:
     x = torch.ones(1, 4, 2)
     assert suits(x, x, x, Rule(1.0)) == is_built()
     assert not suits(x.double(), x, x, Rule(1.0))
-    assert not suits(x.bfloat16(), x, x, Rule(1.0))
+    assert suits(x.bfloat16(), x.half(), x, Rule(1.0)) == is_built()
     assert not suits(x.numpy(), x.numpy(), x.numpy(), Rule(1.0))
     assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 4).double()))
     assert not suits(x, x, x, Rule(1.0, bias=torch.ones(1, 4, 1)))
