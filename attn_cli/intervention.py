@@ -125,7 +125,7 @@ class Experiment(Protocol):
     rows     the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
     tokens   the tokens of these rows' stack, all of them
     target   the answer; None for a model without a head of words
-    floor    what untouched copies differed by, in all runs so far; every batch has one
+    floor    what untouched copies differed by, in all runs so far: every way of running has one, every batch of many
     way      how runs are made: "cache" (the chosen rows alone, keys and values of the rows before kept), "prefix"
              (whole passes, of which blocks below the intervention are skipped) or "whole"
     why      why it isn't "cache"; "" where it is

@@ -36,6 +36,7 @@ class Predicting(Protocol):
         *,
         everywhere: bool = False,
         mean: bool = False,
+        earliest: int | None = None,
         look: Look | None = None,
     ) -> Experiment:
         """Run the prompt once, plainly; the experiment then makes interventions.
@@ -44,6 +45,8 @@ class Predicting(Protocol):
                     last one. Encoders take all rows
         everywhere  all rows
         mean        silence a head to its mean output over all other rows, not to 0
+        earliest    the first row that interventions will name, where it is before these: keys and values are kept for
+                    runs from there on, too
         look        what is looked at while the model runs plainly; `looked` says whether it was
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.

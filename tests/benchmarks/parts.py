@@ -29,8 +29,13 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     for (n, count), last in (CASES if quick else CASES | LONG).items():
         ids = torch.randint(0, 49152, (n,), generator=torch.Generator().manual_seed(0)).tolist()
         prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
-        seconds, ratio = beyond_looking(source, prompt, parts_of(n, count, last), 1 if n > 2000 else repeats)
+        parts = parts_of(n, count, last)
+        seconds, ratio = beyond_looking(source, prompt, parts, 1 if n > 2000 else repeats)
         yield Row(f"smollm2-135m, n = {n}: {count} parts hidden", "plain run, beyond looking", seconds, ratio, BAR)
+        if n <= 2000:
+            seconds, ratio = beyond_looking(source, prompt, parts, repeats, everywhere=True)
+            what = f"smollm2-135m, n = {n}: {count} parts hidden everywhere"
+            yield Row(what, "plain run, beyond looking", seconds, ratio, count / 2 + 1)  # and an untouched copy
 
 
 def parts_of(n: int, count: int, last: int) -> list[TextPart]:
@@ -39,7 +44,9 @@ def parts_of(n: int, count: int, last: int) -> list[TextPart]:
     return [TextPart(f"part {at}", (), tuple(range(*bounds[at : at + 2]))) for at in range(count)]
 
 
-def beyond_looking(source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int) -> tuple[float, float]:
+def beyond_looking(
+    source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int, *, everywhere: bool = False
+) -> tuple[float, float]:
     """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
     shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), SinksOfHeads()
     model, arguments = source.loaded.generating, source._arguments([prompt])
@@ -56,12 +63,15 @@ def beyond_looking(source: ModelSource, prompt: Prompt, parts: list[TextPart], r
     def look() -> None:
         source.each([prompt], Selection(), visit)
 
+    def hide() -> None:
+        read_parts(source, prompt, parts, everywhere=everywhere)
+
     torch.set_num_threads(1)  # threads that wait for each other burn processor time, too
     plain()
     seconds: list[float] = []
     ratios: list[float] = []
     for _ in range(repeats):
-        before, looked, whole, after = map(_seconds, (plain, look, lambda: read_parts(source, prompt, parts), plain))
+        before, looked, whole, after = map(_seconds, (plain, look, hide, plain))
         seconds.append((before + after) / 2)
         ratios.append((whole - looked) / seconds[-1])
     return statistics.median(seconds), statistics.median(ratios)

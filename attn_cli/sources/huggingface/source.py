@@ -332,6 +332,7 @@ class ModelSource:
         *,
         everywhere: bool = False,
         mean: bool = False,
+        earliest: int | None = None,
         look: Look | None = None,
     ) -> ModelExperiment:
         """Run one prompt, plainly; interventions in its attention then follow.
@@ -341,7 +342,9 @@ class ModelSource:
         arguments = self._arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
-        return ModelExperiment(self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, look=look)
+        return ModelExperiment(
+            self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
+        )
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """The direct parts of all heads in the logit of the answer.

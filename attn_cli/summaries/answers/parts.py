@@ -302,7 +302,9 @@ def read_parts(
     """
     asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
     watcher = _Watcher(prompt, parts, reading, step)
-    experiment, obstacle = _experiment(source, prompt, reading, Look(selection, watcher.visit), everywhere=everywhere)
+    earliest = min((rows[0] for part in parts if (rows := _rows_after(part, len(prompt.tokens)))), default=None)
+    look = Look(selection, watcher.visit)
+    experiment, obstacle = _experiment(source, prompt, reading, look, earliest=earliest if everywhere else None)
     if experiment is None or not experiment.looked:
         watcher.summaries.clear()
         source.each([prompt], selection, watcher.visit)
@@ -328,15 +330,15 @@ def _rows(source: LookedAt, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[
 
 
 def _experiment(
-    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], look: Look, *, everywhere: bool
+    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], look: Look, *, earliest: int | None
 ) -> tuple[Experiment | None, str]:
     """The model's plain run, looked at; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):
         return None, ""
-    # an encoder before a decoder attends from all of its rows
-    in_encoder = everywhere and "decoder" in prompt.others
     try:
-        return source.experiment(prompt, rows, everywhere=in_encoder, look=look), ""
+        if "decoder" in prompt.others:  # its encoder attends from all rows
+            return source.experiment(prompt, rows, everywhere=earliest is not None, look=look), ""
+        return source.experiment(prompt, rows, earliest=earliest, look=look), ""
     except LoadError as error:
         return None, error.message
 
@@ -374,10 +376,13 @@ def _hidden_parts(
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
     after = everywhere and experiment.target is not None and "decoder" not in prompt.others
+    rows = {number: _rows_after(part, len(prompt.tokens)) for number, part in enumerate(parts) if part.tokens}
+    by_first_row = sorted(number for number in rows if not after or rows[number])
+    if after:  # runs of neighbours begin at about the same row
+        by_first_row.sort(key=lambda number: rows[number][0])
     interventions = {
-        number: Intervention(hidden=part.tokens, rows=_rows_after(part, experiment) if after else None, blind=selection)
-        for number, part in enumerate(parts)
-        if part.tokens
+        number: Intervention(hidden=parts[number].tokens, rows=rows[number] if after else None, blind=selection)
+        for number in by_first_row
     }
     outcomes = [nothing] * len(parts)
     for number, outcome in zip(interventions, experiment.outcomes([*interventions.values()]), strict=True):
@@ -386,11 +391,11 @@ def _hidden_parts(
     floor = experiment.floor
     real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
     way = experiment.way_of([*interventions.values()])
-    why = experiment.why if way == experiment.way else "rows before those that read run anew, too"
+    why = experiment.why if way == experiment.way else "rows see what comes after them"
     return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
 
 
-def _rows_after(part: TextPart, experiment: Experiment) -> tuple[int, ...]:
-    """The rows after a part begins that are not of the part itself."""
+def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
+    """The rows, of n, after a part begins that are not of the part itself."""
     own = set(part.tokens)
-    return tuple(row for row in range(part.tokens[0], len(experiment.tokens)) if row not in own)
+    return tuple(row for row in range(part.tokens[0], n) if row not in own) if own else ()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.intervention import Intervention
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.registry import all_named
@@ -99,9 +100,31 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
         hidden = masked_log2_p(source, prompt, after if everywhere else ROWS, part.tokens)
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.effects[1] == 0
-    is_cached = not everywhere and kind != "gptj"
+    is_cached = kind != "gptj"
     assert (answer.hidden.way == "cache") is is_cached and (answer.hidden.why == "") is is_cached
     assert max(map(abs, answer.hidden.effects)) > 0.01
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2"])
+def test_parts_of_many_rows_are_hidden_from_all_that_follow(kind: str) -> None:
+    """Runs of more rows than stand side by side, each from the end of its part on."""
+    source, n = speaking_source(kind), 62
+    prompt = prompt_of([9 + 7 * at % 90 for at in range(n)])
+    bounds = [0, 3, 9, 10, 40, n]
+    parts = [TextPart(f"part {at}", (), tuple(range(*bounds[at : at + 2]))) for at in range(5)]
+    answer = read_parts(source, prompt, parts, everywhere=True)
+    assert answer.hidden is not None and answer.hidden.target is not None
+    plain, best = masked_log2_p(source, prompt, (), ()), answer.hidden.target.tokens[0].id
+    for part, effect in zip(parts, answer.hidden.effects, strict=True):
+        hidden = masked_log2_p(source, prompt, range(part.tokens[-1] + 1, n), part.tokens)
+        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
+    assert answer.hidden.way == "cache"
+    some = read_parts(source, prompt, parts, everywhere=True, selection=Selection((1,), (0, 2)))
+    experiment = source.experiment(prompt, everywhere=True)  # whole passes
+    rows = tuple(range(9, n))
+    blind = Intervention(hidden=parts[1].tokens, rows=rows, blind=Selection((1,), (0, 2)))
+    (outcome,) = experiment.outcomes([blind])
+    assert some.hidden is not None and some.hidden.outcomes[1].bits == pytest.approx(outcome.bits, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt_oss", "bloom", "jamba"])

@@ -1,5 +1,6 @@
 """The attention of a batch of interventions: outputs of silenced heads are 0, hidden keys are masked."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,11 +16,17 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
+from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
-from attn_cli.sources.huggingface.intervene.rows_from_cache import output_of_rows
+from attn_cli.sources.huggingface.intervene.rows_from_cache import (
+    Products,
+    dense_cells,
+    output_in_bands,
+    output_side_by_side,
+    walked_output,
+)
 
-Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Queries `[S, h, n, d]`, keys `[S, g, m, d]` and values `[S, g, m, e]` of a call."""
+MANY_ROWS = 48  # from which on the rows of one variant keep a matrix product busy
 
 
 class InterveningAttention:
@@ -76,14 +83,13 @@ class InterveningAttention:
             return self._plain_output(number, place, qkv, rule, sink_per_query, output)
         # by its number, since the ledger counts no calls in blocks that were skipped
         layer, stream = self.plain.where(number)
-        query, key, value = qkv
+        query, key, _ = qkv
         (_, h, n, _), m = query.shape, key.shape[2] + self.batch.first
         hidden = self.batch.hidden(self.plain.layers[layer, stream], n, m)
-        hidden = None if hidden is None else hidden.to(query.device)
         if self.batch.first:
-            output = output_of_rows(self.plain.past[number], query, key, value, hidden)
+            output = self._output_of_rows(number, qkv, hidden)
         else:
-            output = _output(qkv, rule if hidden is None else _with_hidden(rule, hidden), sink_per_query)
+            output = _output(qkv, rule, sink_per_query, hidden)
         silent = self.batch.silent(layer, stream, h, n)
         if silent is None:
             return output
@@ -92,6 +98,16 @@ class InterveningAttention:
         if mean is None:
             return output.masked_fill(silent, 0.0)
         return torch.where(silent, mean[:, :, self.batch.first :].to(output.dtype), output)
+
+    def _output_of_rows(
+        self, number: CallNumber, qkv: Products, hidden: Sequence[HiddenCells | None] | None
+    ) -> torch.Tensor:
+        """The output of a text's last rows, with keys and values of the plain run before them."""
+        assert self.batch is not None
+        past = self.plain.past[number]
+        if qkv[0].shape[2] > MANY_ROWS:
+            return output_in_bands(past, qkv, hidden)
+        return output_side_by_side(past, qkv, self.plain.allowed(number, self.batch.first), hidden)
 
     def _plain_output(
         self,
@@ -151,7 +167,8 @@ class InterveningOwnCode:
             plain.looked = False
             return
         layer, stream = plain.where(number)
-        silent, hidden = batch.silent(layer, stream, h, n), batch.hidden(plain.layers[layer, stream], n, m)
+        silent, cells = batch.silent(layer, stream, h, n), batch.hidden(plain.layers[layer, stream], n, m)
+        hidden = None if cells is None else dense_cells(cells, n, m, weights.device)
         if silent is None and hidden is None:
             return
         is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()
@@ -161,7 +178,7 @@ class InterveningOwnCode:
             if scores is None:
                 raise unreachable(layer, place.name)
             lowered = as_matrices(scores, module, size, self.ledger.labels.length, 0.0).float()
-            matrices.copy_(lowered.masked_fill(hidden.to(weights.device), -torch.inf).softmax(-1))
+            matrices.copy_(lowered.masked_fill(hidden, -torch.inf).softmax(-1))
         if silent is not None:
             matrices.masked_fill_(silent.to(weights.device)[..., None], 0.0)
 
@@ -190,14 +207,27 @@ def unreachable(layer: int, path: str) -> LoadError:
     )
 
 
-def _output(qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None) -> torch.Tensor:
+def _output(
+    qkv: Products,
+    rule: LayerRule,
+    sink_per_query: torch.Tensor | None,
+    hidden: Sequence[HiddenCells | None] | None = None,
+) -> torch.Tensor:
+    """The output `[S, h, n, e]` of whole calls, with cells hidden in each of the S texts."""
+    query, key, value = qkv
+    (_, h, n, _), m = query.shape, key.shape[2]
     if sink_per_query is not None:
+        if hidden is not None:
+            rule = _with_hidden(rule, dense_cells(hidden, n, m, query.device))
         return rule.output_with_sink_per_query(*qkv, sink_per_query)
-    return rule.output(*qkv)
+    if hidden is None:
+        return rule.output(*qkv)
+    rules = [rule.of_text(text, slice(0, n), slice(0, m), range(h)) for text in range(query.shape[0])]
+    return torch.stack([walked_output(*of_text) for of_text in zip(query, key, value, rules, hidden, strict=True)])
 
 
 def _with_hidden(rule: LayerRule, hidden: torch.Tensor) -> LayerRule:
-    """The rule with the cells of `hidden` `[S, h, n, m]` masked beside those that it masks itself."""
+    """The rule with the cells of `hidden` `[S, h or 1, n, m]` masked beside those that it masks itself."""
     mask = rule.mask.materialized() if isinstance(rule.mask, LazyMask) else rule.mask
     if mask is None:
         mask = ~hidden

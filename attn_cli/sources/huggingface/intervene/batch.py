@@ -7,6 +7,7 @@ import torch
 from attn_cli.errors import LoadError
 from attn_cli.intervention import AttentionLayer, Intervention
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
+from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams whose queries are rows of the stack that answers
 
@@ -39,32 +40,36 @@ class InterventionBatch:
                 silent[at, heads] = self._in_rows(intervention, stream, n)
         return silent if bool(silent.any()) else None
 
-    def hidden(self, at: AttentionLayer, n: int, m: int) -> torch.Tensor | None:
-        """Which cells of a layer are hidden, of the n rows that run and all m keys: booleans `[S, h, n, m]`.
-
-        None for none of them.
+    def hidden(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
+        """What each intervention hides in a layer, of the n rows that run and all m keys; None if all hide nothing.
 
         Raises LoadError for a layer whose keys are not the text's tokens.
         """
-        layer, stream, blocks, h = at.layer, at.stream, at.blocks, len(at.groups)
-        if not self.can_hide_in(stream) or not any(x.hidden for x in self.interventions):
+        if not self.can_hide_in(at.stream) or not any(x.hidden for x in self.interventions):
             return None
         if m != self.texts:
             raise LoadError(
-                f"layer {layer} ({stream}) has {m:,} keys for {self.texts:,} tokens: none can be hidden by its number",
+                f"layer {at.layer} ({at.stream}) has {m:,} keys for {self.texts:,} tokens: "
+                "none can be hidden by its number",
                 "attn top shows what it looks at",
             )
-        hidden = torch.zeros((self.size, h, n, m), dtype=torch.bool)
-        for number, intervention in enumerate(self.interventions):
-            if intervention.hidden and intervention.blind.has_layer(layer, blocks):
-                keys = torch.zeros(m, dtype=torch.bool)
-                keys[list(intervention.hidden)] = True
-                cells = self._in_rows(intervention, stream, n)[:, None] & keys  # [n, m]
-                hidden[number, list(intervention.blind.pick_heads(h, layer, blocks))] = cells
-        if stream != "cross":  # a row sees itself
-            own = torch.arange(n)
-            hidden[:, :, own, own + self.first] = False
-        return hidden if bool(hidden.any()) else None
+        hidden = [self._hidden_of(intervention, at, n, m) for intervention in self.interventions]
+        return hidden if any(cells is not None for cells in hidden) else None
+
+    def _hidden_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
+        """What one intervention hides in a layer; None for nothing."""
+        blind, h = intervention.blind, len(at.groups)
+        if not intervention.hidden or not blind.has_layer(at.layer, at.blocks):
+            return None
+        chosen = list(blind.pick_heads(h, at.layer, at.blocks))
+        rows = self._in_rows(intervention, at.stream, n)
+        if not chosen or not bool(rows.any()):
+            return None
+        keys, heads = torch.zeros(m, dtype=torch.bool), torch.zeros(h, dtype=torch.bool)
+        keys[list(intervention.hidden)] = True
+        heads[chosen] = True
+        first = None if at.stream == "cross" else self.first
+        return HiddenCells(keys, rows, None if bool(heads.all()) else heads, first)
 
     def can_hide_in(self, stream: str) -> bool:
         """Whether a stream's keys are tokens of the text, which an intervention may hide from its rows."""

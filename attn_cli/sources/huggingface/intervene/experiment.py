@@ -1,7 +1,7 @@
 """A model, a text, and runs that differ from the plain one in what their attention lacks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,17 +21,29 @@ from attn_cli.sources.huggingface.intervene.answers import (
     said,
     vectors_of,
 )
+from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.runner import Runner, Way
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 
 _UNTOUCHED = Intervention()
+_MANY = 8  # interventions beside which an untouched copy costs little
 _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a sixteenth of it
 _MOST = 64  # interventions at once
-_BUSY_ROWS = 48  # rows in a matrix product from which on more of them cost as much more time
+_MOST_ROWS = 512  # of all of them
 _BYTES = 1 << 29  # the most that the logits of one batch take, and its scores
 _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Interventions that run side by side, in this way, from row `first` on, with `skip` blocks left out."""
+
+    way: Way
+    first: int
+    skip: int
+    interventions: list[Intervention]
 
 
 class ModelExperiment:
@@ -46,6 +58,7 @@ class ModelExperiment:
         *,
         everywhere: bool = False,
         mean: bool = False,
+        earliest: int | None = None,
         look: Look | None = None,
     ) -> None:
         """Run the model once, plainly.
@@ -64,11 +77,15 @@ class ModelExperiment:
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
         self.floor = Floor()
-        first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
+        # ways whose rounding is known: with the text's loss or without, of one intervention alone or several
+        self._measured = set[tuple[Way, bool, bool]]()
+        self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
+        first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
         # the loss of the text needs the logits of all rows
         every = not self.speaks or len(self.rows) == len(self.tokens)
-        output = self._runner.plain(0 if every else min(first, self.rows[-1]), prompt, look)
+        answers = self._choosing_rows()[0] if self._generated() else self.rows[-1]
+        output = self._runner.plain(0 if every else answers, prompt, look)
         self.looked = look is not None and self._runner.calls.looked
         self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
         self.target: Target | None = None
@@ -92,68 +109,89 @@ class ModelExperiment:
         """As for `Experiment`."""
         passes = 0.0
         for batch in self._batches(interventions, with_loss=False):
-            way = self.way_of(batch)
-            share = 1 - self._skip(way, batch) / max(self._runner.blocks, 1)
-            passes += (len(batch) + 1) * share * self._rows_that_run(way) / len(self.tokens)
+            share = 1 - batch.skip / max(self._runner.blocks, 1)
+            passes += len(batch.interventions) * share * self._rows_that_run(batch.first) / len(self.tokens)
         return passes
 
     def way_of(self, interventions: Sequence[Intervention]) -> Way:
         """As for `Experiment`."""
-        first = min((min(x.rows) for x in interventions if x.rows), default=self._runner.first)
-        return self._next_way if self.way == "cache" and first < self._runner.first else self.way
+        if self.way != "cache":
+            return self.way
+        closed, first_run = self._runner.calls.is_closed, self._runner.first
+        firsts = {self._first_of(intervention) for intervention in interventions}
+        return "cache" if all(first >= first_run and closed(first) for first in firsts) else self._next_way
 
-    def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[list[Intervention]]:
-        """Neighbours that run side by side: with the same first block, or so few rows that a matrix product is idle."""
-        batch, way, skip = list[Intervention](), self.way, 0
+    def _first_of(self, intervention: Intervention) -> int:
+        """The first row that an intervention changes, or that the answer is read from."""
+        return self._first if intervention.rows is None else min(self._first, *intervention.rows)
+
+    def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[_Batch]:
+        """Neighbours that run side by side: of the same first block and row, or of so few rows that products idle."""
+        batch: _Batch | None = None
         for intervention in interventions:
-            own_way = self.way_of([intervention])
-            own_skip = self._skip(own_way, [intervention])
-            is_busy = len(batch) * self._rows_that_run(way) >= _BUSY_ROWS
-            is_apart = own_way != way or own_skip < skip or (own_skip > skip and is_busy)
-            if batch and (is_apart or len(batch) >= self._most(way, with_loss)):
+            own = self._alone(intervention)
+            if batch is not None and self._fits(batch, own, with_loss):
+                batch.interventions.append(intervention)
+                continue
+            if batch is not None:
                 yield batch
-                batch = []
-            if not batch:
-                way, skip = own_way, own_skip
-            batch.append(intervention)
-        if batch:
+            batch = own
+        if batch is not None:
             yield batch
 
-    def _rows_that_run(self, way: Way) -> int:
-        return len(self.tokens) - self._first(way)
+    def _alone(self, intervention: Intervention) -> _Batch:
+        """The batch of a single intervention."""
+        way = self.way_of([intervention])
+        first = self._first_of(intervention) if way == "cache" else 0
+        return _Batch(way, first, self._skip(way, first, [intervention]), [intervention])
 
-    def _first(self, way: Way) -> int:
-        """The first row that runs."""
-        return self._runner.first if way == "cache" else 0
+    def _fits(self, batch: _Batch, own: _Batch, with_loss: bool) -> bool:
+        """Whether an intervention that runs like `own` can run beside those of the batch."""
+        count = len(batch.interventions)
+        if own.way != batch.way or own.skip < batch.skip or own.first < batch.first:
+            return False
+        is_busy = count * self._rows_that_run(batch.first) >= MANY_ROWS
+        if is_busy and (own.skip > batch.skip or own.first > batch.first):
+            return False
+        return count < self._most(batch.way, batch.first, with_loss)
 
-    def _skip(self, way: Way, interventions: Sequence[Intervention]) -> int:
+    def _rows_that_run(self, first: int) -> int:
+        return len(self.tokens) - first
+
+    def _skip(self, way: Way, first: int, interventions: Sequence[Intervention]) -> int:
         """How many blocks these interventions leave as they are."""
         if way == "whole":
             return 0
-        blocks = self._runner.skippable(self._batch(way, interventions))
+        blocks = self._runner.skippable(self._batch(first, interventions))
         return blocks if way == "prefix" or (blocks and self._skips_with_cache) else 0
 
-    def _batch(self, way: Way, interventions: Sequence[Intervention]) -> InterventionBatch:
+    def _batch(self, first: int, interventions: Sequence[Intervention]) -> InterventionBatch:
         rows = None if self._everywhere else self.rows  # all rows of a decoder are not all of its encoder's
-        return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=self._first(way))
+        return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=first)
 
-    def _outcomes_of_batch(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
-        """One run of these interventions and of an untouched copy, side by side."""
-        way = self.way_of(interventions)
-        skip = self._skip(way, interventions)
-        together = [*interventions, _UNTOUCHED]
+    def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
+        """One run of these interventions side by side, with an untouched copy where it costs little or is the first."""
+        known = (batch.way, with_loss, len(batch.interventions) == 1)
+        is_cheap = len(batch.interventions) >= _MANY or self._rows_that_run(batch.first) <= MANY_ROWS
+        with_copy = is_cheap or known not in self._measured
+        together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
         groups = [together] if self._is_widened() else [[intervention] for intervention in together]
-        outcomes = [outcome for group in groups for outcome in self._run(way, group, skip, with_loss)]
-        self.floor.add(outcomes.pop())
+        way, first, skip = batch.way, batch.first, batch.skip
+        outcomes = [outcome for group in groups for outcome in self._run(way, first, skip, group, with_loss)]
+        if with_copy:
+            self._measured.add(known)
+            self.floor.add(outcomes.pop())
         return outcomes
 
-    def _run(self, way: Way, interventions: Sequence[Intervention], skip: int, with_loss: bool) -> list[Outcome]:
-        batch = self._batch(way, interventions)
+    def _run(
+        self, way: Way, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
+    ) -> list[Outcome]:
+        batch = self._batch(first, interventions)
         output = self._runner.with_interventions(batch, way, skip, self._answers(with_loss))
         if isinstance(self._plain, Said):
             logits = output["logits"]
-            first = self._runner.first_row_of(logits)
-            return outcomes_of_words(self._plain, said(logits, self._asked, first, with_loss=with_loss))
+            start = self._runner.first_row_of(logits)
+            return outcomes_of_words(self._plain, said(logits, self._asked, start, with_loss=with_loss))
         vectors = vectors_of(output, str(self.loaded.about["model"]))
         return outcomes_of_vectors(self._plain, vectors, interventions)
 
@@ -191,12 +229,16 @@ class ModelExperiment:
     def _is_same(self, way: Way, skip: int) -> bool:
         """Whether an untouched copy is what the plain run is, this way; not where it fails."""
         try:
-            (outcome,) = self._run(way, [_UNTOUCHED], skip, with_loss=False)
+            (outcome,) = self._run(way, self._runner.first if way == "cache" else 0, skip, [_UNTOUCHED], False)
         except (*INPUT_ERRORS, LoadError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
             return False
-        return max(abs(outcome.effect), outcome.kl_bits or 0.0) < _SAME
+        is_same = max(abs(outcome.effect), outcome.kl_bits or 0.0) < _SAME
+        if is_same:
+            self._measured.add((way, False, True))
+            self.floor.add(outcome)
+        return is_same
 
     def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
         """The rows in which interventions hold."""
@@ -242,11 +284,11 @@ class ModelExperiment:
         any shape."""
         return not isinstance(self.prompt, ArrayPrompt)
 
-    def _most(self, way: Way, with_loss: bool) -> int:
-        """How many interventions run at once, so that their logits and their scores fit."""
+    def _most(self, way: Way, first: int, with_loss: bool) -> int:
+        """How many interventions run at once, so that their logits and their scores fit, and rows stay in a cache."""
         words = int(getattr(self._runner.model.config.get_text_config(), "vocab_size", 1) or 1) if self.speaks else 1
         heads = max((len(layer.groups) for layer in self.layers), default=1)
-        n, rows = len(self.tokens), self._rows_that_run(way)
-        spoken = n - max(self._first(way), self._answers(with_loss))
-        scores = heads * rows * n if way == "cache" else 0
-        return max(1, min(_MOST, _BYTES // (4 * (spoken * words + scores)) - 1))
+        n, rows = len(self.tokens), self._rows_that_run(first)
+        spoken = n - max(first, self._answers(with_loss))
+        scores = heads * rows * n if way == "cache" and rows <= MANY_ROWS else 0
+        return max(1, min(_MOST, _BYTES // (4 * (spoken * words + scores)) - 1, _MOST_ROWS // rows))

@@ -1,6 +1,7 @@
 """What is kept of the attention calls of a plain run, for runs with interventions."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -12,23 +13,32 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
 
+_ROWS = 256  # whose mask is looked at together
 
-class PastCall:
-    """One attention call of the plain run, for its rows from `first` on.
 
-    keys, values  of the rows before, `[g, first, d]` and `[g, first, e]`
-    rule          how the rows from `first` on weigh all keys
-    allowed       which of all keys these rows may attend to, booleans `[r, m]` or `[h, r, m]`
+class PastCall(NamedTuple):
+    """One attention call of the plain run, of which later runs compute some last rows anew.
+
+    keys, values  of all rows, `[g, m, d]` and `[g, m, e]`
+    rule          how all rows weigh all keys
+    heads         how many query heads there are
     """
 
-    def __init__(self, keys: torch.Tensor, values: torch.Tensor, rule: Rule, allowed: torch.Tensor) -> None:
-        self.keys, self.values, self.rule, self.allowed = keys, values, rule, allowed
+    keys: torch.Tensor
+    values: torch.Tensor
+    rule: LayerRule
+    heads: int
+
+    def rule_from(self, first: int) -> Rule:
+        """How the rows from `first` on weigh all keys."""
+        m = self.keys.shape[1]
+        return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
 
 
 class PlainCalls:
     """The attention calls of a plain run.
 
-    first        the first row that later runs compute anew; 0 for all, then no keys and values are kept
+    first        the first row that any later run computes anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
     looked       whether a visitor was shown every call that it wanted to see
     obstacle     why the rows before `first` can't be kept; "" where nothing is in the way
@@ -43,7 +53,8 @@ class PlainCalls:
         self.past: dict[CallNumber, PastCall] = {}
         self._first_blocks: dict[tuple[int, str], int] = {}
         self._means: dict[CallNumber, torch.Tensor] = {}
-        self._allowed: dict[int, tuple[object, torch.Tensor, bool]] = {}
+        self._allowed: dict[tuple[int, int], torch.Tensor] = {}
+        self._closed: dict[int, bool] = {}
         self._shared: list[tuple[torch.Tensor, int]] = []
 
     def add(self, number: CallNumber, place: Place, blocks: int, groups: Sequence[int]) -> None:
@@ -69,25 +80,23 @@ class PlainCalls:
         self._means[number] = (output.sum(2, keepdim=True) - output) / max(output.shape[2] - 1, 1)
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
-        """Keep keys `[1, g, m, d]` and values of the rows before `first`, and the rule of the rows from there on."""
+        """Keep keys `[1, g, m, d]`, values and the rule of a call, from which later runs compute their rows."""
         if not self.first or self.obstacle:
             return
         for numbers in (rule.mask, rule.bias):
             if numbers is not None and not isinstance(numbers, LazyMask):
                 self._count_shared(numbers)
-        m = key.shape[2]
-        allowed, looks_ahead = self._mask_of(rule, m, h)
-        if looks_ahead:
-            self.obstacle = "rows see what comes after them"
-            return
-        kept = rule.of_text(0, slice(self.first, m), slice(0, m), range(h))
-        self.past[number] = PastCall(key[0, :, : self.first], value[0, :, : self.first], kept, allowed)
+        self.past[number] = PastCall(key[0], value[0], rule, h)
 
     def finish(self) -> None:
         """After the plain run: masks and biases that a layer makes for itself may depend on what is changed."""
         if any(count == 1 for _, count in self._shared):
             self.obstacle = self.obstacle or "layers make masks or biases of their own"
+        if self.first and not self.obstacle and not self.is_closed(self.first):
+            self.obstacle = "rows see what comes after them"
         self._shared.clear()
+        if self.obstacle:
+            self.past.clear()
 
     def _count_shared(self, numbers: torch.Tensor) -> None:
         """Count how many calls use these numbers, a mask or a bias: those of several depend on places alone."""
@@ -110,21 +119,37 @@ class PlainCalls:
         """For every row the mean output over all other rows `[1, h, n, e]`; None unless means are wanted."""
         return self._means[number] if self.wants_means else None
 
-    def _mask_of(self, rule: LayerRule, m: int, h: int) -> tuple[torch.Tensor, bool]:
-        """Which keys the rows from `first` on may attend to, and whether earlier rows see any of these.
+    def is_closed(self, first: int) -> bool:
+        """Whether no row before `first` sees anything from there on, so that what it says stays as it is."""
+        if first not in self._closed:
+            rules = {id(call.rule.mask): call for call in self.past.values()}
+            self._closed[first] = not any(_looks_ahead(call, first) for call in rules.values())
+        return self._closed[first]
 
-        Most layers share one mask, of which this is found once.
+    def allowed(self, number: CallNumber, first: int) -> torch.Tensor:
+        """Which of all keys the rows from `first` on may attend to in a call: `[r, m]`, or `[h, r, m]`.
+
+        For few rows: the answer is kept for the layers that share a mask.
         """
-        known = self._allowed.get(id(rule.mask))
-        if known is not None and known[0] is rule.mask:
-            return known[1], known[2]
-        heads = range(h)
-        device = None if rule.mask is None else rule.mask.device
-        places = torch.arange(m, device=device)
-        below = rule.of_text(0, slice(self.first, m), slice(0, m), heads).mask
-        allowed = below.allowed(places[: m - self.first, None], places[None])
-        ahead = rule.of_text(0, slice(0, self.first), slice(self.first, m), heads).mask
-        looks_ahead = bool(ahead.allowed(places[: self.first, None], places[None, : m - self.first]).any())
-        if isinstance(rule.mask, LazyMask):  # which has no storage: nothing is held by keeping it
-            self._allowed[id(rule.mask)] = (rule.mask, allowed, looks_ahead)
-        return allowed, looks_ahead
+        call = self.past[number]
+        key = (id(call.rule.mask), first)
+        if key not in self._allowed:
+            self._allowed = {known: cells for known, cells in self._allowed.items() if known[1] == first}
+            m = call.keys.shape[1]
+            places = torch.arange(m, device=call.keys.device)
+            self._allowed[key] = call.rule_from(first).mask.allowed(places[: m - first, None], places[None])
+        return self._allowed[key]
+
+
+def _looks_ahead(call: PastCall, first: int) -> bool:
+    """Whether any of the rows before `first` sees a key from there on."""
+    m = call.keys.shape[1]
+    places = torch.arange(m, device=call.keys.device)
+    mask = call.rule.of_text(0, slice(0, first), slice(0, m), range(call.heads)).mask
+    for start in range(0, first, _ROWS):
+        stop = min(start + _ROWS, first)
+        if mask.span(start, stop, m).last > first and bool(
+            mask.allowed(places[start:stop, None], places[None, first:]).any()
+        ):
+            return True
+    return False
