@@ -16,8 +16,8 @@ from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
-    "inspect", "matrix", "top", "heads", "knock", "parts", "layers", "compare", "plane", "learn", "nearest", "compute",
-    "cost", "scale", "guide", "schema",
+    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "layers", "compare", "plane", "learn", "nearest",
+    "compute", "cost", "scale", "guide", "schema",
 )  # fmt: skip
 
 
@@ -91,8 +91,8 @@ def declare(app: typer.Typer) -> None:
 # First words that are no command, and the command line that does what they ask for.
 _OTHER_WORDS = {
     "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
-    "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("inspect",), "view": ("matrix",),
-    "explore": ("inspect",), "viz": ("matrix",), "heatmap": ("matrix",), "check": ("compute",), "list": ("--help",),
+    "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("explore",), "view": ("matrix",),
+    "viz": ("matrix",), "heatmap": ("matrix",), "check": ("compute",), "list": ("--help",),
 }  # fmt: skip
 _NEAR = 0.65  # how similar a mistyped command must be
 
@@ -104,8 +104,8 @@ def suggestion(words: Sequence[str]) -> str:
     attn heads "river bank" -q
     >>> print(suggestion(["river", "bank", "-m", "gpt2"]))
     attn inspect "river bank" -m gpt2
-    >>> print(suggestion(["explore", "--file", "prompt.txt"]))
-    attn inspect --file prompt.txt
+    >>> print(suggestion(["explorer", "--file", "prompt.txt"]))
+    attn explore --file prompt.txt
     """
     if words[0] in _OTHER_WORDS:
         return command_words([*_OTHER_WORDS[words[0]], *words[1:]])

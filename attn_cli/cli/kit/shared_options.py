@@ -66,6 +66,29 @@ class TextOptions:
             raise InputError("a chat and --pair or --inputs at once", "a chat is one text")
         return messages_before(self.system, self.messages)
 
+    def reading(self) -> Reading:
+        """What the source reads beside texts or instead of them, all of it checked."""
+        image, audio = self._media()
+        return {
+            "decoder_text": self.decoder_text,
+            "generate": self.generate,
+            "inputs": self.inputs,
+            "image": image,
+            "audio": audio,
+            "chat": self.chat_before(),
+        }
+
+    def _media(self) -> tuple[str | None, str | None]:
+        """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
+        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
+        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
+        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
+        if self.generate is not None and (self.inputs, self.pair) != (None, None):
+            raise InputError(
+                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
+            )
+        return image, audio
+
 
 @dataclass(frozen=True)
 class OutputOptions:
@@ -303,32 +326,13 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if self.scale is not None:
             print_notes(["--scale is called --color-scale now"], quiet=self.quiet)
         o.one_of(self.colors_by, SCALES, "--color-scale")
-        image, audio = self._media()
-        chat = self.chat_before()
+        reading = self.reading()
         texts: Iterator[str | InputError] = Texts(
             "" if self.without_text else self.text, self.file, lines=self.lines, quiet=self.quiet
         )
         if not self.lines:
             texts = iter(list(texts))
-        return texts, {
-            "decoder_text": self.decoder_text,
-            "generate": self.generate,
-            "inputs": self.inputs,
-            "image": image,
-            "audio": audio,
-            "chat": chat,
-        }
-
-    def _media(self) -> tuple[str | None, str | None]:
-        """The files of --image and --audio. InputError beside options that exclude them, such as --inputs."""
-        text = (self.text, self.file, self.lines, self.pair) != (None, None, False, None)
-        image, audio = o.once(self.image, "--image"), o.once(self.audio, "--audio")
-        check_alone(self.inputs, text=text, media=(image, audio) != (None, None))
-        if self.generate is not None and (self.inputs, self.pair) != (None, None):
-            raise InputError(
-                "--generate and --inputs or --pair at once", "a model goes on with one text, or one medium"
-            )
-        return image, audio
+        return texts, reading
 
 
 @dataclass(frozen=True)

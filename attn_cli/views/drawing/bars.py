@@ -24,11 +24,11 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
     """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
     line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
-    return line.append(bar(value, width, longest_value), _style(screen.depth))
+    return line.append(bar(value, width, longest_value), bar_style(screen.depth))
 
 
-def _style(depth: str) -> Style:
-    """The colour in that depth: Rich keeps the escape code of the terminal for which equal styles were first drawn."""
+def bar_style(depth: str) -> Style:
+    """The colour of bars in that depth: Rich keeps the escape code of the terminal that first drew an equal style."""
     return Style(color=_COLOR.downgrade(_SYSTEMS[depth])) if depth in _SYSTEMS else Style.null()
 
 

@@ -1,0 +1,275 @@
+"""The explorer in a terminal: Textual brings keys and sizes and shows lines; all else is drawn elsewhere."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.app import App, ComposeResult
+from textual.geometry import Region as Area
+from textual.strip import Strip
+from textual.widget import Widget
+
+from attn_cli.errors import AttnError, ExitCode
+from attn_cli.explore.commands import Request
+from attn_cli.explore.frame import changes, draw, pointed
+from attn_cli.explore.panes.lines import PLAIN, Line
+from attn_cli.explore.session import Session
+from attn_cli.recording import Recording
+
+_THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
+_END_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
+
+
+class Ended(Exception):
+    """Somebody ended the pass of a model."""
+
+
+class Canvas(Widget):
+    """All of the screen, line by line."""
+
+    DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
+    can_focus = True
+
+    def __init__(self, explorer: "Explorer") -> None:
+        super().__init__()
+        self.explorer = explorer
+        self.lines: list[Line] = []
+
+    def show(self, lines: list[Line]) -> None:
+        """Show other lines; only what differs is written."""
+        before, self.lines = self.lines, lines
+        if len(before) != len(lines):
+            self.refresh()
+            return
+        regions = [Area(*each) for each in changes(before, lines)]
+        if regions:
+            self.refresh(*regions)
+
+    def on_key(self, event: events.Key) -> None:
+        """Every key is the session's: none of them moves a focus or copies a selection."""
+        event.stop()
+        event.prevent_default()
+        self.explorer.press(event)
+
+    def render_line(self, y: int) -> Strip:
+        """One line; blank before the first ones are drawn."""
+        if y < len(self.lines):
+            return Strip(self.lines[y], self.size.width)
+        return Strip([Segment(" " * self.size.width, PLAIN)], self.size.width)
+
+
+class Explorer(App[int], inherit_bindings=False):
+    """Runs a session on the terminal.
+
+    failure  an error that ended it; the caller raises it, after the terminal is itself again
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[Any]] = []
+    CSS = "Screen { background: ansi_default; overflow: hidden; }"
+
+    def __init__(self, session: Session, *, mouse: bool = True) -> None:
+        super().__init__(ansi_color=True)
+        self.theme = _THEME
+        self.session = session
+        self.has_mouse = mouse
+        self.failure: BaseException | None = None
+        self.canvas = Canvas(self)
+        self._stop = threading.Event()
+        self._last_click: tuple[int, int] | None = None
+        session.scene.answers.changed = self._from_thread(self.redraw)
+
+    def compose(self) -> ComposeResult:
+        """One widget."""
+        yield self.canvas
+
+    def on_mount(self) -> None:
+        """Signals end it in order, so that the terminal is itself again."""
+        self.canvas.focus()
+        if threading.current_thread() is threading.main_thread() and not self.is_headless:
+            import asyncio
+
+            for number in _END_SIGNALS:
+                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw for the new size."""
+        screen = self.session.scene.screen
+        self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw what the session shows now."""
+        error = self.session.scene.answers.error
+        if error is not None:
+            raise error
+        self.canvas.show(draw(self.session))
+
+    def press(self, event: events.Key) -> None:
+        """A key goes to the session."""
+        if event.key == "ctrl+c":
+            self._interrupt()
+        elif event.key == "ctrl+z":
+            self.action_suspend_process()
+        else:
+            self._do(self.session.press(event.key, event.character))
+        self.redraw()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Text for the line that is being typed."""
+        self.session.paste(event.text)
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes there; a second click opens what is under it."""
+        view = pointed(self.session, event.screen_x, event.screen_y)
+        if view is None:
+            return
+        self.session.click(view)
+        if event.chain == 2:
+            self.session.press("enter")
+        self.redraw()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The wheel moves; with shift it zooms."""
+        self._wheel("minus" if event.shift else "down")
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """The wheel moves; with shift it zooms."""
+        self._wheel("plus" if event.shift else "up")
+
+    def _wheel(self, key: str) -> None:
+        if self.session.entry is None:
+            self.session.press(key)
+            self.redraw()
+
+    def _interrupt(self) -> None:
+        """Ctrl-C ends what is running, else the explorer."""
+        if self.session.task:
+            self._stop.set()
+        else:
+            self.exit(int(ExitCode.INTERRUPTED))
+
+    def _do(self, request: Request | None) -> None:
+        """What the session can't do without a terminal."""
+        match request:
+            case None:
+                return
+            case Request("quit"):
+                self._stop.set()
+                self.exit(int(ExitCode.DONE))
+            case Request("back"):
+                self._stop.set()
+            case Request("copy"):
+                line = self.session.attn_line
+                self.copy_to_clipboard(line)
+                self.session.say(line)
+            case Request("read" | "compare" as task, text):
+                self._read(text, self.session.replace_recording if task == "read" else self.session.compare)
+            case Request("edit"):
+                self._edit()
+            case Request("mouse"):
+                self._switch_mouse()
+
+    def _read(self, text: str, then: Callable[[Recording, str], None]) -> None:
+        """Read a text in a thread of its own; the old picture stays until it is there."""
+        read = self.session.outside.read
+        assert read is not None
+        self._stop = threading.Event()
+        stop, layers = self._stop, len(self.session.scene.recording.layers)
+        self.session.task = "reading"
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if stop.is_set():
+                raise Ended
+            self._from_thread(lambda: self._progress(f"reading · layer {done} of {layers}"))()
+
+        def run() -> None:
+            try:
+                recording = read(text, step)
+            except BaseException as error:
+                self._from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
+            else:
+                self._from_thread(lambda: self._ended(None, lambda: then(recording, text)))()
+
+        threading.Thread(target=run, daemon=True, name="reading").start()
+
+    def _progress(self, words: str) -> None:
+        if self.session.task:
+            self.session.task = words
+            self.redraw()
+
+    def _ended(self, error: BaseException | None, then: Callable[[], None] = lambda: None) -> None:
+        """A pass is over: its recording is shown, or what went wrong is said."""
+        self.session.task = ""
+        if isinstance(error, Ended):
+            self.session.say("ended; this is the text that was read before")
+        elif isinstance(error, AttnError):
+            self.session.say(error.message)
+        elif error is not None:
+            raise error
+        else:
+            then()
+        self.redraw()
+
+    def _edit(self) -> None:
+        """The text in the editor that the user chose, then read again if it was changed."""
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+        text = self.session.scene.recording.prompt.text
+        with tempfile.TemporaryDirectory(prefix="attn-") as folder:
+            file = Path(folder) / "text.txt"
+            file.write_text(text, "utf-8")
+            with self.suspend():
+                code = subprocess.call(f'{editor} "{file}"', shell=True)
+            changed = file.read_text("utf-8", "replace").removesuffix("\n")
+        if code:
+            self.session.say(f"{editor} ended with code {code}: nothing was read")
+        elif changed != text.removesuffix("\n"):
+            self._do(self.session.request(Request("read", changed)))
+
+    def _switch_mouse(self) -> None:
+        """The mouse to the terminal, so that text can be selected, or back."""
+        driver: Any = self._driver
+        self.has_mouse = not self.has_mouse
+        if driver is not None and hasattr(driver, "_enable_mouse_support"):
+            driver._mouse = True
+            (driver._enable_mouse_support if self.has_mouse else driver._disable_mouse_support)()
+        self.session.say("the mouse moves the cursor" if self.has_mouse else "the mouse is the terminal's")
+
+    def _from_thread(self, function: Callable[[], None]) -> Callable[[], None]:
+        """`function`, to be called from another thread; nothing once the explorer has ended."""
+
+        def call() -> None:
+            if self.is_running:
+                self.call_later(function)
+
+        return call
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Keep the error for the caller: Textual would print a box with local variables."""
+        if self.failure is None:
+            self.failure = error
+        self._return_code = 1
+        self._exception = error
+        self._exception_event.set()
+        self._close_messages_no_wait()
+
+
+def run(session: Session, *, mouse: bool) -> int:
+    """Run a session in the terminal; the exit code. Raises what went wrong in it."""
+    app = Explorer(session, mouse=mouse)
+    code = app.run(mouse=mouse)
+    if app.failure is not None:
+        raise app.failure
+    return code or int(ExitCode.DONE)

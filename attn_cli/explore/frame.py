@@ -1,0 +1,145 @@
+"""A whole screen of the explorer as lines, and what has changed between two of them."""
+
+from dataclasses import replace
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from attn_cli.explore.panes.cell import draw_cell
+from attn_cli.explore.panes.heads import draw_heads, head_at
+from attn_cli.explore.panes.help import draw_help, hints
+from attn_cli.explore.panes.lines import DIM, PLAIN, REVERSED, Line, line, padded, width_of
+from attn_cli.explore.panes.matrix import cell_at, draw_matrix
+from attn_cli.explore.panes.text import draw_text, key_at, token_at
+from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.session import Session
+from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.text import ascii_visible, visible
+from attn_cli.views.drawing.ascii import marks_in_ascii
+from attn_cli.views.drawing.cells import fit
+
+_DRAWN = {"heads": draw_heads, "matrix": draw_matrix, "text": draw_text, "cell": draw_cell}
+
+
+def draw(session: Session) -> list[Line]:
+    """All lines of the screen, each as wide as it."""
+    scene, view = session.scene, session.view
+    width, lines = scene.screen.width, scene.lines
+    if session.help_line is not None:
+        body = draw_help(scene, view.pane, Region(0, 0, width, lines), session.help_line)
+    else:
+        body = _panes(scene, view)
+    drawn = [padded(each, width) for each in [*body, _last_line(session)]]
+    if scene.screen.ascii_only:
+        drawn = [[Segment(marks_in_ascii(part.text), part.style) for part in each] for each in drawn]
+    return drawn
+
+
+def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
+    """All panes that are seen, side by side where the screen is wide."""
+    regions = scene.regions(view)
+    if len(regions) == 1:
+        return _DRAWN[view.pane](scene, view, regions[view.pane])
+    width = scene.screen.width
+    rows: list[list[tuple[int, Line]]] = [[] for _ in range(scene.lines)]
+    for pane, region in regions.items():
+        drawn = _DRAWN[pane](scene, view, region)
+        if pane != view.pane:  # the reversed line is that of the pane with the keys
+            drawn = [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]
+        for y, each in enumerate(drawn[: region.height], region.y):
+            rows[y].append((region.x, padded(each, region.width)))
+    return [_joined(parts, width) for parts in rows]
+
+
+def _joined(parts: list[tuple[int, Line]], width: int) -> Line:
+    joined: Line = []
+    used = 0
+    for x, segments in sorted(parts, key=lambda part: part[0]):
+        joined += [Segment(" " * (x - used), PLAIN), *segments] if x > used else segments
+        used = x + width_of(segments)
+    return joined
+
+
+def _last_line(session: Session) -> Line:
+    """What is typed, else what was said, else what is running, else hints."""
+    scene, width = session.scene, session.scene.screen.width
+    clean = ascii_visible if scene.screen.ascii_only else visible
+    if session.entry is not None:
+        return _entry_line(
+            session.entry.prompt, clean(session.entry.text), clean(session.entry.text[: session.entry.place]), width
+        )
+    if session.message:
+        return line(clean(session.message), width, REVERSED)
+    if session.task:
+        return line(f"{clean(session.task)} · esc ends it", width, REVERSED)
+    return line(hints(scene, session.view.pane, reads=session.outside.read is not None), width, DIM)
+
+
+def _entry_line(prompt: str, text: str, before: str, width: int) -> Line:
+    """The line that is typed, moved so that its cursor is seen."""
+    start = 0
+    while cell_len(before[start:]) > width - len(prompt) - 2:
+        start += 1
+    after = text[len(before) :]
+    cursor = after[:1] or " "
+    rest = fit(after[1:], max(width - len(prompt) - cell_len(before[start:]) - cell_len(cursor), 0)).rstrip()
+    return [Segment(prompt + before[start:], PLAIN), Segment(cursor, REVERSED), Segment(rest, PLAIN)]
+
+
+def pointed(session: Session, x: int, y: int) -> Viewpoint | None:
+    """The viewpoint that a click at a place of the screen means; None for none."""
+    scene, view = session.scene, session.view
+    for pane, region in scene.regions(view).items():
+        if region.x <= x < region.x + region.width and region.y <= y < region.y + region.height:
+            return _pointed_in(scene, replace(view, pane=pane), region, x - region.x, y - region.y)
+    return None
+
+
+def _pointed_in(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> Viewpoint | None:
+    if view.pane == "heads":
+        place = head_at(scene, view, region, x, y)
+        return None if place is None else replace(view, at=place[0], head=place[1])
+    if view.pane == "matrix":
+        cell = cell_at(scene, view, x, y)
+        return None if cell is None else replace(view, query=cell[0], key=cell[1])
+    if view.pane == "text":
+        token = token_at(scene, view, x, y)
+        if token is not None and scene.same_tokens(view):
+            return scene.on_heaviest(view.with_subject(token))
+        partner = key_at(scene, view, y) if token is None else token
+        return None if partner is None else view.with_partner(partner)
+    return None
+
+
+def changes(before: list[Line], after: list[Line]) -> list[Region]:
+    """The parts of lines that differ, as regions one line high."""
+    regions = []
+    for y, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old == new:
+            continue
+        start, end = _common(old, new), _common([*reversed(old)], [*reversed(new)], backwards=True)
+        total = width_of(new)
+        if start + end < total:
+            regions.append(Region(start, y, total - start - end, 1))
+    return regions
+
+
+def _common(old: Line, new: Line, *, backwards: bool = False) -> int:
+    """The columns at the beginning (or at the end, of reversed lines) that are the same."""
+    columns = 0
+    for a, b in zip(old, new, strict=False):
+        if a == b:
+            columns += cell_len(a.text)
+            continue
+        if a.style == b.style:
+            pairs = (
+                zip(reversed(a.text), reversed(b.text), strict=False)
+                if backwards
+                else zip(a.text, b.text, strict=False)
+            )
+            for one, other in pairs:
+                if one != other:
+                    break
+                columns += cell_len(one)
+        break
+    return columns

@@ -1,0 +1,195 @@
+"""The numbers of a head's matrix, or of what is made of heads, whatever is asked of them: blocks, rows, columns."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from attn_cli.prompt import Token
+from attn_cli.recording import LEVELS, MASKED, RecordedLayer
+from attn_cli.summaries.against.alignment import Alignment
+from attn_cli.summaries.calls.in_words import MergedWords, words_of
+from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.sinks import expected_sinks
+
+_words_of = memoised(words_of)
+
+
+class Grid(Protocol):
+    """A matrix of queries and keys.
+
+    cost  how many cells are computed for one of its own
+    """
+
+    queries: Sequence[Token]
+    keys: Sequence[Token]
+    cost: int
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """Weights or scores `[b, c]`; NaN where none is allowed."""
+
+    def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
+        """The largest of every block of them; NaN where none is allowed."""
+
+    def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
+        """Weights `[<= 64, <= 64]`, each the largest of a block, and the block's rows and keys; None where none are."""
+
+
+class HeadGrid:
+    """One head of a recorded layer."""
+
+    cost = 1
+
+    def __init__(self, layer: RecordedLayer, head: int) -> None:
+        self.layer, self.head = layer, head
+        self.queries: Sequence[Token] = layer.queries
+        self.keys: Sequence[Token] = layer.keys
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """As recorded."""
+        return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
+
+    def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
+        """As recorded."""
+        return self.layer.pooled(self.head, rows, keys, block, scores=scores)
+
+    def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
+        """The thumbnail."""
+        return thumbnail_weights(self.layer.thumbnail[self.head]), self.layer.thumbnail_block
+
+
+class _CellsGrid:
+    """Base class of grids whose blocks are made of their own cells."""
+
+    queries: Sequence[Token]
+    keys: Sequence[Token]
+    cost = 1
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """Defined by each."""
+        raise NotImplementedError
+
+    def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
+        """The largest cells of every block."""
+        cells = self.cells(rows, keys, scores=scores)
+        for axis, step in enumerate(block):
+            if step > 1:
+                cells = np.fmax.reduceat(cells, np.arange(0, cells.shape[axis], step), axis=axis)
+        return cells
+
+    def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
+        """None: it would have to be made of all cells."""
+        return None
+
+
+class MeanGrid(_CellsGrid):
+    """The mean of all heads of a layer."""
+
+    def __init__(self, layer: RecordedLayer) -> None:
+        self.layer, self.cost = layer, layer.h
+        self.queries, self.keys = layer.queries, layer.keys
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """The mean of every cell over heads."""
+        total = self.layer.pooled(0, rows, keys, (1, 1), scores=scores)
+        for head in range(1, self.layer.h):
+            total = total + self.layer.pooled(head, rows, keys, (1, 1), scores=scores)
+        mean: np.ndarray = total / self.layer.h
+        return mean
+
+
+class WordGrid(_CellsGrid):
+    """A grid between words: weights on the pieces of a key are added, the rows of a query's pieces averaged."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.rows, self.columns = _words_of(grid.queries), _words_of(grid.keys)
+        self.queries, self.keys = self.rows.labels, self.columns.labels
+        self.cost = max(round(len(grid.keys) / max(len(self.keys), 1)), 1) ** 2 * grid.cost
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """Sums over keys, means over queries; there are no scores of words, weights are all that adds up."""
+        pieces = self.grid.cells(_tokens(self.rows, rows), _tokens(self.columns, keys))
+        allowed = np.isfinite(pieces)
+        sums = _added(np.where(allowed, pieces, 0), self.rows, rows, self.columns, keys)
+        sums /= self.rows.sizes(rows.start, rows.stop)[:, None]
+        return np.where(_added(allowed.astype(np.int64), self.rows, rows, self.columns, keys) > 0, sums, np.nan)
+
+
+class WithoutSinks(_CellsGrid):
+    """A grid in which some keys are left blank: those at which sinks are to be expected."""
+
+    def __init__(self, grid: Grid, hidden: Sequence[int]) -> None:
+        self.grid, self.cost = grid, grid.cost
+        self.hidden = np.asarray(hidden, dtype=np.int64)
+        self.queries, self.keys = grid.queries, grid.keys
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """NaN where keys are hidden."""
+        cells = np.array(self.grid.cells(rows, keys, scores=scores))
+        inside = self.hidden[(self.hidden >= keys.start) & (self.hidden < keys.stop)] - keys.start
+        cells[:, inside] = np.nan
+        return cells
+
+
+class Difference(_CellsGrid):
+    """Another grid less this one, cell by cell, where both texts have the tokens; blocks keep the largest change."""
+
+    def __init__(self, grid: Grid, other: Grid, rows: Alignment, columns: Alignment) -> None:
+        self.grid, self.other, self.cost = grid, other, grid.cost + other.cost
+        self.queries, self.keys = grid.queries, grid.keys
+        self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """NaN where one of the texts lacks a token, or the mask forbids it."""
+        cells = np.full((rows.stop - rows.start, keys.stop - keys.start), np.nan)
+        i, j = (partner[span] for partner, span in zip(self._partner, (rows, keys), strict=True))
+        here, there = (i >= 0).nonzero()[0], (j >= 0).nonzero()[0]
+        if len(here) and len(there):
+            spans = [slice(int(x.min()), int(x.max()) + 1) for x in (i[here], j[there])]
+            other = self.other.cells(spans[0], spans[1], scores=scores)
+            other = other[np.ix_(i[here] - spans[0].start, j[there] - spans[1].start)]
+            own = self.grid.cells(rows, keys, scores=scores)
+            cells[np.ix_(here, there)] = other - own[np.ix_(here, there)]
+        return cells
+
+    def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
+        """The change of largest magnitude of every block."""
+        cells = self.cells(rows, keys, scores=scores)
+        ends = []
+        for function in (np.fmax, np.fmin):
+            values = cells
+            for axis, step in enumerate(block):
+                values = function.reduceat(values, np.arange(0, values.shape[axis], step), axis=axis)
+            ends.append(values)
+        largest: np.ndarray = np.where(np.abs(ends[0]) >= np.abs(ends[1]), ends[0], ends[1])
+        return largest
+
+
+def hidden_keys(layer: RecordedLayer) -> list[int]:
+    """The keys of a layer at which sinks are to be expected."""
+    places: list[int] = expected_sinks(layer).tolist()
+    return places
+
+
+def thumbnail_weights(levels: np.ndarray) -> np.ndarray:
+    """The weights that a thumbnail's levels stand for; NaN where nothing is allowed."""
+    return np.where(levels == MASKED, np.nan, (levels / LEVELS) ** 2)
+
+
+def _tokens(words: MergedWords, span: slice) -> slice:
+    return slice(int(words.starts[span.start]), int(words.starts[span.stop]))
+
+
+def _added(cells: np.ndarray, rows: MergedWords, i: slice, columns: MergedWords, j: slice) -> np.ndarray:
+    """The sums of cells between tokens `[b, c]` over words i and j."""
+    cells = np.add.reduceat(cells, rows.starts[i] - rows.starts[i.start], axis=0)
+    sums: np.ndarray = np.add.reduceat(cells, columns.starts[j] - columns.starts[j.start], axis=1)
+    return sums.astype(np.float64)
+
+
+def _partners(alignment: Alignment, size: int) -> np.ndarray:
+    """The place of every token in the other text `[size]`, -1 where it has none."""
+    partners = np.full(size, -1)
+    partners[alignment.first] = alignment.second
+    return partners

@@ -1,0 +1,87 @@
+"""A line that is being typed: its text, the place in it, and the lines that were typed before."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class LineEntry:
+    """One line of text under a prompt such as `:`.
+
+    prompt    stands before it
+    history   earlier lines, the latest last
+    complete  gives the lines that this one may go on as
+    """
+
+    prompt: str
+    text: str = ""
+    history: list[str] = field(default_factory=list)
+    complete: Callable[[str], Sequence[str]] = lambda line: ()
+    place: int = -1
+    _at: int = -1
+    _choices: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.place = len(self.text) if self.place < 0 else self.place
+        self._at = len(self.history)
+
+    def insert(self, text: str) -> None:
+        """Type, or paste; a line has no line breaks."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").replace("\n", " ")
+        self._become(self.text[: self.place] + text + self.text[self.place :], self.place + len(text))
+
+    def press(self, key: str) -> None:
+        """A key that edits; others do nothing."""
+        match key:
+            case "left":
+                self.place = max(self.place - 1, 0)
+            case "right":
+                self.place = min(self.place + 1, len(self.text))
+            case "home":
+                self.place = 0
+            case "end":
+                self.place = len(self.text)
+            case "backspace" if self.place:
+                self._become(self.text[: self.place - 1] + self.text[self.place :], self.place - 1)
+            case "delete":
+                self._become(self.text[: self.place] + self.text[self.place + 1 :], self.place)
+            case "up" | "down":
+                self._recall(-1 if key == "up" else 1)
+            case "tab":
+                self._completed()
+
+    def remember(self) -> None:
+        """Keep the line for later."""
+        if self.text and self.text not in self.history[-1:]:
+            self.history.append(self.text)
+
+    def _become(self, text: str, place: int) -> None:
+        self.text, self.place, self._choices = text, place, ()
+
+    def _recall(self, step: int) -> None:
+        self._at = min(max(self._at + step, 0), len(self.history))
+        line = self.history[self._at] if self._at < len(self.history) else ""
+        self._become(line, len(line))
+
+    def _completed(self) -> None:
+        """The common beginning of all that the line may go on as; again, one after the other."""
+        if self.text in self._choices:
+            line = self._choices[(list(self._choices).index(self.text) + 1) % len(self._choices)]
+            self.text, self.place = line, len(line)
+            return
+        choices = self.complete(self.text)
+        common = _common(choices)
+        if len(common) > len(self.text):
+            self._become(common, len(common))
+        elif choices:
+            self._choices = choices
+            self.text, self.place = choices[0], len(choices[0])
+
+
+def _common(lines: Sequence[str]) -> str:
+    """The longest beginning that all lines have; "" for none."""
+    if not lines:
+        return ""
+    first, last = min(lines), max(lines)
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:same]

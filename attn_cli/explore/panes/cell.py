@@ -1,0 +1,79 @@
+"""Why a weight is what it is: the products of one query and one key, and what becomes of their sum."""
+
+import numpy as np
+from rich.segment import Segment
+
+from attn_cli.explore.panes.lines import BOLD, DIM, REVERSED, Line, full_line, line, parts_line
+from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.recording import Terms
+from attn_cli.views.drawing.bars import bar, bar_style
+
+_NUMBERS = 43  # columns before the bars
+
+
+def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+    """The pane; the line before the last adds up."""
+    width, height = region.width, region.height
+    layer = scene.layer(view)
+    terms = layer.terms(view.head, view.query, view.key)
+    query, key = short_label(layer.queries[view.query], scene), short_label(layer.keys[view.key], scene)
+    title = [head_name(scene, view, view.at, view.head), f"query {query} -> key {key}"]
+    status = full_line(" · ".join(cell_line(scene, view)), width, REVERSED)
+    room = height - 3
+    if terms.products is None:
+        body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]
+        sums = ""
+    else:
+        title.append(f"{len(terms.products)} dimensions, largest first")
+        body, sums = _products(terms, width, room - 1, scene.screen.depth), _sums(terms)
+        body.insert(0, line(f"{'dim':>6}{'q':>9}{'k':>9}{'q·k':>9}{'sum':>9}", width, DIM))
+    body += [[]] * (room - len(body))
+    return [parts_line(title, width, BOLD), *body[:room], line(sums, width, BOLD), status]
+
+
+def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
+    """The largest products with their running sum, and what the others add up to."""
+    assert terms.products is not None and terms.q is not None and terms.k is not None
+    products = terms.products.astype(np.float64)
+    order = np.argsort(-np.abs(products), kind="stable")
+    if len(order) > lines:
+        order = order[: max(lines - 1, 1)]
+    running = np.cumsum(products[order])
+    most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - _NUMBERS - 1), 4)
+    drawn = [
+        [*line(f"{d:>6}{terms.q[d]:>9.2f}{terms.k[d]:>9.2f}{products[d]:>9.2f}{total:>9.2f}  ", width),
+         Segment(_bar(float(products[d]), room, most), bar_style(depth))]
+        for d, total in zip(order.tolist(), running.tolist(), strict=True)
+    ]  # fmt: skip
+    left = len(products) - len(order)
+    if left:
+        drawn.append(
+            line(f"  rest{'':18}{products.sum() - running[-1]:>9.2f}{products.sum():>9.2f}  {left} others", width)
+        )
+    return drawn
+
+
+def _bar(value: float, room: int, most: float) -> str:
+    """A bar for what is for the key, a light one for what is against it."""
+    drawn = bar(abs(value), room, most)
+    return drawn if value >= 0 else "░" * len(drawn)
+
+
+def _sums(terms: Terms) -> str:
+    """How the sum becomes the weight."""
+    assert terms.products is not None
+    total = float(terms.products.astype(np.float64).sum())
+    words = f"sum {total:.2f} x {terms.scale:.4g}"
+    if terms.softcap is not None:
+        words = f"{terms.softcap:g} tanh({words} / {terms.softcap:g})"
+    if terms.bias is not None:
+        words += f" + bias {terms.bias:.2f}"
+    if terms.score is None:
+        return f"{words} · weight {terms.weight:.4f}"
+    if np.isneginf(terms.score):
+        return f"{words} · masked: weight 0"
+    if terms.log_sum is None:
+        return f"{words} = score {terms.score:.2f} · weight {terms.weight:.4f}"
+    return f"{words} = score {terms.score:.2f} · exp(score - log sum {terms.log_sum:.2f}) = weight {terms.weight:.4f}"

@@ -1,0 +1,336 @@
+"""All heads: a cell each, coloured by one number, or a small picture each; or a table, the most telling first."""
+
+from functools import lru_cache
+
+import numpy as np
+from rich.segment import Segment
+
+from attn_cli.explore.grids import thumbnail_weights
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
+from attn_cli.explore.panes.names import head_name
+from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.recording import RecordedLayer
+from attn_cli.summaries.reducers.heads.statistic import Statistic
+from attn_cli.text import counted
+from attn_cli.views.drawing.bars import bar, bar_style
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.palette import Ramp
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.segments import cell_style, full_cells, half_cells, steps_of
+
+_LABEL = 6  # columns before the first head
+_HEADING = 3  # lines above the heads: model, title, ruler
+_NUMBER = 6  # columns of a cell from which it holds a number
+_SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; its lines at most
+_PREVIEW_STEPS = 16  # of its levels: few, so that a move writes little
+_LEAST_THUMBNAIL = (3, 2)  # columns and lines
+
+
+def draw_heads(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+    """The pane; the last line says what the head under the cursor does."""
+    width, height = region.width, region.height
+    above = [line(_source(scene), width, BOLD), parts_line(_title(scene, view), width)]
+    room = height - len(above) - 1
+    if view.sorted:
+        body = _table(scene, view, width, room)
+    else:
+        body = _thumbnails(scene, view, width, room) if view.thumbnails else _grid(scene, view, width, room)
+    body = [*body[:room], *([[]] * (room - len(body)))]
+    status = parts_line(_status(scene, view), width, REVERSED, "  ")
+    return [*above, *body, full_line(status[0].text, width, REVERSED)]
+
+
+def head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> tuple[int, int] | None:
+    """The head at a place of the pane: the places of its layer and of it in the layer; None where there is none."""
+    room, y = region.height - _HEADING, y - _HEADING
+    if view.sorted:
+        first = _first_rank(scene, view, room - 1)
+        ranked = scene.ranked(view)
+        return ranked[first + y] if 0 <= y < room - 1 and first + y < len(ranked) else None
+    layers = scene.recording.layers
+    if view.thumbnails:
+        columns, lines = _thumbnail_size(scene, region.width, room - 1)
+        down = 1
+    else:
+        columns, lines, down = _cell_columns(scene, region.width), 1, _heads_a_line(scene, room - 1)
+    left, top = _corner(scene, view, region.width, room - 1, columns, lines, down)
+    at, head = left + (x - _LABEL) // columns, (top + y // lines) * down
+    return (at, head) if x >= _LABEL and y >= 0 and at < len(layers) and head < layers[at].h else None
+
+
+def _source(scene: Scene) -> str:
+    """The model and the size of all."""
+    layers = scene.recording.layers
+    heads = sum(layer.h for layer in layers)
+    tokens = counted(len(scene.recording.prompt.tokens), "token")
+    name = str(scene.recording.about.get("model", "")).rstrip("/").rpartition("/")[2]
+    return f"{name} · {counted(len(layers), 'layer')}, {counted(heads, 'head')} · {tokens}"
+
+
+def _title(scene: Scene, view: Viewpoint) -> list[str]:
+    statistic = scene.statistic(view)
+    values = _values(scene, statistic)
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    ends = f"{low:.{statistic.digits}f} to {high:.{statistic.digits}f}"
+    name = statistic.heading
+    if view.sorted:
+        order = "largest" if statistic.largest_first else "smallest"
+        return [f"heads by {name}, {order} first", ends, f"{statistic.caption}".replace("{unit}", "token")]
+    if view.thumbnails:
+        return ["heads as thumbnails", "sqrt scale 0 to 1", "layers across, heads down"]
+    return [f"heads by {name}", ends, "layers across, heads down"]
+
+
+def _values(scene: Scene, statistic: Statistic) -> np.ndarray:
+    """The statistic of all heads `[heads, layers]`, NaN where a layer has no such head."""
+    layers = scene.recording.layers
+    values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
+    for at, layer in enumerate(layers):
+        values[: layer.h, at] = layer.statistics.get(statistic.name, np.nan)
+    return values
+
+
+def _cell_columns(scene: Scene, width: int) -> int:
+    """The columns of a head's cell."""
+    count = max(len(scene.recording.layers), 1)
+    return min(max((width - _LABEL) // count, 1), 7)
+
+
+def _heads_a_line(scene: Scene, room: int) -> int:
+    """How many heads share a line: two where there are more than lines, and colours for it."""
+    most = max(layer.h for layer in scene.recording.layers)
+    return 2 if most > room and scene.screen.halves else 1
+
+
+def _corner(
+    scene: Scene, view: Viewpoint, width: int, room: int, columns: int, lines: int, down: int
+) -> tuple[int, int]:
+    """The first layer and the first line of heads that are seen, so that the cursor is among them."""
+    layers = scene.recording.layers
+    across, deep = max((width - _LABEL) // columns, 1), max(room // lines, 1)
+    rows = -(-max(layer.h for layer in layers) // down)
+    ends = []
+    for place, fits, total in ((view.at, across, len(layers)), (view.head // down, deep, rows)):
+        ends.append(min(max(place - fits // 2, 0), max(total - fits, 0)))
+    return ends[0], ends[1]
+
+
+def _ruler(scene: Scene, left: int, columns: int, width: int) -> Line:
+    """The numbers of layers over their cells, as many as have room."""
+    layers = scene.recording.layers[left : left + (width - _LABEL) // columns]
+    names = [str(layer.place.layer) for layer in layers]
+    every = -(-(max(map(len, names), default=1) + 1) // columns)
+    marks = "".join(name.ljust(columns * every)[: columns * every] for name in names[::every])
+    return [Segment(" " * _LABEL + marks, DIM)]
+
+
+def _row_label(scene: Scene, view: Viewpoint, head: int) -> Segment:
+    """The true number of a head, where all layers agree on it."""
+    heads = scene.layer(view).place.heads
+    return Segment(f"{heads[head]:>4}  " if head < len(heads) else " " * _LABEL, DIM)
+
+
+def _grid(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
+    """The numbers of all heads as cells, and below them the head under the cursor where there is room."""
+    statistic, columns = scene.statistic(view), _cell_columns(scene, width)
+    down = _heads_a_line(scene, room - 1)
+    values = _values(scene, statistic)
+    finite = values[np.isfinite(values)]
+    ramp = Ramp(float(finite.min()) if finite.size else 0.0, float(finite.max()) if finite.size else 1.0)
+    steps = steps_of(ramp.levels(values))
+    left, top = _corner(scene, view, width, room - 1, columns, 1, down)
+    across = slice(left, left + (width - _LABEL) // columns)
+    lines: list[Line] = [_ruler(scene, left, columns, width)]
+    for row in range(top, min(top + room - 1, -(-len(values) // down))):
+        head = row * down
+        if down == 2:
+            below = steps[head + 1] if head + 1 < len(steps) else steps_of(np.full(values.shape[1], np.nan))
+            cells = half_cells(
+                np.repeat(steps[head, across], columns), np.repeat(below[across], columns), ramp, scene.screen
+            )
+        elif columns >= _NUMBER:
+            cells = [
+                Segment(_number(value, columns, statistic), cell_style(step, ramp, scene.screen))
+                for value, step in zip(values[head, across].tolist(), steps[head, across].tolist(), strict=True)
+            ]
+        else:
+            cells = full_cells(steps[head, across], columns, ramp, scene.screen)
+        if view.head // down == row:
+            upper = down == 2 and view.head % 2 == 0
+            mark = "▀" if upper else "▄" if down == 2 else "◆"
+            cells = marked(cells, (view.at - left) * columns, columns if columns < _NUMBER else 0, mark)
+            if columns >= _NUMBER:
+                cells = _restyled(cells, view.at - left)
+        lines.append([_row_label(scene, view, head), *cells])
+    free = room - len(lines) - 1
+    if free >= _SMALL[0]:
+        lines += [[], *_preview(scene, view, width, min(free, _SMALL[2]))]
+    return lines
+
+
+def _number(value: float, columns: int, statistic: Statistic) -> str:
+    """A number in a cell, with as many digits as fit."""
+    if value != value:
+        return "·".rjust(columns)
+    for digits in range(statistic.digits, -1, -1):
+        text = f"{value:.{digits}f}"
+        if len(text) < columns:
+            return text.rjust(columns)
+    return "~".rjust(columns)
+
+
+def marked(cells: Line, start: int, columns: int, mark: str) -> Line:
+    """A line of cells with a mark, reversed, on some of its columns."""
+    if columns <= 0:
+        return cells
+    parts = list(Segment.divide(cells, [start, start + columns, sum(len(cell.text) for cell in cells)]))
+    before, inside, after = (list(part) for part in (*parts, [], [], [])[:3])
+    style = inside[0].style or PLAIN if inside else PLAIN
+    return [*before, Segment(mark.ljust(columns) if mark == "◆" else mark * columns, style + CURSOR), *after]
+
+
+def _restyled(cells: Line, at: int) -> Line:
+    """The line with its cell `at` reversed."""
+    return [
+        Segment(cell.text, (cell.style or PLAIN) + CURSOR) if number == at else cell
+        for number, cell in enumerate(cells)
+    ]
+
+
+def _thumbnail_size(scene: Scene, width: int, room: int) -> tuple[int, int]:
+    """The columns and lines of a thumbnail, with the column between two."""
+    layers = scene.recording.layers
+    most = max(layer.h for layer in layers)
+    columns = min(max((width - _LABEL) // len(layers), _LEAST_THUMBNAIL[0] + 1), 33)
+    lines = min(max(room // most, _LEAST_THUMBNAIL[1]), columns, 16)
+    return columns, lines
+
+
+def _thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
+    """Small pictures of all heads, or of those around the cursor."""
+    columns, lines = _thumbnail_size(scene, width, room - 1)
+    left, top = _corner(scene, view, width, room - 1, columns, lines, 1)
+    layers = scene.recording.layers[left : left + max((width - _LABEL) // columns, 1)]
+    drawn: list[Line] = [_ruler(scene, left, columns, width)]
+    most = max(layer.h for layer in scene.recording.layers)
+    for head in range(top, min(top + max((room - 1) // lines, 1), most)):
+        pictures = [thumbnail(layer, head, columns - 1, lines, scene.screen) for layer in layers]
+        for row in range(lines):
+            label = _row_label(scene, view, head) if row == 0 else Segment(" " * _LABEL, PLAIN)
+            cells: Line = []
+            for at, picture in enumerate(pictures, left):
+                is_cursor = (at, head) == (view.at, view.head)
+                gap = Segment("◀" if is_cursor and row == 0 else " ", CURSOR if is_cursor else PLAIN)
+                cells += [*(picture[row] if picture else [Segment(" " * (columns - 1), PLAIN)]), gap]
+            drawn.append([label, *cells])
+    return drawn
+
+
+def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
+    """The head under the cursor: a small picture, and all its numbers."""
+    layer = scene.layer(view)
+    columns = min(_SMALL[1], 2 * height)
+    picture = thumbnail(layer, view.head, columns, height, scene.screen, _PREVIEW_STEPS)
+    lines: list[Line] = []
+    statistics = scene.statistics[:height]
+    wide = max((len(each.heading) for each in statistics), default=0)
+    for row in range(height):
+        words = drawn = ""
+        if row < len(statistics):
+            each = statistics[row]
+            value = float(layer.statistics.get(each.name, np.full(layer.h, np.nan))[view.head])
+            number = "-" if value != value else f"{value:.{each.digits}f}"
+            words = f"{each.heading:{wide}}  {number:>7}"
+            if each.unit == "weight" and value == value:
+                drawn = bar(value, min(20, max(width - _LABEL - columns - len(words) - 6, 0)))
+        left = padded([Segment(" " * _LABEL, PLAIN), *picture[row]], _LABEL + columns + 3)
+        words_line = line(words, max(width - _LABEL - columns - 3, 1))
+        lines.append([*left, *words_line, Segment("  ", PLAIN), Segment(drawn, bar_style(scene.screen.depth))])
+    return lines
+
+
+def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen, steps: int = 64) -> list[Line]:
+    """A head's matrix in so many columns and lines; empty where the layer has no such head."""
+    if head >= layer.h:
+        return []
+    return _drawn_thumbnail(_Thumbnail(layer, head), columns, lines, screen, steps)
+
+
+class _Thumbnail:
+    """One thumbnail, equal to itself."""
+
+    def __init__(self, layer: RecordedLayer, head: int) -> None:
+        self.layer, self.head = layer, head
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Thumbnail) and other.layer is self.layer and other.head == self.head
+
+    def __hash__(self) -> int:
+        return hash((id(self.layer), self.head))
+
+
+@lru_cache(maxsize=4096)
+def _drawn_thumbnail(which: _Thumbnail, columns: int, lines: int, screen: Screen, steps: int) -> list[Line]:
+    weights = thumbnail_weights(which.layer.thumbnail[which.head])
+    down = lines * (2 if screen.halves else 1)
+    cells = _resized(weights, down, columns)
+    ramp = Ramp(0.0, 1.0, scale="sqrt")
+    levels = steps_of(ramp.levels(cells), steps=steps)
+    if screen.halves:
+        return [half_cells(levels[at], levels[at + 1], ramp, screen) for at in range(0, down, 2)]
+    return [full_cells(row, 1, ramp, screen) for row in levels]
+
+
+def _resized(values: np.ndarray, down: int, across: int) -> np.ndarray:
+    """The largest of what falls into each of down x across cells; cells repeat where there are more of them."""
+    for axis, count in enumerate((down, across)):
+        size = values.shape[axis]
+        if count >= size:
+            values = np.take(values, np.arange(count) * size // count, axis=axis)
+        else:
+            values = np.fmax.reduceat(values, np.arange(count) * size // count, axis=axis)
+    return values
+
+
+def _first_rank(scene: Scene, view: Viewpoint, room: int) -> int:
+    """The first line of the table, so that the cursor is in it."""
+    ranked = scene.ranked(view)
+    return min(max(ranked.index((view.at, view.head)) - room // 2, 0), max(len(ranked) - room, 0))
+
+
+def _table(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Line]:
+    """A line for each head, as sorted, with its numbers."""
+    chosen = scene.statistic(view)
+    shown = [chosen, *(each for each in scene.statistics if each is not chosen)]
+    wide = [max(len(each.heading), 8) + 2 for each in shown]
+    while sum(wide) > width - 12 and len(wide) > 1:
+        wide.pop()
+    heading = "".join(each.heading.rjust(columns) for each, columns in zip(shown, wide, strict=False))
+    lines: list[Line] = [line(f"{'head':>10}{heading}", width, DIM)]
+    ranked, first = scene.ranked(view), _first_rank(scene, view, room - 1)
+    for at, head in ranked[first : first + room - 1]:
+        layer = scene.recording.layers[at]
+        name = f"{layer.place.layer}.{layer.place.heads[head]}"
+        stream = "" if layer.place.stream == "self" else layer.place.stream[:3] + " "
+        numbers = "".join(
+            _number(float(layer.statistics.get(each.name, np.full(layer.h, np.nan))[head]), columns, each)
+            for each, columns in zip(shown, wide, strict=False)
+        )
+        is_cursor = (at, head) == (view.at, view.head)
+        text = f"{'▶ ' if is_cursor else '  '}{stream + name:>8}{numbers}"
+        lines.append(line(fit(text, width), width, BOLD if is_cursor else PLAIN))
+    return lines
+
+
+def _status(scene: Scene, view: Viewpoint) -> list[str]:
+    """The head under the cursor in numbers."""
+    layer, place = scene.layer(view), scene.layer(view).place
+    shared = [f"kv head {place.groups[view.head]}"] if len(set(place.groups)) < len(place.groups) else []
+    numbers = []
+    for each in scene.statistics:
+        value = float(layer.statistics.get(each.name, np.full(layer.h, np.nan))[view.head])
+        if value == value:
+            numbers.append(f"{each.heading.replace(' (bits)', '')} {value:.{each.digits}f}")
+    return [" · ".join([head_name(scene, view, view.at), *shared]), *numbers]

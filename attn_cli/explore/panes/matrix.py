@@ -1,0 +1,187 @@
+"""One head's matrix: a window of it as a heat map, the cursor marked in the map, above it and beside it."""
+
+import numpy as np
+from rich.segment import Segment
+from rich.style import Style
+
+from attn_cli.explore.grids import Grid
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
+from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.scene import Region, Scene
+from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.explore.window import Window
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.screen import label_columns
+from attn_cli.views.drawing.segments import cell_style, full_cells, half_cell, half_cells, steps_of
+
+_MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell: in no map of colours
+
+
+def draw_matrix(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
+    """The pane; beside it the head that it is compared with, until the difference is asked for."""
+    status = full_line(" · ".join(cell_line(scene, view)), region.width, REVERSED)
+    if view.against is None or view.difference:
+        return [*_half(scene, view, region.width, region.height - 1), status]
+    width = scene.matrix_width(view)
+    left = _half(scene, view, width, region.height - 1)
+    right = _other_half(scene, view, width, region.height - 1)
+    lines = [[*padded(a, width), Segment("  ", PLAIN), *b] for a, b in zip(left, right, strict=True)]
+    return [*lines, status]
+
+
+def cell_at(scene: Scene, view: Viewpoint, x: int, y: int) -> tuple[int, int] | None:
+    """The first query and key of the cell at a place of the pane; None where there is none."""
+    window = scene.window(view)
+    form, (down, across) = window.form, window.shape
+    row, column = (y - 2) * (2 if form.halves else 1), x // form.columns
+    if not (0 <= row < down and 0 <= column < across):
+        return None
+    return window.top + row * form.rows, window.left + column * form.keys
+
+
+def _half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
+    picture, window = scene.picture(view), scene.window(view)
+    kind = "change" if view.difference and view.against else "scores" if view.scores else "weights"
+    ramp = ramp_for(picture.values, kind, view.scale, light=scene.screen.light)
+    title = _title(scene, view, window, ramp, coarse=picture.coarse)
+    cursor = window.cell_of(view.query, view.key)
+    body = _body(scene, scene.grid(view), window, picture.values, ramp, cursor)
+    lines = [parts_line(title, width, BOLD), _ruler(scene, scene.grid(view), window, cursor[1]), *body]
+    lines += [[]] * (height - len(lines))
+    return lines[:height]
+
+
+def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
+    """The matrix that this one is compared with, in the same form, around the same place."""
+    against = view.against
+    assert against is not None
+    grid, window, picture = scene.other_grid(view), scene.other_window(view), scene.other_picture(view)
+    ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
+    name = "the other text" if against.text is not None else head_name(scene, view, against.at, against.head)
+    cursor = window.cell_of(min(view.query, len(grid.queries) - 1), min(view.key, len(grid.keys) - 1))
+    title = [f"against {name}", f"{len(grid.queries)} x {len(grid.keys)}", *(["coarse"] if picture.coarse else []),
+             _range(ramp, view.scale)]  # fmt: skip
+    lines = [parts_line(title, width, BOLD), _ruler(scene, grid, window, cursor[1]),
+             *_body(scene, grid, window, picture.values, ramp, cursor)]  # fmt: skip
+    lines += [[]] * (height - len(lines))
+    return lines[:height]
+
+
+def _title(scene: Scene, view: Viewpoint, window: Window, ramp: Ramp, *, coarse: bool) -> list[str]:
+    n, m = scene.size(view)
+    form = window.form
+    kind = "change of weights" if view.difference and view.against else "scores" if view.scores else "weights"
+    kind += " between words" if view.words and scene.has_words(view) else ""
+    parts = [head_name(scene, view), kind, f"{n} x {m}"]
+    parts += ["coarse"] if coarse else []
+    parts += [f"max over {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
+    parts.append(_range(ramp, view.scale))
+    return [*parts, *(["sinks hidden"] if view.hide_sinks else [])]
+
+
+def _range(ramp: Ramp, scale: str) -> str:
+    if ramp.diverging:
+        return f"{ramp.low:.3g} to {ramp.high:.3g}"
+    return "each row from 0 to its maximum" if scale == "row" else f"{scale} scale 0 to {ramp.high:.3g}"
+
+
+def _ruler(scene: Scene, grid: Grid, window: Window, cursor: int) -> Line:
+    """Keys over the cells, by number; their words over wide cells; a mark over the cursor."""
+    form, across = window.form, window.shape[1]
+    columns = form.columns
+    if form.number:
+        labels = [fit(grid.keys[window.left + at].text, columns - 1).rstrip().rjust(columns) for at in range(across)]
+        return [Segment(label, BOLD if at == cursor else DIM) for at, label in enumerate(labels)]
+    width = across * columns
+    ruler = [" "] * (width + 8)
+    every = 10 if columns == 1 else 5
+    for at in range(0, across, every):
+        number = str(window.left + at * form.keys)
+        ruler[at * columns : at * columns + len(number)] = number
+    text = "".join(ruler).rstrip()
+    place = cursor * columns
+    text = text.ljust(place + 1)
+    return [Segment(text[:place], DIM), Segment("▼", BOLD), Segment(text[place + 1 :], DIM)]
+
+
+def _body(
+    scene: Scene, grid: Grid, window: Window, values: np.ndarray, ramp: Ramp, cursor: tuple[int, int]
+) -> list[Line]:
+    """The cells, and a label behind each line."""
+    form, screen = window.form, scene.screen
+    levels = ramp.levels(values)
+    steps = steps_of(levels)
+    labels = label_columns(screen)
+    lines: list[Line] = []
+    for top in range(0, len(values), 2 if form.halves else 1):
+        here = top <= cursor[0] < top + (2 if form.halves else 1)
+        if form.number:
+            cells = [
+                Segment(_number(value, ramp), cell_style(step, ramp, screen))
+                for value, step in zip(values[top].tolist(), steps[top].tolist(), strict=True)
+            ]
+            if here:
+                cells[cursor[1]] = Segment(cells[cursor[1]].text, CURSOR)
+        elif form.halves:
+            lower = steps[top + 1] if top + 1 < len(steps) else steps_of(np.full(steps.shape[1], np.nan))
+            cells = half_cells(steps[top], lower, ramp, screen)
+            if here:
+                cells = _with_half_marked(
+                    cells, (int(steps[top, cursor[1]]), int(lower[cursor[1]])), cursor, ramp, scene
+                )
+        else:
+            cells = full_cells(steps[top], form.columns, ramp, screen)
+            if here:
+                cells = _with_cell_marked(cells, cursor[1], form.columns, scene)
+        lines.append([*cells, *_row_label(scene, grid, window, top, here, labels)])
+    return lines
+
+
+def _with_half_marked(cells: Line, pair: tuple[int, int], cursor: tuple[int, int], ramp: Ramp, scene: Scene) -> Line:
+    """The cursor's half block in a colour that no map has; the other half as it is."""
+    mark = Style.parse(_MARKED[scene.screen.depth])
+    upper = cursor[0] % 2 == 0
+    other = pair[1] if upper else pair[0]
+    background = half_cell(other, other, ramp, scene.screen)[1]
+    return _replaced(cells, cursor[1], 1, Segment("▀" if upper else "▄", background + mark))
+
+
+def _with_cell_marked(cells: Line, at: int, columns: int, scene: Scene) -> Line:
+    start = at * columns
+    if scene.screen.depth in ("truecolor", "256"):
+        return _replaced(
+            cells, start, columns, Segment(" " * columns, Style.parse(f"on {_MARKED[scene.screen.depth]}"))
+        )
+    mark = "+" if scene.screen.ascii_only else "◆"
+    return _replaced(cells, start, columns, Segment(mark * columns, CURSOR))
+
+
+def _replaced(cells: Line, start: int, columns: int, segment: Segment) -> Line:
+    total = sum(len(cell.text) for cell in cells)
+    parts = [list(part) for part in Segment.divide(cells, [start, start + columns, total])]
+    return [*(parts[0] if start else []), segment, *(parts[2] if len(parts) > 2 else [])]
+
+
+def _number(value: float, ramp: Ramp) -> str:
+    if value != value:
+        return " " * 7
+    if ramp.diverging:
+        return f"{value:7.2f}" if abs(value) < 1000 else f"{value:7.1e}"
+    return f"{value:7.4f}"
+
+
+def _row_label(scene: Scene, grid: Grid, window: Window, top: int, here: bool, labels: int) -> Line:
+    """The query of a line, or the first and last of those that it stands for; a mark where the cursor is."""
+    rows = window.form.rows * (2 if window.form.halves and window.form.rows > 1 else 1)
+    first = window.top + top * window.form.rows
+    if rows == 1 and not window.form.halves:
+        label = short_label(grid.queries[first], scene, labels - 2)
+    elif rows == 1:
+        label = short_label(grid.queries[first], scene, labels - 2) if top % 2 == 0 else ""
+    else:
+        last = min(first + rows, window.bottom) - 1
+        label = f"{first}-{last}" if last > first else str(first)
+    if here:
+        return [Segment("◀", BOLD), *line(label, labels - 1, BOLD)]
+    return [Segment(" ", PLAIN), *line(label, labels - 1, DIM)]

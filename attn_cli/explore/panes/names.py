@@ -1,0 +1,59 @@
+"""How heads, tokens and the cell under the cursor are called on the explorer's screens."""
+
+import numpy as np
+
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.viewpoint import Viewpoint
+from attn_cli.prompt import Token
+from attn_cli.text import ascii_visible
+from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.labels import token_label
+
+_TOKEN_COLUMNS = 24
+
+
+def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | None = None) -> str:
+    """The head that is looked at, or another one: "layer 15 head 6", "cross layer 2, mean of 8 heads"."""
+    layer = scene.recording.layers[view.at if at is None else at]
+    place = layer.place
+    stream = "" if place.stream == "self" else f"{place.stream} "
+    call = f" call {place.call}" if place.call else ""
+    if view.mean and at is None:
+        return f"{stream}layer {place.layer}{call}, mean of {layer.h} heads"
+    return f"{stream}layer {place.layer}{call} head {place.heads[view.head if head is None else head]}"
+
+
+def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> str:
+    """A token with its number, cut to some columns."""
+    label = token_label(token).replace("\n", "␊")
+    return fit(ascii_visible(label) if scene.screen.ascii_only else label, columns).rstrip()
+
+
+def cell_line(scene: Scene, view: Viewpoint) -> list[str]:
+    """The cell under the cursor in words: both tokens, the weight, and in a single head its score and rank."""
+    grid = scene.grid(view)
+    query, key = short_label(grid.queries[view.query], scene), short_label(grid.keys[view.key], scene)
+    names = f"query {query} -> key {key}"
+    value = float(grid.cells(slice(view.query, view.query + 1), slice(view.key, view.key + 1))[0, 0])
+    if view.difference and view.against is not None:
+        return [names, "not in both" if np.isnan(value) else f"change {value:+.4f}"]
+    if np.isnan(value):
+        hidden = scene.layer(view).allowed(slice(view.query, view.query + 1), slice(view.key, view.key + 1))
+        is_hidden = not view.words and bool(hidden[0, 0])
+        return [names, "hidden" if is_hidden else "masked"]
+    if view.mean or (view.words and scene.has_words(view)):
+        return [names, f"weight {value:.4f}"]
+    terms = scene.layer(view).terms(view.head, view.query, view.key)
+    seen = int(scene.layer(view).allowed(slice(view.query, view.query + 1), slice(None)).sum())
+    score = [] if terms.score is None else [f"score {terms.score:.2f}"]
+    rank = [] if terms.rank is None else [f"rank {terms.rank} of {seen}"]
+    return [names, f"weight {terms.weight:.4f}", *score, *rank, *_written(scene, view)]
+
+
+def _written(scene: Scene, view: Viewpoint) -> list[str]:
+    """What the model wrote next, where the query is one that it wrote from."""
+    queries = scene.layer(view).queries
+    following = view.query + 1
+    if following < len(queries) and queries[following].generated:
+        return [f"wrote {short_label(queries[following], scene)}"]
+    return []

@@ -1,0 +1,304 @@
+"""What a viewpoint is in: the recording, the screen's regions, and the grid, window and layout that follow."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.explore.answers import Answers, Picture
+from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, WithoutSinks, WordGrid, hidden_keys
+from attn_cli.explore.text_layout import TextLayout, layout_of
+from attn_cli.explore.viewpoint import Pane, Viewpoint
+from attn_cli.explore.window import CellForm, Space, Window, forms, window_at
+from attn_cli.prompt import Token
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.summaries.against.alignment import Aligner
+from attn_cli.summaries.calls.in_words import has_words
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistic import Statistic
+from attn_cli.views.drawing.screen import Screen, label_columns
+
+WIDE = (140, 40)  # columns and lines from which several panes are seen at once
+_HEADS_SHARE = 0.36  # of the columns of a wide screen
+_TEXT_SHARE = 0.36  # of its lines
+_MATRIX_LINES = 3  # title, ruler, status
+_TABLE_SHARE = 0.4  # of the lines of the text pane
+_BOLD_SHARE = 0.05  # tokens with so much are marked where there is no colour
+LONGEST_TABLE = 16
+_SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
+
+
+class Region(NamedTuple):
+    """A part of the screen, in columns and lines."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A recording on a screen.
+
+    other   the recording of the other text, while one is compared
+    screen  its height is all lines, the last of which is for hints
+    """
+
+    recording: Recording
+    screen: Screen
+    answers: Answers = field(default_factory=Answers)
+    other: Recording | None = None
+    _layouts: dict[Hashable, TextLayout] = field(default_factory=dict)
+    _grids: dict[Hashable, Grid] = field(default_factory=dict)
+    _aligner: Aligner = field(default_factory=Aligner)
+
+    @property
+    def lines(self) -> int:
+        """The lines of the screen, less the last."""
+        return max((self.screen.height or 24) - 1, 4)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether several panes are seen at once."""
+        return self.screen.width >= WIDE[0] and self.lines + 1 >= WIDE[1]
+
+    def regions(self, view: Viewpoint) -> dict[Pane, Region]:
+        """Where the panes are that are seen: the one that has the keys alone, unless the screen is wide.
+
+        Thumbnails of all heads take all of a wide screen, too.
+        """
+        width, height, pane = self.screen.width, self.lines, view.pane
+        if not self.is_wide or (pane == "heads" and view.thumbnails and not view.sorted):
+            return {pane: Region(0, 0, width, height)}
+        left, bottom = round(width * _HEADS_SHARE), round(height * _TEXT_SHARE)
+        middle: Pane = "cell" if pane == "cell" else "matrix"
+        return {
+            "heads": Region(0, 0, left, height - bottom),
+            middle: Region(left + 2, 0, width - left - 2, height - bottom),
+            "text": Region(0, height - bottom, width, bottom),
+        }
+
+    def region(self, pane: Pane) -> Region:
+        """Where a pane would be if it had the keys."""
+        return self.regions(Viewpoint(pane))[pane]
+
+    def layer(self, view: Viewpoint) -> RecordedLayer:
+        """The layer that is looked at."""
+        return self.recording.layers[view.at]
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The numbers of heads that say something in any layer."""
+        values = {
+            each.name: np.concatenate(
+                [np.ravel(layer.statistics.get(each.name, np.nan)) for layer in self.recording.layers]
+            )
+            for each in STATISTICS
+        }
+        return tuple(
+            each
+            for each in STATISTICS
+            if not each.says_nothing(values[each.name]) and not np.isnan(values[each.name]).all()
+        )
+
+    def statistic(self, view: Viewpoint) -> Statistic:
+        """The number that colours heads."""
+        return next((each for each in self.statistics if each.name == view.statistic), self.statistics[0])
+
+    def ranked(self, view: Viewpoint) -> list[tuple[int, int]]:
+        """All heads as (place of the layer, place of the head), those first that the statistic is worth a look for."""
+        statistic = self.statistic(view)
+        heads = [(at, head) for at, layer in enumerate(self.recording.layers) for head in range(layer.h)]
+        sign = -1 if statistic.largest_first else 1
+
+        def rank(place: tuple[int, int]) -> tuple[bool, float]:
+            values = self.recording.layers[place[0]].statistics.get(statistic.name)
+            value = np.nan if values is None else float(values[place[1]])
+            return value != value, 0.0 if value != value else sign * value
+
+        return sorted(heads, key=rank)
+
+    def has_words(self, view: Viewpoint) -> bool:
+        """Whether tokens of the layer are pieces of words."""
+        layer = self.layer(view)
+        return has_words(layer.queries) or has_words(layer.keys)
+
+    def grid_key(self, view: Viewpoint) -> Hashable:
+        """What the grid depends on."""
+        head = -1 if view.mean else view.head
+        against = (view.against, id(self.other)) if view.difference and view.against else None
+        return view.at, head, view.words and self.has_words(view), view.hide_sinks, against
+
+    def grid(self, view: Viewpoint) -> Grid:
+        """The matrix that is looked at: of one head or the mean of all, perhaps between words, or a difference."""
+        key = self.grid_key(view)
+        if key not in self._grids:
+            grid = self._plain_grid(self.recording, view)
+            if view.difference and view.against is not None:
+                other = self.other_grid(view)
+                rows = self._aligner.of(grid.queries, other.queries)
+                grid = Difference(grid, other, rows, self._aligner.of(grid.keys, other.keys))
+            self._grids[key] = grid
+        return self._grids[key]
+
+    def other_grid(self, view: Viewpoint) -> Grid:
+        """The matrix that it is compared with."""
+        against = view.against
+        assert against is not None
+        place = replace(
+            view,
+            at=view.at if against.at is None else against.at,
+            head=view.head if against.head is None else against.head,
+            mean=view.mean and against.head is None,
+        )
+        recording = self.recording if against.text is None or self.other is None else self.other
+        return self._plain_grid(recording, place)
+
+    def _plain_grid(self, recording: Recording, view: Viewpoint) -> Grid:
+        layer = recording.layers[view.at]
+        grid: Grid = MeanGrid(layer) if view.mean else HeadGrid(layer, view.head)
+        hidden = hidden_keys(layer) if view.hide_sinks else []
+        if hidden:
+            grid = WithoutSinks(grid, hidden)
+        return WordGrid(grid) if view.words and self.has_words(view) else grid
+
+    def size(self, view: Viewpoint) -> tuple[int, int]:
+        """Queries and keys of the matrix, at least one each."""
+        grid = self.grid(replace(view, against=None, difference=False))
+        return max(len(grid.queries), 1), max(len(grid.keys), 1)
+
+    def matrix_width(self, view: Viewpoint) -> int:
+        """The columns that a matrix has, with its labels: half of the pane while two are side by side."""
+        width = self.region("matrix").width
+        return (width - 2) // 2 if view.against is not None and not view.difference else width
+
+    def space(self, view: Viewpoint) -> Space:
+        """The room for cells in the matrix pane."""
+        width, lines = self.matrix_width(view), self.region("matrix").height - _MATRIX_LINES
+        labels = label_columns(replace(self.screen, width=width))
+        return Space(max(lines, 1), max(width - labels - 1, 8), self.screen.halves)
+
+    def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
+        """The steps of zooming in, from the whole."""
+        return forms(*self.size(view), self.space(view))
+
+    def form(self, view: Viewpoint) -> CellForm:
+        """What a cell is."""
+        steps = self.forms(view)
+        return view.form if view.form in steps else steps[0]
+
+    def window(self, view: Viewpoint) -> Window:
+        """The part of the matrix that is seen."""
+        corner, cursor = (view.top, view.left), (view.query, view.key)
+        return window_at(self.form(view), self.size(view), self.space(view), corner, cursor)
+
+    def other_window(self, view: Viewpoint) -> Window:
+        """The part of the matrix that it is compared with which is seen: in cells of the same form, at the cursor."""
+        grid = self.other_grid(view)
+        size = max(len(grid.queries), 1), max(len(grid.keys), 1)
+        cursor = min(view.query, size[0] - 1), min(view.key, size[1] - 1)
+        return window_at(self.form(view), size, self.space(view), (view.top, view.left), cursor)
+
+    def other_picture(self, view: Viewpoint) -> Picture:
+        """The cells of that window."""
+        key = ("other", view.against, self.grid_key(view), id(self.other))
+        return self.answers.picture(key, self.other_grid(view), self.other_window(view), scores=view.scores, slot=1)
+
+    def picture(self, view: Viewpoint) -> Picture:
+        """The cells of the window."""
+        return self.answers.picture(self.grid_key(view), self.grid(view), self.window(view), scores=view.scores)
+
+    def settled(self, view: Viewpoint) -> Viewpoint:
+        """The viewpoint with its cursor inside the matrix and the window around it."""
+        layers = self.recording.layers
+        view = replace(view, at=min(max(view.at, 0), len(layers) - 1))
+        view = replace(view, head=min(max(view.head, 0), layers[view.at].h - 1))
+        n, m = self.size(view)
+        view = replace(view, query=min(max(view.query, 0), n - 1), key=min(max(view.key, 0), m - 1))
+        form = self.form(view)
+        window = self.window(view)
+        return replace(view, form=None if form == self.forms(view)[0] else form, top=window.top, left=window.left)
+
+    def snapped(self, view: Viewpoint) -> Viewpoint:
+        """The viewpoint with its cursor on the heaviest cell of the block that it is in."""
+        form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
+        if form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
+            return view
+        top, left = view.query // form.rows * form.rows, view.key // form.keys * form.keys
+        rows, keys = slice(top, min(top + form.rows, n)), slice(left, min(left + form.keys, m))
+        cells = np.abs(grid.cells(rows, keys, scores=view.scores and not view.difference))
+        if np.isnan(cells).all():
+            return view
+        query, key = np.unravel_index(np.nanargmax(cells), cells.shape)
+        return replace(view, query=top + int(query), key=left + int(key))
+
+    def row(self, view: Viewpoint) -> np.ndarray:
+        """The weights of the query under the cursor, or of the key by column; NaN where none is allowed."""
+        grid = self.grid(view)
+        if view.by_column:
+            row: np.ndarray = grid.cells(slice(0, len(grid.queries)), slice(view.key, view.key + 1))[:, 0]
+        else:
+            row = grid.cells(slice(view.query, view.query + 1), slice(0, len(grid.keys)))[0]
+        return row
+
+    def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
+        """The places of the largest numbers of `row`, by magnitude, largest first; masked and hidden ones are none."""
+        row = np.abs(self.row(view))
+        order = np.argsort(-np.where(np.isnan(row), -1, row), kind="stable")[:count]
+        places: np.ndarray = order[~np.isnan(row[order])]
+        return places
+
+    def on_heaviest(self, view: Viewpoint) -> Viewpoint:
+        """The viewpoint on the largest weight of its row, or of its column."""
+        places = self.heaviest(self.settled(view), 1)
+        return view.with_partner(int(places[0])) if len(places) else view
+
+    def text_tokens(self, view: Viewpoint) -> Sequence[Token]:
+        """The tokens that the text pane shows: those that are coloured."""
+        grid = self.grid(view)
+        return grid.queries if view.by_column else grid.keys
+
+    def same_tokens(self, view: Viewpoint) -> bool:
+        """Whether queries are keys, so that the cursor stands in the text that is coloured."""
+        layer = self.layer(view)
+        return layer.queries == layer.keys
+
+    @property
+    def says_shares(self) -> bool:
+        """Whether shares stand behind tokens, because no colours can be relied on."""
+        return self.screen.depth not in ("truecolor", "256")
+
+    def shares(self, view: Viewpoint) -> list[str]:
+        """What stands behind each token where no colours can be relied on."""
+        if not self.says_shares:
+            return []
+        row = self.row(view)
+        return [_hundredths(abs(x)) if abs(x) >= _BOLD_SHARE else "" for x in row.tolist()]
+
+    def layout(self, view: Viewpoint) -> TextLayout:
+        """The lines of the text."""
+        tokens, shares = self.text_tokens(view), self.shares(view)
+        width = self.region("text").width
+        key = (id(tokens), width, tuple(shares))
+        if key not in self._layouts:
+            if len(self._layouts) > 16:
+                self._layouts.clear()
+            self._layouts[key] = layout_of(
+                tokens, self.recording.prompt.text, width, shares, ascii_only=self.screen.ascii_only
+            )
+        return self._layouts[key]
+
+    def text_lines(self, view: Viewpoint) -> tuple[int, int]:
+        """The lines of the text pane for the text and for the heaviest tokens: a short text leaves more."""
+        left = max(self.region("text").height - 4, 2)  # title, rule, rest, status
+        table = max(round(left * _TABLE_SHARE), min(3, left - 1))
+        text = min(len(self.layout(view).lines), left - table)
+        return text, min(left - text, LONGEST_TABLE)
+
+
+def _hundredths(share: float) -> str:
+    """A share behind a token: ·06, and ·1. for all."""
+    return f"·{round(100 * share):02}" if round(100 * share) < 100 else "·1."

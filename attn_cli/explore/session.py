@@ -1,0 +1,271 @@
+"""What happens between two keys: the viewpoint, what is typed or said below it, and what is asked of the terminal."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from attn_cli.errors import AttnError, InputError
+from attn_cli.explore.command_line import Origin, command_words
+from attn_cli.explore.commands import (
+    Command,
+    Request,
+    command_named,
+    command_of,
+    completions,
+    head_named,
+)
+from attn_cli.explore.line_entry import LineEntry
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.viewpoint import Against, Viewpoint
+from attn_cli.prompt import Token
+from attn_cli.recording import Recording
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.shell_words import command_line
+
+Pick = Callable[[str, Sequence[Token], str], tuple[list[int], tuple[str, ...]]]
+"""The places of the tokens that a word, number or + names, as --token takes them, and notes."""
+
+Write = Callable[[Recording, list[str]], None]
+"""Runs a command line of attn on a recording."""
+
+Read = Callable[[str, Callable[[], None]], Recording]
+"""Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
+
+
+_OF_EVERYTHING = (".attn", ".html", ".htm")
+_REPLACE = "--force "
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the explorer gets from the command line.
+
+    origin  the words of the command line that say what was read
+    pick    finds tokens
+    write   runs a command line on a recording
+    read    reads another text; None where there is no model
+    """
+
+    origin: Origin
+    pick: Pick
+    write: Write
+    read: Read | None = None
+
+
+@dataclass
+class Session:
+    """The explorer without a terminal: keys in, a viewpoint and requests out.
+
+    scene    the recording on the screen
+    outside  what the command line gave
+    view     where it stands; `path` are the viewpoints that Enter left, with those that it reached
+    entry    the line that is being typed, None while keys are commands
+    message  said on the last line until the next key
+    help_line  the first line of the help that is seen; None while there is none
+    """
+
+    scene: Scene
+    outside: Outside
+    view: Viewpoint = field(default_factory=Viewpoint)
+    entry: LineEntry | None = None
+    message: str = ""
+    help_line: int | None = None
+    task: str = ""
+    path: list[tuple[Viewpoint, Viewpoint]] = field(default_factory=list)
+    _purpose: str = ""
+    _histories: dict[str, list[str]] = field(default_factory=dict)
+    _found: str = ""
+
+    def __post_init__(self) -> None:
+        last = len(self.scene.layer(self.view).queries) - 1
+        self.view = self.scene.settled(replace(self.view, query=last))
+
+    def press(self, key: str, character: str | None = None) -> Request | None:
+        """One key; what the terminal is asked to do for it, None for nothing."""
+        if self.entry is not None:
+            return self._type(self.entry, key, character)
+        self.message = ""
+        if self.help_line is not None and self._read_help(key, character):
+            return None
+        command = command_of(key, self.view.pane) or command_of(character or "", self.view.pane)
+        return self._guarded(lambda: self._run(command, "")) if command is not None else None
+
+    def paste(self, text: str) -> None:
+        """Text that is pasted into the line that is being typed; anywhere else it would be keys."""
+        if self.entry is not None:
+            self.entry.insert(text)
+
+    def click(self, view: Viewpoint) -> None:
+        """The mouse put the cursor somewhere."""
+        self.message = ""
+        self._stand(view)
+
+    def request(self, request: Request) -> Request | None:
+        """Do what a command asks for; what is left for the terminal, None for nothing."""
+        return self._guarded(lambda: self._requested(request))
+
+    def say(self, words: str) -> None:
+        """A line for the last line of the screen."""
+        self.message = words
+
+    def resize(self, screen: Screen) -> None:
+        """Another size of the screen."""
+        self.scene = replace(self.scene, screen=screen, _layouts={})
+        self.view = self.scene.settled(self.view)
+
+    def replace_recording(self, recording: Recording, text: str) -> None:
+        """Another text was read: the viewpoint stays where it has the layer, the head and the token."""
+        old = self.scene
+        self.scene = Scene(recording, old.screen, old.answers)
+        old.answers.forget()
+        self.outside = replace(self.outside, origin=self.outside.origin.with_text(text))
+        view = self.scene.settled(replace(self.view, against=None, difference=False, words=False))
+        view = replace(view, words=self.view.words and self.scene.has_words(view))
+        self.path.clear()
+        self._stand(view)
+
+    def compare(self, recording: Recording, text: str) -> None:
+        """Another text was read, to be compared with this one."""
+        self.scene = replace(self.scene, other=recording, _grids={})
+        pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
+        self._stand(replace(self.view, against=Against(text), pane=pane))
+
+    @property
+    def attn_line(self) -> str:
+        """The command line that gives what is seen."""
+        return command_line(command_words(self.outside.origin, self.scene, self.view))
+
+    def _guarded(self, run: Callable[[], Request | None]) -> Request | None:
+        try:
+            return run()
+        except AttnError as error:
+            self.message = error.message
+            return None
+
+    def _run(self, command: Command, words: str) -> Request | None:
+        outcome = command.run(self.scene, self.view, words)
+        if isinstance(outcome, Viewpoint):
+            before = self.view
+            self._stand(outcome)
+            if command.name == "open":
+                self.path.append((before, self.view))
+            return None
+        return self._requested(outcome)
+
+    def _stand(self, view: Viewpoint) -> None:
+        view = self.scene.settled(view)
+        if view.pane == "matrix":
+            view = self.scene.settled(self.scene.snapped(view))
+        self.view = view
+
+    def _requested(self, request: Request) -> Request | None:
+        """What the session can do itself is done; the rest is handed on."""
+        match request.task:
+            case "ask":
+                self._ask(":", request.words, "command")
+            case "help":
+                self.help_line = 0
+            case "find":
+                self._find(request.words)
+            case "back" if not self.task:
+                self._back()
+            case "read" | "compare" | "edit" if self.outside.read is None:
+                raise InputError("a recording has no model to read a text with: attn explore TEXT -m MODEL")
+            case "read" | "compare" if self.task:
+                raise InputError("the model is reading already: esc ends it")
+            case "write":
+                self._write(request.words)
+            case _:
+                return request
+        return None
+
+    def _write(self, words: str) -> None:
+        """Write what is seen, by running its line with -o; a page and a recording are of everything."""
+        forced, file = words.startswith(_REPLACE), words.removeprefix(_REPLACE).strip()
+        if not forced and Path(file).expanduser().exists():
+            self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
+            return
+        whole = Path(file).suffix.lower() in _OF_EVERYTHING
+        origin = self.outside.origin
+        line = origin.words("inspect", []) if whole else command_words(origin, self.scene, self.view)
+        self.outside.write(self.scene.recording, [*line, "-o", file, *(["--force"] if forced else [])])
+        self.message = f"wrote {file}"
+
+    def _back(self) -> None:
+        """Out of a pane, to where Enter came from; to the pane before, where it came from nowhere."""
+        if self.path:
+            before, reached = self.path.pop()
+            if self.view == reached:
+                self.view = self.scene.settled(before)
+            else:
+                self._stand(replace(self.view, pane=before.pane))
+            return
+        panes = ("heads", "heads", "matrix", "text")
+        order = ("heads", "matrix", "text", "cell")
+        self._stand(replace(self.view, pane=panes[order.index(self.view.pane)]))  # type: ignore[arg-type]
+
+    def _ask(self, prompt: str, text: str, purpose: str) -> None:
+        history = self._histories.setdefault(purpose, [])
+        if text == "text " and self.outside.read is not None:
+            text += self.scene.recording.prompt.text.replace("\n", " ")
+        self.entry = LineEntry(prompt, text, history, lambda line: completions(line, self.scene, self.view))
+        self._purpose = purpose
+
+    def _type(self, entry: LineEntry, key: str, character: str | None) -> Request | None:
+        if key == "escape" or (key == "backspace" and not entry.text):
+            self.entry = None
+        elif key == "enter":
+            self.entry = None
+            entry.remember()
+            return self._guarded(lambda: self._entered(entry.text))
+        elif character and character.isprintable() and key != "tab":
+            entry.insert(character)
+        else:
+            entry.press(key)
+        return None
+
+    def _entered(self, line: str) -> Request | None:
+        name, _, words = line.strip().partition(" ")
+        if not name:
+            return None
+        command = command_named(name, self.view.pane)
+        if command.flag and not words.strip() and getattr(self.view, command.flag) != name.startswith("no-"):
+            return None  # it is so already
+        return self._run(command, words.strip())
+
+    def _read_help(self, key: str, character: str | None) -> bool:
+        """Whether the key was for the help: it scrolls or closes it."""
+        assert self.help_line is not None
+        steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6)}
+        if key in steps:
+            self.help_line = max(self.help_line + steps[key], 0)
+            return True
+        self.help_line = None
+        return key in ("escape", "enter", "question_mark", "q") or character == "?"
+
+    def _find(self, words: str) -> None:
+        """The next place of what was asked for; +1 and -1 go on with it."""
+        step = 1
+        if words in ("+1", "-1") and self._found:
+            step, words = int(words), self._found
+        elif words in ("+1", "-1"):
+            raise InputError("nothing was looked for yet: / takes a word")
+        self._found = words
+        if self.view.pane == "heads":
+            at, head = head_named(self.scene, self.view, words)
+            self._stand(replace(self.view, at=at, head=head))
+            return
+        grid, view = self.scene.grid(self.view), self.view
+        if view.pane != "text":
+            view = replace(view, by_column=False)
+        tokens, now = grid.keys if view.by_column else grid.queries, view.subject
+        places = _beginnings(self.outside.pick(words, tokens, self.scene.recording.prompt.text)[0])
+        after = [place for place in places if (place > now if step > 0 else place < now)]
+        place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]
+        self._stand(self.scene.on_heaviest(view.with_subject(place)))
+        self.message = f"{words}: {places.index(place) + 1} of {len(places)}"
+
+
+def _beginnings(places: list[int]) -> list[int]:
+    """The first of each run of places that follow one another: the pieces of a word are one find."""
+    return [place for place in places if place - 1 not in places]

@@ -1,0 +1,118 @@
+"""A text in lines of a given width, each of its tokens where it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells
+
+from attn_cli.prompt import Token
+from attn_cli.text import ascii_visible, visible
+
+_LATER_PIECE = "∙"  # of a character that several tokens share
+_BLANK = "␣"
+_LINE_END = "␊"
+
+
+class TokenPiece(NamedTuple):
+    """What a line shows of a token, or of the text between two.
+
+    token   its index, -1 between tokens
+    column  of the screen at which it begins
+    """
+
+    token: int
+    column: int
+    text: str
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class TextLayout:
+    """Lines of pieces; the text's own line breaks stay, and a token that is longer than a line is cut."""
+
+    lines: tuple[tuple[TokenPiece, ...], ...]
+
+    @cached_property
+    def line_of(self) -> dict[int, int]:
+        """The line of every token."""
+        return {piece.token: number for number, line in enumerate(self.lines) for piece in line if piece.token >= 0}
+
+    def neighbour(self, token: int, lines: int) -> int:
+        """The token so many lines below (above if negative) that stands nearest to the column of `token`."""
+        number = self.line_of[token]
+        middle = next(piece.column + piece.width / 2 for piece in self.lines[number] if piece.token == token)
+        target = min(max(number + lines, 0), len(self.lines) - 1)
+        step = 1 if lines > 0 else -1
+        while 0 <= target < len(self.lines):
+            pieces = [piece for piece in self.lines[target] if piece.token >= 0]
+            if pieces:
+                return min(pieces, key=lambda piece: abs(piece.column + piece.width / 2 - middle)).token
+            target += step
+        return token
+
+    def token_at(self, line: int, column: int) -> int | None:
+        """The token at a column of a line; None where there is none."""
+        if not 0 <= line < len(self.lines):
+            return None
+        pieces = (piece for piece in self.lines[line] if piece.token >= 0)
+        return next((piece.token for piece in pieces if 0 <= column - piece.column < piece.width), None)
+
+
+def layout_of(
+    tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str], *, ascii_only: bool = False
+) -> TextLayout:
+    """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns.
+
+    suffixes  what stands after each token, such as its share where no colour says it; empty for none
+    """
+    lines: list[list[TokenPiece]] = [[]]
+    column, end = 0, 0
+
+    def add(token: int, shown: str) -> None:
+        nonlocal column
+        shown = ascii_visible(shown) if ascii_only else visible(shown)
+        size = cell_len(shown)
+        if size > width:
+            shown = chop_cells(shown, width - 1)[0] + "…"
+            size = cell_len(shown)
+        if column + size > width:
+            lines.append([])
+            column = 0
+            if token < 0 and not shown.strip():
+                return
+        lines[-1].append(TokenPiece(token, column, shown, size))
+        column += size
+
+    def break_line() -> None:
+        nonlocal column
+        lines.append([])
+        column = 0
+
+    for at, token in enumerate(tokens):
+        later = False
+        if token.start is not None and token.end is not None:
+            later = token.end <= end and token.start < end and token.text != ""
+            for number, between in enumerate(text[end : token.start].split("\n")) if token.start > end else ():
+                if number:
+                    break_line()
+                if between and (column or between.strip()):
+                    add(-1, between)
+            end = max(end, token.end)
+        elif column:
+            add(-1, " ")
+        suffix = suffixes[at] if suffixes else ""
+        add(at, _LATER_PIECE if later else _shown(token) + suffix)
+        if not later:
+            for _ in range(token.text.count("\n")):
+                break_line()
+    while len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return TextLayout(tuple(map(tuple, lines)))
+
+
+def _shown(token: Token) -> str:
+    """The token's text, blanks and line breaks as marks: each must be seen to be stood on."""
+    text = token.text.replace("\n", _LINE_END)
+    return text if text.strip(" ") else _BLANK * max(len(text), 1)

@@ -1,0 +1,81 @@
+"""Where somebody stands in a recording: the pane, layer, head, query and key, and how they are shown."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from attn_cli.explore.window import CellForm
+
+Pane = Literal["heads", "matrix", "text", "cell"]
+PANES: tuple[Pane, ...] = ("heads", "matrix", "text", "cell")
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a head is compared with: another text (None for the same), or another head of the recording.
+
+    at, head  the place of that head's layer among those of its recording, and its place in the layer; None for those
+              that are shown, of the other text
+    """
+
+    text: str | None
+    at: int | None = None
+    head: int | None = None
+
+
+@dataclass(frozen=True)
+class Viewpoint:
+    """All that a picture depends on but the recording and the screen; every key makes another one of it.
+
+    at          the place of the layer among those of the recording
+    head        the place of the head among those of the layer
+    query, key  the cell that the cursor is on
+    form        what a cell of the matrix stands for; None for one that shows the matrix whole
+    top, left   the first query and key of the matrix' window
+    scores      whether scores are shown, not weights
+    by_column   whether the text shows who attends to a key, not what a query attends to
+    mean        whether the heads of the layer are averaged
+    words       whether the pieces of words are merged
+    hide_sinks  whether keys at which sinks are to be expected are left blank
+    statistic   the name of the number that colours heads
+    sorted      whether heads are ordered by it
+    thumbnails  whether heads are small pictures of their matrices
+    against     what is compared, None for nothing; `difference` shows the one less the other
+    """
+
+    pane: Pane = "heads"
+    at: int = 0
+    head: int = 0
+    query: int = 0
+    key: int = 0
+    form: CellForm | None = None
+    top: int = 0
+    left: int = 0
+    scale: str = "sqrt"
+    scores: bool = False
+    by_column: bool = False
+    mean: bool = False
+    words: bool = False
+    hide_sinks: bool = False
+    statistic: str = "entropy_bits"
+    sorted: bool = False
+    thumbnails: bool = False
+    against: Against | None = None
+    difference: bool = False
+
+    @property
+    def subject(self) -> int:
+        """The token whose weights the text pane shows: the query, or the key by column."""
+        return self.key if self.by_column else self.query
+
+    @property
+    def partner(self) -> int:
+        """The other token of the cell."""
+        return self.query if self.by_column else self.key
+
+    def with_subject(self, place: int) -> "Viewpoint":
+        """The same with another token whose weights are shown."""
+        return replace(self, key=place) if self.by_column else replace(self, query=place)
+
+    def with_partner(self, place: int) -> "Viewpoint":
+        """The same with another one at the other end of the cell."""
+        return replace(self, query=place) if self.by_column else replace(self, key=place)

@@ -1,0 +1,94 @@
+"""What part of a matrix a pane shows: how much a cell stands for, how many fit, where the window begins."""
+
+from typing import NamedTuple
+
+WITH_NUMBER = 7  # columns of a cell that holds a number
+
+
+class CellForm(NamedTuple):
+    """What a cell of a heat map is.
+
+    rows, keys  the tokens that it stands for, by the largest of their cells
+    columns     of the screen that it takes
+    halves      whether two of them share a line
+    """
+
+    rows: int
+    keys: int
+    columns: int
+    halves: bool
+
+    @property
+    def number(self) -> bool:
+        """Whether its number stands in it."""
+        return self.columns >= WITH_NUMBER
+
+
+class Space(NamedTuple):
+    """Room for cells: lines and columns of a screen, and whether two cells can share a line."""
+
+    lines: int
+    columns: int
+    halves: bool
+
+    def capacity(self, form: CellForm) -> tuple[int, int]:
+        """How many cells there is room for, down and across; at least one."""
+        return max(self.lines * (2 if form.halves else 1), 1), max(self.columns // form.columns, 1)
+
+
+class Window(NamedTuple):
+    """The queries top:bottom and keys left:right of a matrix, in cells of a form."""
+
+    form: CellForm
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many cells it has, down and across."""
+        return -(-(self.bottom - self.top) // self.form.rows), -(-(self.right - self.left) // self.form.keys)
+
+    def cell_of(self, query: int, key: int) -> tuple[int, int]:
+        """The cell, down and across, in which a query and a key are."""
+        return (query - self.top) // self.form.rows, (key - self.left) // self.form.keys
+
+
+def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
+    """The steps of zooming into `n` queries and `m` keys: first one that shows all of them, each finer than the last.
+
+    >>> [(form.rows, form.keys, form.columns) for form in forms(512, 512, Space(20, 64, True))]
+    [(13, 8, 1), (8, 8, 1), (4, 4, 1), (2, 2, 1), (1, 1, 1), (1, 1, 2), (1, 1, 7)]
+    """
+    finest = [CellForm(1, 1, WITH_NUMBER, False), CellForm(1, 1, 2, False), CellForm(1, 1, 1, space.halves)]
+    for at, form in enumerate(finest):
+        down, across = space.capacity(form)
+        if n <= down and m <= across:
+            return tuple(reversed(finest[: at + 1]))
+    down, across = space.capacity(finest[-1])
+    whole = CellForm(-(-n // down), -(-m // across), 1, space.halves)
+    steps, size = [whole], 1
+    while size * 2 < max(whole.rows, whole.keys):
+        size *= 2
+    while size > 1:
+        steps.append(CellForm(size, size, 1, space.halves))
+        size //= 2
+    return (*steps, *reversed(finest))
+
+
+def window_at(
+    form: CellForm, size: tuple[int, int], space: Space, corner: tuple[int, int], cursor: tuple[int, int]
+) -> Window:
+    """The window with `cursor` (query, key) in it whose corner is nearest to `corner`; both on the grid of cells.
+
+    size  queries and keys of the matrix, at least one each
+    """
+    ends = []
+    for total, block, fits, start, place in zip(
+        size, (form.rows, form.keys), space.capacity(form), corner, cursor, strict=True
+    ):
+        cells, at = -(-total // block), place // block
+        first = min(max(start // block, at - fits + 1), at, max(cells - fits, 0))
+        ends += [first * block, min((first + fits) * block, total)]
+    return Window(form, *ends)

@@ -1,0 +1,87 @@
+"""Cells of a heat map as segments: levels in steps, one cached style for each, and runs of equal cells as one."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+
+from attn_cli.views.drawing.palette import Ramp, background, color_at, foreground, shade
+from attn_cli.views.drawing.screen import Screen
+
+STEPS = 64  # that levels are rounded to: so that cells which look equal are equal
+_MASKED = STEPS  # the step of a cell without a level
+_PLAIN = Style.null()
+
+
+def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
+    """Levels 0 .. 1 rounded to `steps` many of the `STEPS` ones; NaN, for what is masked, becomes one of its own."""
+    masked = np.isnan(levels)
+    rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))
+    return np.where(masked, _MASKED, np.rint(rounded)).astype(np.int64)
+
+
+def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> list[Segment]:
+    """One line of cells `[m]`, each `columns` wide: coloured, or shaded where there are no colours to rely on."""
+    return [
+        Segment(_mark(step, ramp, screen) * (columns * count), _full_style(step, ramp, screen))
+        for step, count in _runs(steps)
+    ]
+
+
+def half_cells(upper: np.ndarray, lower: np.ndarray, ramp: Ramp, screen: Screen) -> list[Segment]:
+    """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background."""
+    pairs = _runs(upper * (STEPS + 1) + lower)
+    return [
+        Segment(glyph * count, style)
+        for pair, count in pairs
+        for glyph, style in (half_cell(*divmod(pair, STEPS + 1), ramp, screen),)
+    ]
+
+
+def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
+    """The glyph and style of two cells, one above the other."""
+    return _half(upper, lower, ramp.colors, screen.depth)
+
+
+def cell_style(step: int, ramp: Ramp, screen: Screen) -> Style:
+    """The style of text on a cell."""
+    return background(np.nan if step == _MASKED else step / (STEPS - 1), ramp, screen.depth)
+
+
+@cache
+def _half(upper: int, lower: int, colors: str, depth: str) -> tuple[str, Style]:
+    if upper == lower:
+        return " ", _PLAIN if upper == _MASKED else Style(bgcolor=_color(upper, colors, depth))
+    if upper == _MASKED:
+        return "▄", Style(color=_color(lower, colors, depth))
+    if lower == _MASKED:
+        return "▀", Style(color=_color(upper, colors, depth))
+    return "▀", Style(color=_color(upper, colors, depth), bgcolor=_color(lower, colors, depth))
+
+
+def _color(step: int, colors: str, depth: str) -> Color:
+    return color_at(round(step * 255 / (STEPS - 1)), colors, depth)
+
+
+def _full_style(step: int, ramp: Ramp, screen: Screen) -> Style:
+    level = np.nan if step == _MASKED else step / (STEPS - 1)
+    return (background if screen.depth in ("truecolor", "256") else foreground)(level, ramp, screen.depth)
+
+
+def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
+    if step == _MASKED or screen.depth in ("truecolor", "256"):
+        return " "
+    return shade(step / (STEPS - 1), ramp, ascii_only=screen.ascii_only)
+
+
+def _runs(steps: np.ndarray) -> Sequence[tuple[int, int]]:
+    """Every run of equal numbers: the number, and how long it is."""
+    if not len(steps):
+        return ()
+    ends = np.flatnonzero(np.diff(steps)) + 1
+    starts = np.concatenate([[0], ends])
+    counts = np.diff(np.concatenate([starts, [len(steps)]]))
+    return list(zip(steps[starts].tolist(), counts.tolist(), strict=True))

@@ -1,0 +1,72 @@
+"""Small recordings for tests of the explorer: random queries and keys, with tokens that are words of a text."""
+
+from functools import cache
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, Place
+from attn_cli.kernel.definition.masks import Causal, Mask, Open
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.prompt import Generated, Prompt, Token, Word
+from attn_cli.recording import Recording
+from attn_cli.summaries.answers.record import recorded
+
+WORDS = ("he", "sat", "on", "the", "river", "bank", "and", "un", "fold", "ed", ".", "\n")
+
+
+def prompt_of(count: int, *, special: bool = False, generated: int = 0) -> Prompt:
+    """A text of so many tokens, three of which may be one word; the last ones may be written by the model."""
+    tokens, text = [], ""
+    word = Word("unfolded")
+    for at in range(count):
+        shown = WORDS[at % len(WORDS)]
+        joined = shown in ("fold", "ed", ".", "\n") or not text or text.endswith("\n")
+        text += "" if joined else " "
+        if shown == "un":
+            word = Word("unfolded")
+        is_special = special and at in (0, count - 1)
+        tokens.append(
+            Token(
+                at,
+                "[CLS]" if is_special else shown,
+                at % len(WORDS),
+                None if is_special else len(text),
+                None if is_special else len(text) + len(shown),
+                is_special,
+                word=word if shown in ("un", "fold", "ed") else Word(shown),
+                generated=at >= count - generated,
+            )
+        )
+        text += "" if is_special else shown
+    written = Generated("", generated, ended=False) if generated else None
+    return Prompt(text, tuple(tokens), generated=written)
+
+
+@cache
+def recording(
+    layers: int = 3,
+    heads: int = 4,
+    n: int = 40,
+    *,
+    causal: bool = True,
+    special: bool = False,
+    generated: int = 0,
+    seed: int = 0,
+) -> Recording:
+    """Layers of `heads` query heads over half as many key heads."""
+    prompt = prompt_of(n, special=special, generated=generated)
+    random, d, mask = np.random.default_rng(seed), 8, Causal() if causal else Open()
+    return Recording(
+        {"model": "small", "type": "test"},
+        prompt,
+        tuple(recorded(_call(random, prompt, layer, heads, d, mask)) for layer in range(layers)),
+    )
+
+
+def _call(random: np.random.Generator, prompt: Prompt, layer: int, heads: int, d: int, mask: Mask) -> AttentionCall:
+    n, groups = len(prompt.tokens), max(heads // 2, 1)
+    q, k, v = (random.normal(size=(count, n, d)).astype(np.float32) for count in (heads, groups, groups))
+    place = Place(
+        layer, f"layers.{layer}", tuple(range(heads)), tuple(head // (heads // groups) for head in range(heads))
+    )
+    return AttentionCall(2 * q, k, v, Rule(d**-0.5, mask=mask), place, prompt.tokens, prompt.tokens)

@@ -1,0 +1,98 @@
+"""The explorer in a real pseudo-terminal: keys go in, and what it writes becomes a screen."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import pexpect
+import pyte
+
+from tests.program import SHORT, environment, program
+
+
+class Terminal:
+    """A process in a terminal of `columns` x `lines`; a context manager that ends it.
+
+    screen   what a person sees
+    written  how many bytes came in all
+    """
+
+    def __init__(
+        self,
+        *arguments: object,
+        columns: int = 80,
+        lines: int = 24,
+        env: dict[str, str] | None = None,
+        command: list[str] | None = None,
+    ) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self.stream = pyte.ByteStream(self.screen)
+        self.written = 0
+        self.log = b""
+        words = command or program(*arguments)
+        variables = environment(**({"TERM": "xterm-256color", "COLORTERM": "truecolor"} | (env or {})))
+        del variables["LINES"]
+        self.process = pexpect.spawn(words[0], words[1:], dimensions=(lines, columns), env=variables, timeout=SHORT)
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is not None:
+            print(self.text, file=sys.stderr)
+        self.process.close(force=True)
+
+    @property
+    def text(self) -> str:
+        """The lines of the screen."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def read(self, seconds: float = 0.05) -> bytes:
+        """What comes within some time; nothing if nothing does."""
+        try:
+            data: bytes = self.process.read_nonblocking(65536, timeout=seconds)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return b""
+        self.written += len(data)
+        self.log += data
+        self.stream.feed(data)
+        return data
+
+    def wait(self, *words: str, until: Callable[[str], bool] | None = None) -> str:
+        """Read until all the words are on the screen; the screen."""
+        end = time.monotonic() + SHORT
+        while not all(word in self.text for word in words) or (until is not None and not until(self.text)):
+            assert time.monotonic() < end, f"{words} never came\n{self.text}"
+            assert self.read() or self.process.isalive(), f"it ended with {self.process.exitstatus}\n{self.text}"
+        return self.text
+
+    def settle(self, seconds: float = 0.3) -> None:
+        """Read until nothing came for some time."""
+        while self.read(seconds):
+            pass
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        self.process.send(keys)
+
+    def end(self) -> int:
+        """The exit code, or minus the signal, when the process has ended by itself."""
+        deadline = time.monotonic() + SHORT
+        while self.process.isalive():
+            assert time.monotonic() < deadline, self.text
+            self.read()
+        while self.read():
+            pass
+        self.process.close()
+        return -self.process.signalstatus if self.process.signalstatus else int(self.process.exitstatus or 0)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Another size."""
+        self.screen.resize(lines, columns)
+        self.process.setwinsize(lines, columns)
+
+    def signal(self, number: int) -> None:
+        """A signal to the process."""
+        os.kill(self.process.pid, number)

@@ -1,0 +1,184 @@
+"""Keys in, viewpoints out: any keys leave the cursor in the window and the window in the matrix; Esc undoes Enter."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.cli.kit.picking import picked_tokens
+from attn_cli.explore.command_line import Origin
+from attn_cli.explore.commands import COMMANDS, Request
+from attn_cli.explore.frame import draw
+from attn_cli.explore.panes.lines import width_of
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.session import Outside, Session
+from attn_cli.recording import Recording
+from attn_cli.views.drawing.screen import Screen
+from tests.explore.recordings import recording
+
+KEYS = sorted({key for command in COMMANDS for key in command.keys} - {"M", "q", "y", "E", "w", "e", "c", ":", "colon"})
+SIZES = ((80, 24), (40, 12), (200, 60), (20, 8))
+
+
+def session(
+    of: Recording | None = None, *, size: tuple[int, int] = (80, 24), depth: str = "truecolor", ascii_only: bool = False
+) -> Session:
+    screen = Screen(size[0], depth, ascii_only, size[1])
+    outside = Outside(Origin((), ("-m", "run.attn")), picked_tokens, lambda recording, words: None)
+    return Session(Scene(of or recording(), screen), outside)
+
+
+def typed(session: Session, line: str) -> Request | None:
+    """Type a line and press Enter."""
+    for character in line:
+        session.press(character, character)
+    return session.press("enter")
+
+
+def check(session: Session) -> None:
+    """The laws of every viewpoint."""
+    scene, view = session.scene, session.view
+    n, m = scene.size(view)
+    assert 0 <= view.at < len(scene.recording.layers)
+    assert 0 <= view.head < scene.layer(view).h
+    assert 0 <= view.query < n
+    assert 0 <= view.key < m
+    window = scene.window(view)
+    assert 0 <= window.top <= view.query < window.bottom <= n
+    assert 0 <= window.left <= view.key < window.right <= m
+    assert scene.settled(view) == view
+    lines = draw(session)
+    assert len(lines) == scene.lines + 1
+    assert {width_of(line) for line in lines} == {scene.screen.width}
+    assert all(part.style is not None for line in lines for part in line)
+
+
+@given(
+    st.lists(st.sampled_from(KEYS), max_size=25),
+    st.sampled_from(SIZES),
+    st.sampled_from(("truecolor", "256", "16", "none")),
+    st.sampled_from(((True, False, 0), (False, True, 0), (True, False, 6))),
+)
+def test_any_keys_leave_the_cursor_in_the_window_and_the_window_in_the_matrix(
+    keys: list[str], size: tuple[int, int], depth: str, text: tuple[bool, bool, int]
+) -> None:
+    causal, special, generated = text
+    explorer = session(recording(causal=causal, special=special, generated=generated), size=size, depth=depth)
+    for key in keys:
+        explorer.press(key)
+    check(explorer)
+
+
+@given(st.lists(st.sampled_from(KEYS), max_size=20), st.sampled_from(SIZES))
+def test_escape_undoes_enter(keys: list[str], size: tuple[int, int]) -> None:
+    explorer = session(size=size)
+    for key in keys:
+        explorer.press(key)
+    explorer.press("escape") if explorer.help_line is not None else None
+    before = explorer.view
+    explorer.press("enter")
+    if explorer.view.pane != before.pane:
+        explorer.press("escape")
+    assert explorer.view == before
+
+
+@given(st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from(SIZES), st.sampled_from(SIZES))
+def test_another_size_keeps_the_cursor(keys: list[str], size: tuple[int, int], other: tuple[int, int]) -> None:
+    explorer = session(size=size)
+    for key in keys:
+        explorer.press(key)
+    cell = explorer.view.at, explorer.view.head, explorer.view.query, explorer.view.key
+    explorer.resize(replace(explorer.scene.screen, width=other[0], height=other[1]))
+    assert (explorer.view.at, explorer.view.head, explorer.view.query, explorer.view.key) == cell
+    check(explorer)
+
+
+def test_deeper_and_back() -> None:
+    explorer = session()
+    panes = []
+    for key in ("enter", "enter", "enter", "escape", "escape", "escape", "escape"):
+        explorer.press(key)
+        panes.append(explorer.view.pane)
+    assert panes == ["matrix", "text", "cell", "text", "matrix", "heads", "heads"]
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        (":layer 2", "at", 2),
+        (":head 3", "head", 3),
+        (":head 2.1", "at", 2),
+        (":statistic first", "statistic", "first_weight"),
+        (":thumbnails", "thumbnails", True),
+        (":no-thumbnails", "thumbnails", False),
+    ],
+)
+def test_commands_are_words(line: str, field: str, value: object) -> None:
+    explorer = session()
+    typed(explorer, line)
+    assert not explorer.message
+    assert getattr(explorer.view, field) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (":head 9", "no head '9'"),
+        (":bank", "no command 'bank'"),
+        (":layer 7", "no layer '7'"),
+        (":difference", "is for"),
+    ],
+)
+def test_a_line_that_says_nothing_is_answered_in_words(line: str, message: str) -> None:
+    explorer = session()
+    before = explorer.view
+    typed(explorer, line)
+    assert message in explorer.message
+    assert explorer.view == before
+
+
+def test_a_line_is_completed_and_remembered() -> None:
+    explorer = session()
+    for key in (":", "t", "h"):
+        explorer.press(key, key)
+    explorer.press("tab")
+    assert explorer.entry is not None
+    assert explorer.entry.text == "thumbnails"
+    explorer.press("enter")
+    assert explorer.view.thumbnails
+    explorer.press(":", ":")
+    explorer.press("up")
+    assert explorer.entry.text == "thumbnails"
+
+
+def test_words_are_found_one_after_the_other() -> None:
+    explorer = session()
+    explorer.press("3")
+    typed(explorer, "/bank")
+    first = explorer.view.query
+    places = [token.index for token in recording().prompt.tokens if token.text == "bank"]
+    assert first == places[0]
+    explorer.press("n")
+    assert explorer.view.query == places[1]
+    explorer.press("N")
+    assert explorer.view.query == first
+    typed(explorer, "/absent")
+    assert "no token 'absent'" in explorer.message
+
+
+def test_steps_go_to_the_rows_from_which_the_model_wrote() -> None:
+    explorer = session(recording(generated=6))
+    explorer.press("2")
+    explorer.press("<")
+    assert explorer.view.query == 38
+    assert "wrote" in "".join(part.text for part in draw(explorer)[-2])
+    for _ in range(9):
+        explorer.press("<")
+    assert explorer.view.query == 40 - 6 - 1
+
+
+def test_another_text_needs_a_model() -> None:
+    explorer = session()
+    assert typed(explorer, "ehello") is None
+    assert "no model" in explorer.message
