@@ -1,7 +1,7 @@
 """The tables of a scan: their names and columns, written to a folder as Parquet and read from it.
 
 A folder of a scan holds `scan.json`, which says what was scanned and how, and a file of each table, such as
-`heads.parquet`. Every row of a table is about one head, named by stream, layer and head; but those of `poison`, which
+`statistics.parquet`. Every row of a table is about one head, named by stream, layer and head; but those of `poison`, which
 are about documents.
 
 `scan.json` holds
@@ -45,6 +45,7 @@ _HEAD = {
     "stream": Column("string", "self, encoder, decoder, cross or vision"),
     "layer": Column("int32", "the model's own number of the layer"),
     "head": Column("int32", "the model's own number of the head"),
+    "kv_head": Column("int32", "the key head that it reads"),
 }
 _MEAN = {
     "documents": Column("int64", "documents that have the number"),
@@ -53,65 +54,75 @@ _MEAN = {
     "low": Column("float64", "the lower end of the 95 % confidence interval of the mean"),
     "high": Column("float64", "its upper end"),
 }
-_PLACE = {
+_RANGE = {
+    "weight": Column("float64", "the share of the head's weight"),
+    "even": Column("float64", "what even attention would have given"),
+}
+_DOCUMENT = {
     "document": Column("int64", "the number of the document in the corpus, from 0"),
-    "piece": Column("int32", "the piece of the document, from 0, where a long one was cut"),
+    "piece": Column("int32", "the piece of the document, from 0, where it was cut"),
     "file": Column("string", "the input it was read from, as it was named"),
     "record": Column("int64", "the line or row in that, from 1"),
 }
+QUANTILES = {f"p{percent:02}": percent / 100 for percent in (5, 25, 50, 75, 95)}
 TABLES: Mapping[str, Mapping[str, Column]] = {
-    "heads": _HEAD | {
-        "kv_head": Column("int32", "the key head that it reads"),
-        "documents": Column("int64", "documents in which it attended"),
-        "kind": Column("string", "what it does, judged over all documents; none, or not judged"),
-        "certainty": Column("float64", "the share of the documents it was judged on in which it is of that kind"),
-    },
-    "statistics": _HEAD | {"statistic": Column("string", "the statistic's name, as in attn heads --json")} | _MEAN | {
-        f"p{percent:02}": Column("float64", f"{percent} % of documents have at most this")
-        for percent in (5, 25, 50, 75, 95)
+    "statistics": _HEAD | {"statistic": Column("string", "its name, as in attn heads --json")} | _MEAN | {
+        name: Column("float64", f"{share:.0%} of documents have at most this") for name, share in QUANTILES.items()
     },
     "groups": _HEAD | {
-        "statistic": Column("string", "the statistic's name"),
-        "group": Column("int32", "the same documents of the same inputs are in the same group"),
+        "statistic": Column("string", "its name"),
+        "group": Column("int32", "a part of the corpus; the same documents in every scan of the same inputs"),
         "documents": Column("int64", "documents of the group that have the number"),
-        "sum": Column("float64", "its sum over them"),
+        "mean": Column("float64", "mean over them"),
     },
     "kinds": _HEAD | {
-        "kind": Column("string", "the kind's name"),
-        "named": Column("int64", "documents in which the head is of this kind"),
-        "chance": Column("float64", "what even attention would give, mean over documents"),
-    } | _MEAN,
-    "profiles": _HEAD | {
-        "axis": Column("string", "distance, from a query back to a key; or position of the key"),
-        "first": Column("int64", "the first distance or position of the bin"),
-        "last": Column("int64", "the last one, inclusive"),
-        "weight": Column("float64", "weight that a query gives to the bin, mean over queries that have it"),
-        "rows": Column("int64", "queries that have a key in the bin"),
+        "kind": Column("string", "the kind's name, as in attn heads --kinds"),
+        "documents": Column("int64", "documents with rows of which the kind has targets"),
+        "weight": Column("float64", "weight on the kind's targets, mean over documents"),
+        "weight_low": Column("float64", "the lower end of the 95 % confidence interval of that"),
+        "weight_high": Column("float64", "its upper end"),
+        "share": Column("float64", "what targets get of all that sinks don't, mean over documents"),
+        "share_low": Column("float64", "the lower end of the 95 % confidence interval of that"),
+        "share_high": Column("float64", "its upper end"),
+        "chance": Column("float64", "what even attention would give the targets, mean over documents"),
+        "control": Column("float64", "what keys as far away get that are no targets; null for most kinds"),
+        "named": Column("bool_", "whether this is what the head is called"),
+        "certainty": Column("float64", "how sure it is that the head would be called so, 0 to 1; null where not asked"),
     },
+    "distances": _HEAD | {
+        "first": Column("int64", "the least distance from a query back to a key; null for all below"),
+        "last": Column("int64", "the largest, inclusive; null for all above"),
+    } | _RANGE,
+    "positions": _HEAD | {
+        "first": Column("int64", "the first key"),
+        "last": Column("int64", "the last one, inclusive; null for all after"),
+    } | _RANGE,
     "tokens": _HEAD | {
-        "side": Column("string", "to: keys that are attended to; from: queries that attend to more than sinks"),
-        "rank": Column("int32", "from 1, the most weight first"),
-        "id": Column("int64", "the token's id; null where it has none"),
-        "token": Column("string", "its text"),
-        "weight": Column("float64", "the sum of weight over all documents"),
-        "count": Column("int64", "how often the token was there; null where that was not counted"),
-        "error": Column("float64", "how much of the sum may be other tokens' at most; 0 where it is exact"),
+        "side": Column("string", "to: the keys with the largest weight of a row; from: the rows that look past sinks"),
+        "rank": Column("int32", "from 1, the most rows first"),
+        "id": Column("int64", "the token's number in the vocabulary"),
+        "token": Column("string", "its name"),
+        "rows": Column("int64", "for how many rows it was that"),
+        "error": Column("int64", "how many more there may be at most; 0 where the count is exact"),
     },
+    "parts": _HEAD | {"part": Column("string", "a field, or the role of a message")} | _RANGE,
     "examples": _HEAD | {
-        "reason": Column("string", "the kind or the statistic of which it is a strong example"),
-        "rank": Column("int32", "from 1, the strongest first; of equal ones the earlier document"),
-        "value": Column("float64", "how strong: the weight, or the statistic of the document"),
-        "query": Column("int64", "the row of the strongest weight"),
-        "query_token": Column("string", "its token"),
-        "key": Column("int64", "the key that it attends to"),
-        "key_token": Column("string", "its token"),
+        "kind": Column("string", "the kind of which it is a strong example; any for no kind"),
+        "rank": Column("int32", "from 1, the largest weight first; of equal ones the earlier document"),
         "weight": Column("float64", "the weight of that cell"),
-        "query_start": Column("int64", "the first character of the query's token in the text; null for none"),
-        "key_start": Column("int64", "the first character of the key's token in the text; null for none"),
-        "text": Column("string", "what the model read"),
-    } | _PLACE,
-    "parts": _HEAD | {"part": Column("string", "the field, or the role of a message")} | _MEAN,
-    "poison": _PLACE | {
+    } | _DOCUMENT | {
+        "query": Column("int64", "the row, in the tokens of the piece"),
+        "key": Column("int64", "the key"),
+        "query_token": Column("string", "the row's token"),
+        "key_token": Column("string", "the key's token"),
+        "text": Column("string", "the document, or the part of it around query and key"),
+        "whole": Column("bool_", "whether that is all that the model read"),
+        "query_start": Column("int64", "the first character of the query's token in the text; null where it isn't in it"),
+        "query_end": Column("int64", "one past the last one"),
+        "key_start": Column("int64", "the first character of the key's token in the text; null where it isn't in it"),
+        "key_end": Column("int64", "one past the last one"),
+    },
+    "poison": _DOCUMENT | {
         "reason": Column("string", "why it was not read; the same words for all of the kind"),
         "detail": Column("string", "what is wrong with this one"),
     },

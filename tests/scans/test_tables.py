@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from attn_cli.errors import InputError
-from attn_cli.scan.tables import TABLES, read_manifest, read_table, write_manifest, write_table
+from attn_cli.scans.tables import TABLES, read_manifest, read_table, write_manifest, write_table
 
 EXAMPLES: dict[str, list[Any]] = {
     "string": ["a", "b"],
