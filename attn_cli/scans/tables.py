@@ -1,8 +1,8 @@
 """The tables of a scan: their names and columns, written to a folder as Parquet and read from it.
 
 A folder of a scan holds `scan.json`, which says what was scanned and how, and a file of each table, such as
-`statistics.parquet`. Every row of a table is about one head, named by stream, layer and head; but those of `poison`, which
-are about documents.
+`statistics.parquet`. Every row of a table is about one head, named by stream, layer and head; but
+those of `poison`, which are about documents.
 
 `scan.json` holds
 
@@ -117,9 +117,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "key_token": Column("string", "the key's token"),
         "text": Column("string", "the document, or the part of it around query and key"),
         "whole": Column("bool_", "whether that is all that the model read"),
-        "query_start": Column("int64", "the first character of the query's token in the text; null where it isn't in it"),
+        "query_start": Column("int64", "the first character of the query's token in the text; null if not in it"),
         "query_end": Column("int64", "one past the last one"),
-        "key_start": Column("int64", "the first character of the key's token in the text; null where it isn't in it"),
+        "key_start": Column("int64", "the first character of the key's token in the text; null if not in it"),
         "key_end": Column("int64", "one past the last one"),
     },
     "poison": _DOCUMENT | {

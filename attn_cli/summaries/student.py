@@ -1,5 +1,7 @@
 """Student's t distribution: how likely a difference is by chance, and how far a mean may be off."""
 
+from math import lgamma
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,14 +14,14 @@ _TINY = 1e-300
 def chance_of(t: npt.ArrayLike, freedom: npt.ArrayLike) -> Floats:
     """The chance of a t at least so far from 0, on either side, with so many degrees of freedom; NaN stays NaN.
 
-    >>> chance_of(2.228, 10).round(3)
-    array(0.05)
+    >>> float(chance_of(2.228, 10).round(3))
+    0.05
     """
     t, freedom = np.broadcast_arrays(np.asarray(t, np.float64), np.asarray(freedom, np.float64))
     with np.errstate(all="ignore"):
         x = np.where(np.isinf(t), 0.0, freedom / (freedom + t * t))
         # the fraction converges on one side of the mean; the other is its complement
-        a, b = freedom / 2, np.full_like(freedom, 0.5)
+        a, b = np.where(freedom > 0, freedom, 1) / 2, np.full(freedom.shape, 0.5)
         turned = x > (a + 1) / (a + b + 2)
         whole = np.where(turned, 1 - x, x)
         first, second = np.where(turned, b, a), np.where(turned, a, b)
@@ -65,8 +67,6 @@ def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
 
 
 def _log_beta(a: Floats, b: Floats) -> Floats:
-    from math import lgamma
-
     log_gamma = np.vectorize(lgamma, otypes=[np.float64])
     return np.asarray(log_gamma(a) + log_gamma(b) - log_gamma(a + b))
 

@@ -13,6 +13,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "int32": [1, None],
     "int64": [2**40, None],
     "float64": [0.5, 2.0],
+    "bool_": [True, False],
 }
 
 
