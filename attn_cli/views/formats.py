@@ -41,7 +41,7 @@ class Format:
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
-_SCREEN = "the screen as a page or an image, complete in one file"
+_SCREEN = "the screen as an image, complete in one file"
 
 FORMATS = (
     Format("terminal", (".txt",), "terminal:TerminalView",
@@ -55,7 +55,8 @@ FORMATS = (
     Format("npz", (".npz",), "npz:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("npy", (".npy",), "npy:OutputView", "`attn compute` only: the output", binary=True),
-    Format("html", (".html", ".htm"), "page:PageView", _SCREEN),
+    Format("html", (".html", ".htm"), "webpage:WebpageView",
+           "`attn inspect`: an interactive page (`attn guide page`); other commands: the screen as a page"),
     Format("svg", (".svg",), "page:PageView", _SCREEN),
     Format("md", (".md",), "md:MarkdownView",
            "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from attn_cli.views.invocation import Invocation
 
 if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
+    from attn_cli.recording import Recording
     from attn_cli.summaries.report import Report
 
 
@@ -21,6 +22,27 @@ class View(Protocol):
 
     def close(self) -> None:
         """Write what was kept."""
+
+
+@runtime_checkable
+class RecordingView(View, Protocol):
+    """A view that writes what the model read, which is recorded in the same pass as the answer."""
+
+    def records(self, command: str) -> bool:
+        """Whether it asks for a recording beside the answers of `command`."""
+
+    def show_recorded(self, report: "Report", recording: "Recording") -> None:
+        """As `show`, with what the model read."""
+
+
+@runtime_checkable
+class SizedView(View, Protocol):
+    """A view that writes so many bytes at most.
+
+    size  the most bytes
+    """
+
+    size: int
 
 
 @runtime_checkable

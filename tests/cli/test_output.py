@@ -143,7 +143,7 @@ def test_binary_is_not_shown_to_a_terminal(format: str) -> None:
 
 
 def test_a_page_needs_nothing_but_itself() -> None:
-    html = attn("inspect", TEXT, "-f", "html").text
+    html = attn("heads", TEXT, "-f", "html").text
     assert "default-src 'none'" in html
     assert "<script" not in html
     assert "http" not in html.replace("http-equiv", "")

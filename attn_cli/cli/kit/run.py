@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -14,6 +14,7 @@ from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.stderr import counting_line, print_line, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.sources import Generating, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
@@ -22,9 +23,10 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.view import View
+from attn_cli.views.view import RecordingView, View
 
 Rows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
@@ -35,10 +37,11 @@ ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
 
 @dataclass(frozen=True)
 class Look:
-    """The reducers for a call, and what becomes of each report before it is shown."""
+    """The reducers for a call, what becomes of each report before it is shown, and whether it may be recorded."""
 
     reducers: ReducersFor
     finish: Callable[[Report], Report]
+    recordable: bool = True
 
 
 MemoryEstimate = Callable[[Prompt, Rows], str]
@@ -64,6 +67,7 @@ class Request:
     ranking       the order of the answer's rows, None for that of the forward pass
     measure       what calls must carry beside their weights
     finish        what becomes of each report before it is shown; None: it is shown as it is
+    recordable    whether the view may have a recording beside each report
     """
 
     command: str
@@ -83,8 +87,16 @@ class Request:
     ranking: Ranking | None = None
     measure: Measure = WEIGHTS
     finish: Callable[[Report], Report] | None = None
+    recordable: bool = True
     quiet: bool = False
     verbose: bool = False
+
+    @property
+    def recorder(self) -> RecordingView | None:
+        """The view, if it is to have recordings."""
+        view = self.view
+        asks = self.recordable and isinstance(view, RecordingView) and view.records(self.command)
+        return view if asks and isinstance(view, RecordingView) else None
 
 
 @dataclass(frozen=True)
@@ -211,9 +223,10 @@ def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
 def _answer(request: Request, questions: Sequence[Question], earlier_texts: int) -> None:
     """Run a batch of texts and show their reports; `earlier_texts` texts were answered before them."""
     hidden = [HiddenNotes() for _ in questions]
+    recorded: list[list[RecordedLayer]] = [[] for _ in questions]
     layers = len(request.source.planned_layers(request.selection))
     with Progress(layers, len(questions), earlier_texts, quiet=request.quiet, verbose=request.verbose) as progress:
-        answers = _summaries(request, questions, progress, hidden)
+        answers = _summaries(request, questions, progress, hidden, recorded)
     for at, (question, summaries) in enumerate(zip(questions, answers, strict=True)):
         if request.token is not None and not summaries:
             raise InputError(f"no query {request.token!r} in the layers that were asked for",
@@ -226,13 +239,25 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
             index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
             ranking=request.ranking,
         )  # fmt: skip
-        request.view.show(report if request.finish is None else request.finish(report))
+        report = report if request.finish is None else request.finish(report)
+        if request.recorder is None:
+            request.view.show(report)
+        else:
+            recording = Recording(request.source.about, question.prompt, tuple(recorded[at]))
+            request.recorder.show_recorded(report, recording)
 
 
 def _summaries(
-    request: Request, questions: Sequence[Question], progress: Progress, hidden: Sequence[HiddenNotes]
+    request: Request,
+    questions: Sequence[Question],
+    progress: Progress,
+    hidden: Sequence[HiddenNotes],
+    recorded: Sequence[list[RecordedLayer]],
 ) -> list[tuple[Summary, ...]]:
-    """The summaries of every chosen layer, for each text; `hidden` collects what is hidden of it."""
+    """The summaries of every chosen layer, for each text.
+
+    `hidden` collects what is hidden of it, and `recorded` its layers, where the view asks for them.
+    """
     summaries: list[list[Summary]] = [[] for _ in questions]
     rows_of = [memoised(partial(_rows_of_stream, request, question)) for question in questions]
 
@@ -249,13 +274,23 @@ def _summaries(
             hidden[text].add(call, keys)
             measured = request.measure.of(call)
             measured = HiddenKeys(measured, keys, hidden[text].weight) if keys else measured
-            summaries[text].append(reduce(measured, *reducers))
+            summary = reduce(measured, *reducers, *([Record()] if request.recorder else []))
+            summaries[text].append(_without_record(summary, recorded[text]))
         progress.step()
 
     prompts = [question.prompt for question in questions]
     rotations, projections = request.measure.rotations, request.measure.by == "written"
     request.source.each(prompts, request.selection, visit, rotations=rotations, projections=projections)
     return [tuple(parts) for parts in summaries]
+
+
+def _without_record(summary: Summary, recorded: list[RecordedLayer]) -> Summary:
+    """The summary without what is recorded of its call, which is added to `recorded`."""
+    part = summary.part(Recorded)
+    if part is None:
+        return summary
+    recorded.append(part.layer)
+    return replace(summary, parts=summary.parts[:-1])
 
 
 def _rows_of_stream(request: Request, question: Question, queries: Sequence[Token]) -> Rows:

@@ -244,7 +244,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
-        reducers      makes `Request.reducers`, or these and `Request.finish`, from the view and the source
+        reducers      makes `Request.reducers`, or these and more of the request, from the view and the source
         token         names the query rows, None for all
         memory        makes `Request.memory` from the view and the source; None without a check
         hiding        which keys and rows are left out
@@ -276,6 +276,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     words=words,
                     ranking=ranking,
                     measure=measure,
+                    recordable=look.recordable if isinstance(look, Look) else True,
                     quiet=self.quiet,
                     verbose=self.verbose,
                 )

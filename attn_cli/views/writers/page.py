@@ -9,6 +9,7 @@ from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
+from attn_cli.views.webpage.build import StaticScreen
 from attn_cli.views.writers.cells_svg import svg_of
 
 PAGE = Screen(width=120, depth="truecolor", light=True)
@@ -17,17 +18,23 @@ _THEME = TerminalTheme(
     (30, 30, 30),
     [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)],
 )
-_HTML = """<!DOCTYPE html>
+_PRE = """\
+pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
+"""
+_HTML = (
+    """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>attn</title>
 <style>
 {stylesheet}
 body {{ color: {foreground}; background-color: {background}; }}
-pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
-</style></head>
+"""
+    + _PRE
+    + """</style></head>
 <body><pre>{code}</pre></body></html>
 """
+)
 
 
 class PageView:
@@ -50,6 +57,13 @@ class PageView:
 def to_html(reports: list[Report]) -> bytes:
     """All reports on one page."""
     return _recorded(reports).export_html(theme=_THEME, code_format=_HTML).encode("utf-8", "backslashreplace")
+
+
+def static_screen(reports: list[Report]) -> StaticScreen:
+    """The same screens for readers of an interactive page who have no script."""
+    html = _recorded(reports).export_html(theme=_THEME, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
+    css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
+    return StaticScreen(code, css)
 
 
 def to_svg(reports: list[Report]) -> bytes:

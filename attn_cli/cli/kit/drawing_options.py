@@ -1,0 +1,71 @@
+"""How an overview is drawn: pooling of its matrix, the size of an interactive page, and when a page is one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.errors import InputError
+from attn_cli.text import cut
+from attn_cli.views.formats import format_for
+
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+
+@dataclass(frozen=True)
+class DrawingOptions:
+    """Options for what an overview looks like.
+
+    pool       how large matrices shrink
+    page_size  the most bytes of an interactive page, in words; None where nothing is said
+    """
+
+    pool: o.Pooling = "max"
+    page_size: Annotated[
+        str | None,
+        typer.Option("--page-size", metavar="SIZE", rich_help_panel="Output",
+                     help="The most that -o page.html may take: 500kB, 8MB; 2MB if not given."),
+    ] = None  # fmt: skip
+
+    def check(self) -> None:
+        """InputError for an unknown pooling or a size that is none."""
+        o.one_of(self.pool, ("max", "mean"), "--pool")
+        if self.page_size is not None:
+            bytes_of(self.page_size)
+
+    def page_bytes(self, options: TextCommandOptions, changes: Mapping[str, bool]) -> int | None:
+        """The most bytes of an interactive page; None where nothing is said, or the page is the screen alone.
+
+        changes  options that change what the answer's cells mean, and whether they are given: a page then is the screen
+                 alone, which is said
+
+        Raises InputError for --page-size without an interactive page.
+        """
+        is_page = not options.json and format_for(options.format, options.output).name == "html"
+        reason = next((option for option, is_given in changes.items() if is_given), None)
+        if self.page_size is None:
+            if is_page and reason is not None:
+                print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
+            return None
+        if not is_page or reason is not None:
+            raise InputError("--page-size is for an interactive page",
+                             f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
+        return bytes_of(self.page_size)
+
+
+def bytes_of(size: str) -> int:
+    """A number of bytes, from words like 500kB or 2.5MB. Raises InputError for others.
+
+    >>> bytes_of("2.5 MB")
+    2500000
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([kmg]?b)", size.strip().lower())
+    if match is None:
+        hint = "give a number of kB, MB or GB, such as 500kB or 8MB"
+        raise InputError(f"--page-size {cut(size, 40)!r} is no size", hint)
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,178 @@
+"""A recording as one interactive page: the shell, the streams of data, and the rule by which a page stays small."""
+
+import hashlib
+import math
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from attn_cli.errors import LimitError
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.views.webpage.contents import Contents, title
+from attn_cli.views.webpage.packing import AtLeast, Choice, Heaviest, PackedHead, deflated, packed_head
+
+PAGE_SIZE = 2_000_000  # bytes, if nothing else is said
+_THRESHOLDS = (0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1)
+_LONG = 4096  # tokens; a longer text has the heaviest keys of a row
+_HEAVIEST = 16
+_MANY_HEADS = 300  # more of them have smaller thumbnails
+_SAMPLE = 16  # heads that say how large all will be
+_THREADS = 2
+
+_Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
+
+
+@dataclass(frozen=True)
+class StaticScreen:
+    """The screen that a reader without a script gets: HTML, and the rules of its classes."""
+
+    html: str
+    css: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The packed heads in the order of the forward pass, None for those without room, and the weights that they have.
+
+    words  which weights they are, for a person
+    """
+
+    heads: list[PackedHead | None]
+    words: str
+    threshold: float | None
+
+
+def page_html(recording: Recording, size: int = PAGE_SIZE, screen: StaticScreen | None = None) -> bytes:
+    """The page of a recording in at most `size` bytes.
+
+    Text, numbers, thumbnails and masks come first; then every head with its weights of at least the smallest threshold
+    for which all fit, or with the heaviest keys of every row if the text is long; and if not even that fits, as many
+    heads as have room, those that spread their weight least first. Raises LimitError where the first alone don't fit.
+    """
+    shell, code = _shell(recording, screen), _code()
+    for pixels in _pixels(recording):
+        contents = Contents(recording, pixels)
+        left = size - len(shell) - sum(map(len, code)) - len(_first_stream(contents, None))
+        if left > 0 or pixels == 0:
+            break
+    if left <= 0:
+        raise LimitError(f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make "
+                         f"{-(-(size - left) // 1000):,} kB", "give it more with --page-size")  # fmt: skip
+    rows = _rows(recording, left)
+    lines = [*code, _first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
+    return shell.replace(b"{{data}}", b"\n".join(lines))
+
+
+def _pixels(recording: Recording) -> Iterator[int]:
+    """The sizes of thumbnails, largest first."""
+    heads = sum(layer.h for layer in recording.layers)
+    yield from (64, 32, 16, 0) if heads <= _MANY_HEADS else (32, 16, 0)
+
+
+def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
+    """The first line of data; with rows it says what they hold."""
+    if rows is None:
+        return deflated(contents.stream({})) + b" " * 200  # for what is said with rows
+    present = [head for head in rows.heads if head is not None]
+    total = sum(head.total for head in present)
+    kept = sum(head.kept for head in present) / total if total else 1.0
+    more: dict[str, Any] = {"rows": rows.words, "threshold": rows.threshold, "kept": round(kept, 4)}
+    more["absent"] = sum(head is None for head in rows.heads)
+    more["high"] = {at: head.high for at, head in enumerate(rows.heads) if head is not None and head.high > 1}
+    more["high"] = {str(at): high for at, high in more["high"].items()}
+    return deflated(contents.stream(more))
+
+
+def _rows(recording: Recording, room: int) -> _Rows:
+    """The heads in at most `room` bytes."""
+    places = [(layer, head) for layer in recording.layers for head in range(layer.h)]
+    longest = max((max(layer.n, layer.m) for layer in recording.layers), default=0)
+    if longest > _LONG:
+        return _Rows(_as_many(places, Heaviest(_HEAVIEST), room), f"the {_HEAVIEST} largest weights of every row", None)
+    sample = places[:: max(len(places) // _SAMPLE, 1)]
+    for threshold in _THRESHOLDS:
+        choice = AtLeast(threshold)
+        expected = _size(_packed(sample, choice)) * len(places) / max(len(sample), 1)
+        if expected > room * 1.1:
+            continue
+        heads = _packed(places, choice)
+        if _size(heads) <= room:
+            return _Rows(list(heads), f"weights of {threshold} and more", threshold)
+    heads_that_fit = _as_many(places, AtLeast(_THRESHOLDS[-1]), room)
+    return _Rows(heads_that_fit, f"weights of {_THRESHOLDS[-1]} and more", _THRESHOLDS[-1])
+
+
+def _packed(places: Sequence[_Place], choice: Choice) -> list[PackedHead]:
+    pack: Callable[[_Place], PackedHead] = lambda place: packed_head(*place, choice)  # noqa: E731
+    with ThreadPoolExecutor(_THREADS) as pool:  # NumPy and zlib let go of the interpreter
+        return list(pool.map(pack, places))
+
+
+def _as_many(places: Sequence[_Place], choice: Choice, room: int) -> list[PackedHead | None]:
+    """The heads that fit, those that spread their weight least first; None for the others."""
+    heads: list[PackedHead | None] = [None] * len(places)
+    order = sorted(range(len(places)), key=lambda at: _spread(*places[at]))
+    for at in order:
+        head = packed_head(*places[at], choice)
+        if len(head.data) + 1 > room:
+            break
+        heads[at] = head
+        room -= len(head.data) + 1
+    return heads
+
+
+def _spread(layer: RecordedLayer, head: int) -> float:
+    """The entropy of a head; infinite where there is none."""
+    values = layer.statistics.get("entropy_bits")
+    value = math.inf if values is None else float(values[head])
+    return value if math.isfinite(value) else math.inf
+
+
+def _size(heads: Sequence[PackedHead]) -> int:
+    """Their bytes, with a line's end for each."""
+    return sum(len(head.data) + 1 for head in heads)
+
+
+def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
+    """The page without its data: its place is marked {{data}}."""
+    loader, css = _stripped("loader.js"), "" if screen is None else screen.css
+    scripts, styles = (" ".join(map(_hash, texts)) for texts in ((loader, _script()), (_stripped("page.css"), css)))
+    words = {
+        "policy": f"default-src 'none'; script-src {scripts}; style-src {styles}; base-uri 'none'; form-action 'none'",
+        "title": escape(f"{title(recording)} · attn"),
+        "screen_style": f"<style>{css}</style>",
+        "screen": "" if screen is None else screen.html,
+        "loader": loader,
+    }
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: words.get(match[1], match[0]), _stripped("page.html"))
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _code() -> list[bytes]:
+    """Style and script as lines of data: deflated, they take a third."""
+    return [deflated(_stripped("page.css").encode()), deflated(_script().encode())]
+
+
+def _script() -> str:
+    """Pure functions, and what draws them."""
+    return f"{_stripped('rows.js')}\n{_stripped('page.js')}"
+
+
+def _hash(text: str) -> str:
+    """What a content policy calls a script or style by."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _stripped(name: str) -> str:
+    """A file of this folder without comments and indentation."""
+    text = files("attn_cli.views.webpage").joinpath(name).read_text("utf-8")
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL) if name.endswith(".css") else text
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))

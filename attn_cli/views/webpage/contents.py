@@ -1,0 +1,211 @@
+"""What a page says beside the weights: texts, layers, numbers, thumbnails and masks, as its first stream of bytes.
+
+The stream is the length of a JSON text in four bytes (the lowest first), that text, and the bytes that it points into.
+All text is made visible here, so that no control character or direction mark reaches the page.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from attn_cli.prompt import Prompt, Token
+from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.text import counted, visible
+from attn_cli.views.webpage.packing import packed_mask
+
+_SPECIAL, _GENERATED, _ENDS_LINE = 1, 2, 4  # flags of a token
+_SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
+_LONGEST_TITLE = 160
+_INDUCTION = 0.2  # mean weight from which a head does induction
+
+
+class Contents:
+    """The first stream of a recording's page, but for what is only known when its heads are packed.
+
+    document  the JSON text's object
+    blob      the bytes that it points into
+    """
+
+    def __init__(self, recording: Recording, pixels: int) -> None:
+        self.blob = bytearray()
+        self._masks: dict[bytes, int] = {}
+        texts = _Texts(recording.prompt)
+        layers = [self._layer(layer, texts, pixels) for layer in recording.layers]
+        self.document: dict[str, Any] = {
+            "title": title(recording),
+            "about": list(about(recording)),
+            "statistics": _statistics(recording.layers),
+            "layers": layers,
+            "start": start(recording.layers),
+            "texts": texts.documents,
+        }
+
+    def stream(self, more: Mapping[str, Any]) -> bytes:
+        """The bytes, with `more` in the JSON text's object."""
+        text = orjson.dumps(self.document | dict(more), option=orjson.OPT_SERIALIZE_NUMPY)
+        return len(text).to_bytes(4, "little") + text + bytes(self.blob)
+
+    def _layer(self, layer: RecordedLayer, texts: "_Texts", pixels: int) -> dict[str, Any]:
+        place = layer.place
+        picture = thumbnails(layer, pixels)
+        return {
+            "layer": place.layer,
+            "call": place.call,
+            "stream": visible(place.stream),
+            "heads": list(place.heads),
+            "queries": texts.number(layer.queries),
+            "keys": texts.number(layer.keys),
+            "mask": self._mask(layer),
+            "rule": visible(str(layer.rule.mask)),
+            "sink": layer.rule.sink is not None,
+            "numbers": {name: _rounded(values) for name, values in layer.statistics.items()},
+            "thumbnail": [self._place(picture.tobytes()), *picture.shape[1:]],
+        }
+
+    def _mask(self, layer: RecordedLayer) -> int:
+        """The place of the layer's mask; layers of the same mask share it."""
+        data = packed_mask(layer)
+        if data not in self._masks:
+            self._masks[data] = self._place(data)
+        return self._masks[data]
+
+    def _place(self, data: bytes) -> int:
+        """Append `data` to the blob and return its place there."""
+        place = len(self.blob)
+        self.blob += data
+        return place
+
+
+class _Texts:
+    """The sequences of tokens that are queries or keys, each once."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self.prompt = prompt
+        self.documents: list[dict[str, Any]] = []
+        self._numbers: dict[tuple[Token, ...], int] = {}
+
+    def number(self, tokens: tuple[Token, ...]) -> int:
+        """The place of a sequence of tokens in `documents`."""
+        if tokens not in self._numbers:
+            self._numbers[tokens] = len(self.documents)
+            text = self.prompt.text if tokens == self.prompt.tokens else None
+            gaps = list(_gaps(tokens, text))
+            lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*gaps[1:], ""], strict=True)]
+            flags = [
+                _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends
+                for token, ends in zip(tokens, lines, strict=True)
+            ]
+            self.documents.append({
+                "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
+                "tokens": [_label(token) for token in tokens],
+                "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
+                "flags": flags,
+            })  # fmt: skip
+        return self._numbers[tokens]
+
+
+def title(recording: Recording) -> str:
+    """The text in a line, cut where it is long; the model's name where there is no text."""
+    prompt = recording.prompt
+    text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
+    words = " ".join(visible(text.replace("\n", " ")).split())
+    words = (
+        words or ", ".join(visible(file) for file in prompt.files.values()) or visible(str(recording.about["model"]))
+    )
+    return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
+
+
+def start(layers: Sequence[RecordedLayer]) -> tuple[int, int]:
+    """The layer and head to begin with: the strongest induction head, else the one that looks most sharply past sinks.
+
+    Both are places in lists, not numbers.
+    """
+    best, place = -1.0, (0, 0)
+    for number, layer in enumerate(layers):
+        induction, sink, first, entropy = (
+            np.nan_to_num(layer.statistics.get(name, np.zeros(layer.h)), nan=otherwise)
+            for name, otherwise in (
+                ("induction_weight", 0),
+                ("sink_weight", 0),
+                ("first_weight", 0),
+                ("entropy_bits", 99),
+            )
+        )
+        sharpness = (1 - np.maximum(sink, first)).clip(0, 1) / (1 + entropy)
+        worths = np.where(induction > _INDUCTION, 1 + induction, sharpness)
+        if float(worths.max(initial=-1.0)) > best:
+            best, place = float(worths.max()), (number, int(worths.argmax()))
+    return place
+
+
+def about(recording: Recording) -> Iterator[str]:
+    """The model, how it was run, and how much of it and of the text there is."""
+    source, layers = recording.about, recording.layers
+    yield visible(str(source["model"]))
+    if source["type"] not in ("table", "demonstration"):
+        yield visible(str(source["dtype"]))
+    blocks = len({(layer.place.stream, layer.place.layer) for layer in layers})
+    yield f"{counted(blocks, 'layer')}, {counted(sum(layer.h for layer in layers), 'head')}"
+    yield counted(len(recording.prompt.tokens), "token")
+    if recording.prompt.generated is not None:
+        yield f"{counted(recording.prompt.generated.tokens, 'token')} of them written by the model"
+
+
+def thumbnails(layer: RecordedLayer, pixels: int) -> np.ndarray:
+    """The maps `[h, <= pixels, <= pixels]` of a layer's heads in few shades; 0 pixels make them empty."""
+    maps = layer.thumbnail
+    if pixels == 0:
+        return maps[:, :0, :0]
+    maps = _folded(_folded(maps, pixels, axis=1), pixels, axis=2)
+    shades = np.round(maps / LEVELS * (_SHADES - 1)).astype(np.uint8) * (LEVELS // (_SHADES - 1))
+    return np.where(maps == MASKED, np.uint8(MASKED), shades)
+
+
+def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
+    """The largest of so many rows or columns that at most `pixels` are left; what is masked counts as the least."""
+    step = -(-maps.shape[axis] // pixels)
+    if step <= 1:
+        return maps
+    order = maps + np.uint8(1)  # masked: 0
+    largest: np.ndarray = np.maximum.reduceat(order, np.arange(0, maps.shape[axis], step), axis=axis) - np.uint8(1)
+    return largest
+
+
+def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
+    """The registered statistics that some head has."""
+    return [
+        {
+            "name": statistic.name, "heading": statistic.heading, "digits": statistic.digits,
+            "caption": statistic.caption.format(unit="token"),
+        }
+        for statistic in STATISTICS
+        if any(np.isfinite(layer.statistics.get(statistic.name, np.nan)).any() for layer in layers)
+    ]  # fmt: skip
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _label(token: Token) -> str:
+    """The token's text made visible; blanks alone become marks."""
+    text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
+    return visible(text)
+
+
+def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
+    """What stands before every token and is part of none; a blank where that is unknown."""
+    end = 0
+    for number, token in enumerate(tokens):
+        if text is None or token.start is None or token.end is None:
+            yield " " if number else ""
+            continue
+        yield text[end : token.start] if token.start >= end else ""
+        end = max(end, token.end)
+
+
+def _are_counted(tokens: Sequence[Token]) -> bool:
+    return all(token.index == number for number, token in enumerate(tokens))

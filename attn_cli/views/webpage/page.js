@@ -1,0 +1,587 @@
+// The page: reads its data, draws it, and follows keys, mouse and address. All text goes through textContent.
+
+const DARK = ["440154", "472d7b", "3b528b", "2c728e", "21908c", "28ae80", "5dc963", "abdc32", "fde725"];
+const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"];
+const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const LINES = 12;
+const FIRST_HEAD = 3;
+const KEYS = [
+  ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
+  ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "turn round: who looks at this token?"],
+  ["/", "find a token: word, word#2, number, + for written ones"], ["n N", "the next, the one before"], ["< >", "written token before, after"],
+  ["+ - 0", "zoom in, out, whole"], ["s", "how weights become colours"], ["t", "pictures of heads, or their numbers"], ["?", "these keys"],
+];
+const $ = (id) => document.getElementById(id);
+const look = { layer: 0, head: 0, q: 0, k: 0, turned: false, held: false, window: null };
+let page, blob, streams, cells, map, grid, colours, tokens, painted, opening = 0, matches = [];
+
+const layer = () => page.layers[look.layer];
+const label = (text, at) => `${page.texts[text].numbers?.[at] ?? at} ${page.texts[text].flags[at] & 2 ? "+" : ""}${page.texts[text].tokens[at]}`;
+const queryName = (q) => label(layer().queries, q);
+const keyName = (k) => label(layer().keys, k);
+const layerName = (at) => `layer ${at.layer}${at.call ? ` run ${at.call + 1}` : ""}`;
+const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+const isDark = () => document.documentElement.dataset.theme === "dark";
+const scale = () => $("scale").value;
+const css = (colour) => `rgb(${colour})`;
+const colourOf = (part) => colours[Math.round(part * 255)];
+const masked = () => (isDark() ? [43, 45, 54] : [233, 233, 238]);
+
+async function start() {
+  blob = await inflated(lines[2]);
+  const length = new DataView(blob.buffer).getUint32(0, true);
+  page = JSON.parse(new TextDecoder().decode(blob.subarray(4, 4 + length)));
+  blob = blob.subarray(4 + length);
+  let line = FIRST_HEAD;
+  for (const each of page.layers) {
+    each.first = line;
+    line += each.heads.length;
+  }
+  streams = [...new Set(page.layers.map((each) => each.stream))];
+  $("title").textContent = page.title;
+  $("about").textContent = page.about.join(" · ");
+  const absent = page.absent ? ` ${many(page.absent, "head")} had no room and are here as pictures alone.` : "";
+  $("note").textContent = `In this page: ${page.rows}, ${Math.round(page.kept * 100)} % of all weight.${absent} It holds the text that it was made from: whoever gets the page can read it.`;
+  fill($("stream"), streams.map((name) => [name, name]));
+  $("streams").hidden = streams.length < 2;
+  fill($("by"), [["", "pictures"], ...page.statistics.map((each) => [each.name, each.heading])]);
+  for (const [keys, meaning] of KEYS) addRow($("bindings"), keys, meaning);
+  [look.layer, look.head] = page.start;
+  setTheme(matchMedia("(prefers-color-scheme: dark)").matches);
+  $("page").hidden = false;
+  listen();
+  if (!(await follow(location.hash))) await open(look.layer, look.head);
+  document.documentElement.dataset.ready = "yes";
+}
+
+function fill(select, options) {
+  select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
+}
+
+function addRow(table, ...texts) {
+  const row = table.insertRow();
+  for (const text of texts) row.insertCell().textContent = text;
+  return row;
+}
+
+// Opens a head: its weights are unpacked, its texts laid out, everything drawn. The cursor stays where it can.
+async function open(at, head, q, k) {
+  const mine = ++opening, data = lines[page.layers[at].first + head];
+  const bytes = data ? await inflated(data) : null;
+  if (mine !== opening) return;
+  const before = page.layers[look.layer], now = page.layers[at];
+  Object.assign(look, { layer: at, head });
+  const n = page.texts[now.queries].tokens.length, m = page.texts[now.keys].tokens.length;
+  const high = page.high[now.first - FIRST_HEAD + head] ?? 1;
+  map = unpackMask(blob, now.mask, n);
+  cells = bytes ? unpackHead(bytes, n, m, high) : unpackHead(new Uint8Array(m + 1), n, m, 1);
+  cells.high = cells.weight.reduce((most, weight) => Math.max(most, Math.abs(weight)), 0) || 1;
+  cells.absent = !bytes;
+  if (!tokens || before.queries !== now.queries || before.keys !== now.keys) {
+    look.window = { q: 0, k: 0, rows: n, keys: m };
+    layOut();
+    look.q = q ?? n - 1;
+  }
+  look.q = Math.min(q ?? look.q, n - 1);
+  pickers();
+  drawHeads();
+  drawMap();
+  put(look.q, k ?? heaviest(look.q), true);
+}
+
+function pickers() {
+  const of = layer(), every = page.layers.map((each, at) => [each, at]).filter(([each]) => each.stream === of.stream);
+  $("stream").value = of.stream;
+  fill($("layer"), every.map(([each, at]) => [at, layerName(each).slice(6)]));
+  $("layer").value = look.layer;
+  fill($("head"), of.heads.map((name, at) => [at, name]));
+  $("head").value = look.head;
+}
+
+const heaviest = (q) => linesOf(cells, q, false)[0]?.[0] ?? map.first[map.start[q]] ?? 0;
+
+// ---- the heads
+
+function headCells() {
+  const rows = page.layers.map((_, at) => at).filter((at) => page.layers[at].stream === layer().stream);
+  const columns = Math.max(...rows.map((at) => page.layers[at].heads.length));
+  const width = $("heads").parentNode.clientWidth, edge = 22;
+  return { rows, columns, edge, side: Math.max(6, Math.min(60, Math.floor((width - edge) / columns))) };
+}
+
+function drawHeads() {
+  const { rows, columns, edge, side } = headCells(), by = $("by").value;
+  const draw = sized($("heads"), edge + columns * side, edge + rows.length * side);
+  sized($("chosen"), edge + columns * side, edge + rows.length * side);
+  const values = rows.flatMap((at) => page.layers[at].numbers[by] ?? []).filter((value) => value !== null);
+  const low = Math.min(0, ...values), high = Math.max(...values);
+  draw.font = `10px ${FACE}`;
+  draw.fillStyle = getComputedStyle($("about")).color;
+  draw.textBaseline = "middle";
+  const every = Math.ceil(11 / side);
+  rows.forEach((at, y) => y % every || write(draw, page.layers[at].layer, edge - 4, edge + (y + 0.5) * side, "right"));
+  const wide = Math.ceil(16 / side);
+  page.layers[rows[0]].heads.forEach((name, x) => x % wide || write(draw, name, edge + (x + 0.5) * side, edge - 8, "center"));
+  rows.forEach((at, y) => page.layers[at].heads.forEach((_, x) => {
+    const left = edge + x * side, top = edge + y * side;
+    if (!by) return picture(draw, page.layers[at], x, left, top, side - 2);
+    const value = page.layers[at].numbers[by]?.[x] ?? null, colour = value === null ? masked() : colourOf(high > low ? (value - low) / (high - low) : 0);
+    draw.fillStyle = css(colour);
+    draw.fillRect(left, top, side - 1, side - 1);
+    draw.fillStyle = inkOn(colour);
+    if (side >= 30 && value !== null) write(draw, value.toFixed(value < 10 ? 2 : 0), left + side / 2, top + side / 2, "center");
+  }));
+  $("heads").setAttribute("aria-label", `All heads, ${$("by").selectedOptions[0].text}: rows are layers, columns heads`);
+  choose(look.layer, look.head);
+}
+
+function picture(draw, of, head, left, top, side) {
+  const [place, rows, keys] = of.thumbnail;
+  if (!rows || !keys) return;
+  const image = new ImageData(keys, rows), from = place + head * rows * keys;
+  for (let i = 0; i < rows * keys; i++) {
+    const shade = blob[from + i];
+    image.data.set([...(shade === 255 ? masked() : colours[shade]), 255], 4 * i);
+  }
+  draw.drawImage(bitmap(image), left, top, side, side);
+}
+
+function bitmap(image) {
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width;
+  canvas.height = image.height;
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+// Frames the open head, and another that the mouse is on, and says what they are.
+function choose(at, head) {
+  const { rows, edge, side } = headCells(), draw = $("chosen").getContext("2d"), of = page.layers[at];
+  draw.clearRect(0, 0, 1e4, 1e4);
+  for (const [row, column, width] of [[look.layer, look.head, 3], [at, head, 1]]) {
+    draw.lineWidth = width;
+    draw.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--mark");
+    draw.strokeRect(edge + column * side - 1, edge + rows.indexOf(row) * side - 1, side, side);
+  }
+  const numbers = page.statistics.map((each) => [each, of.numbers[each.name]?.[head] ?? null]).filter(([, value]) => value !== null);
+  $("headline").textContent = [`${layerName(of)} head ${of.heads[head]}`, ...numbers.map(([each, value]) => `${each.heading} ${value.toFixed(each.digits)}`)].join(" · ");
+}
+
+function headAt(event) {
+  const { rows, edge, side } = headCells(), at = rows[Math.floor((event.offsetY - edge) / side)], head = Math.floor((event.offsetX - edge) / side);
+  return at !== undefined && head >= 0 && head < page.layers[at].heads.length ? [at, head] : null;
+}
+
+// ---- the matrix
+
+function sized(canvas, width, height) {
+  const ratio = devicePixelRatio || 1, draw = canvas.getContext("2d");
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  draw.scale(ratio, ratio);
+  draw.imageSmoothingEnabled = false;
+  return draw;
+}
+
+function write(draw, text, x, y, align) {
+  draw.textAlign = align;
+  draw.fillText(text, x, y);
+}
+
+const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+
+function drawMap() {
+  const of = layer(), window = look.window, width = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && width / window.keys > 9;
+  const left = few ? Math.min(96, width / 4) : 34, top = few ? 78 : 20, room = width - left - 2;
+  const tall = Math.min(room, Math.max(320, innerHeight - 260));
+  grid = cells.absent ? fromPicture(of) : pooled(cells, map, window, Math.floor(tall), Math.floor(room), scale() === "row");
+  const side = few ? Math.min(room / grid.keys, tall / grid.rows, 44) : 0;
+  Object.assign(grid, { left, top, x: side || room / grid.keys, y: side || Math.min(tall / grid.rows, (room / grid.keys) * 1.0) });
+  const draw = sized($("map"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
+  sized($("cursor"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
+  const image = new ImageData(grid.keys, grid.rows), high = scale() === "row" ? 1 : cells.high, blank = masked();
+  const table = (value) => (value < 0 ? blank : colourOf(level(value, high, scale())));
+  for (let i = 0; i < grid.cells.length; i++) image.data.set([...table(grid.cells[i]), 255], 4 * i);
+  draw.drawImage(bitmap(image), left, top, grid.keys * grid.x, grid.rows * grid.y);
+  labels(draw, few, table);
+  $("name").textContent = `${layerName(of)} · head ${of.heads[look.head]}${streams.length > 1 ? ` · ${of.stream}` : ""}`;
+  const block = grid.a * grid.b > 1 ? ` · max over ${grid.a} x ${grid.b}` : "";
+  $("size").textContent = cells.absent ? "the rows of this head had no room in this page: a picture of it alone (attn inspect --page-size, or -H)" :
+    `${window.rows} x ${window.keys}, rows are queries · ${of.rule}${block}`;
+  $("high").textContent = scale() === "row" ? "largest of the row" : `${shown(cells.high)} · ${scale()}`;
+  $("masked").textContent = map.first.length === map.start.length - 1 && map.last.every((last, r) => last - map.first[r] === cells.m) ? "" : "masked";
+  $("mask").hidden = !$("masked").textContent;
+  $("ramp").style.background = `linear-gradient(90deg, ${[0, 32, 64, 96, 128, 160, 192, 224, 255].map((at) => css(colours[at]))})`;
+}
+
+// Blocks from the thumbnail, for a head without rows.
+function fromPicture(of) {
+  const [place, rows, keys] = of.thumbnail, values = new Float32Array(rows * keys);
+  for (let i = 0; i < values.length; i++) {
+    const shade = blob[place + look.head * rows * keys + i];
+    values[i] = shade === 255 ? -1 : (shade / 254) ** 2;
+  }
+  look.window = { q: 0, k: 0, rows: cells.n, keys: cells.m };
+  return { cells: values, rows, keys, a: Math.ceil(cells.n / rows), b: Math.ceil(cells.m / keys) };
+}
+
+function labels(draw, few, table) {
+  const { q, k } = look.window, fore = getComputedStyle(document.body).color;
+  draw.font = `${few ? Math.min(12, grid.y) : 10}px ${FACE}`;
+  draw.fillStyle = fore;
+  draw.textBaseline = "middle";
+  draw.direction = "ltr";
+  const step = (size) => (few ? 1 : Math.ceil(42 / size));
+  for (let i = 0; i < grid.rows; i += step(grid.y)) {
+    const name = few ? short(queryName(q + i * grid.a), 13) : label(layer().queries, q + i * grid.a).split(" ")[0];
+    write(draw, name, grid.left - 4, grid.top + (i + 0.5) * grid.y, "right");
+  }
+  for (let j = 0; j < grid.keys; j += step(grid.x)) {
+    draw.save();
+    draw.translate(grid.left + (j + 0.5) * grid.x, grid.top - 5);
+    if (few) draw.rotate(-Math.PI / 3);
+    write(draw, few ? short(keyName(k + j * grid.b), 11) : label(layer().keys, k + j * grid.b).split(" ")[0], 0, few ? 0 : -5, few ? "left" : "center");
+    draw.restore();
+  }
+  if (grid.x < 25 || grid.a * grid.b > 1) return;
+  draw.font = `10px ${FACE}`;
+  grid.cells.forEach((value, at) => {
+    if (value < 0.005) return;
+    const i = Math.floor(at / grid.keys), j = at % grid.keys, real = weightAt(cells, q + i, k + j);
+    draw.fillStyle = inkOn(table(value));
+    write(draw, real.toFixed(2).replace("0.", "."), grid.left + (j + 0.5) * grid.x, grid.top + (i + 0.5) * grid.y, "center");
+  });
+}
+
+// The cell under the mouse; of a block the heaviest.
+function cellAt(event) {
+  const i = Math.floor((event.offsetY - grid.top) / grid.y), j = Math.floor((event.offsetX - grid.left) / grid.x);
+  if (i < 0 || j < 0 || i >= grid.rows || j >= grid.keys) return null;
+  const q = look.window.q + i * grid.a, k = look.window.k + j * grid.b;
+  let best = [Math.min(q, cells.n - 1), Math.min(k, cells.m - 1)], most = 0;
+  for (let row = q; row < Math.min(q + grid.a, cells.n); row++) {
+    for (let c = cells.start[row]; c < cells.start[row + 1]; c++) {
+      if (cells.key[c] >= k && cells.key[c] < k + grid.b && Math.abs(cells.weight[c]) > most) [best, most] = [[row, cells.key[c]], Math.abs(cells.weight[c])];
+    }
+  }
+  return best;
+}
+
+function zoom(factor) {
+  const window = look.window, sizes = [[cells.n, "rows", "q"], [cells.m, "keys", "k"]];
+  if (cells.absent) return;
+  for (const [all, size, at] of sizes) {
+    window[size] = factor ? Math.max(Math.min(8, all), Math.min(all, Math.round(window[size] * factor))) : all;
+    window[at] = Math.max(0, Math.min(all - window[size], look[at] - Math.floor(window[size] / 2)));
+  }
+  drawMap();
+  put(look.q, look.k, true);
+}
+
+// Puts the cursor on a cell: marks it in matrix and text, and says what is there.
+function put(q, k, force) {
+  if (!force && q === look.q && k === look.k) return;
+  Object.assign(look, { q, k });
+  const window = look.window;
+  if (q < window.q || q >= window.q + window.rows || k < window.k || k >= window.k + window.keys) {
+    window.q = Math.max(0, Math.min(cells.n - window.rows, q - Math.floor(window.rows / 2)));
+    window.k = Math.max(0, Math.min(cells.m - window.keys, k - Math.floor(window.keys / 2)));
+    drawMap();
+  }
+  const draw = $("cursor").getContext("2d"), i = Math.floor((q - window.q) / grid.a), j = Math.floor((k - window.k) / grid.b);
+  const x = grid.left + j * grid.x, y = grid.top + i * grid.y;
+  draw.clearRect(0, 0, 1e4, 1e4);
+  draw.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--mark");
+  draw.lineWidth = 1;
+  draw.beginPath();
+  for (const at of [y, y + grid.y]) draw.rect(grid.left, at, grid.keys * grid.x, 0);
+  for (const at of [x, x + grid.x]) draw.rect(at, grid.top, 0, grid.rows * grid.y);
+  draw.globalAlpha = 0.45;
+  draw.stroke();
+  draw.globalAlpha = 1;
+  draw.lineWidth = look.held ? 4 : 2;
+  draw.strokeRect(x - 1, y - 1, Math.max(grid.x, 5) + 2, Math.max(grid.y, 5) + 2);
+  paint();
+  say();
+  note();
+}
+
+function say() {
+  const { q, k } = look, weight = weightAt(cells, q, k), under = page.threshold === null ? "not among the largest" : `under ${page.threshold}`;
+  const words = !isAllowed(map, q, k) ? "masked" : cells.absent ? "not in this page" : weight ? `weight ${shown(weight)}` : under;
+  const rank = weight ? linesOf(cells, q, false).findIndex(([key]) => key === k) + 1 : 0;
+  const place = rank ? ` · ${rank === 1 ? "heaviest" : `no. ${rank}`} of ${many(allowedKeys(map, q), "key")}` : "";
+  $("live").textContent = `query ${queryName(q)} → key ${keyName(k)} · ${words}${place}${look.held ? " · held" : ""}`;
+}
+
+// ---- the text
+
+function layOut() {
+  const of = layer(), same = of.queries === of.keys;
+  const boxes = same ? [[of.queries, "Text", true, true]] : [[of.queries, "Queries", true, false], [of.keys, "Keys", false, true]];
+  tokens = { query: [], key: [] };
+  painted = [];
+  $("texts").replaceChildren(...boxes.map(([number, name, asQuery, asKey]) => {
+    const box = document.createElement("div"), text = page.texts[number];
+    box.className = "tokens";
+    box.tabIndex = 0;
+    box.setAttribute("role", "listbox");
+    box.setAttribute("aria-label", `${name}: arrow keys choose a token`);
+    text.tokens.forEach((words, at) => {
+      const span = document.createElement("span");
+      span.className = `token${text.flags[at] & 1 ? " special" : ""}${text.flags[at] & 2 ? " generated" : ""}`;
+      span.setAttribute("role", "option");
+      span.setAttribute("aria-selected", "false");
+      span.id = `t${number}-${at}`;
+      span.textContent = words;
+      span.at = at;
+      span.asQuery = asQuery;
+      box.append(text.gaps[at], span);
+      if (text.flags[at] & 4) box.append(document.createElement("br"));
+      if (asQuery) tokens.query.push(span);
+      if (asKey) tokens.key.push(span);
+    });
+    if (same) return box;
+    const group = document.createElement("div"), heading = document.createElement("h3");
+    heading.textContent = name.toLowerCase();
+    group.append(heading, box);
+    return group;
+  }));
+}
+
+// Colours the tokens by the row (turned: the column) of the cursor, and lists the largest.
+function paint() {
+  const { q, k, turned } = look, asked = turned ? tokens.key[k] : tokens.query[q], shownIn = turned ? tokens.query : tokens.key;
+  const list = linesOf(cells, turned ? k : q, turned), most = list.length ? Math.abs(list[0][1]) : 1;
+  for (const span of painted) {
+    span.style.backgroundColor = span.style.color = "";
+    span.setAttribute("aria-selected", "false");
+    span.parentNode.removeAttribute("aria-activedescendant");
+  }
+  painted = [asked];
+  for (const [at, weight] of list) {
+    const colour = colourOf(level(weight, most, scale()));
+    shownIn[at].style.backgroundColor = css(colour);
+    shownIn[at].style.color = inkOn(colour);
+    painted.push(shownIn[at]);
+  }
+  asked.setAttribute("aria-selected", "true");
+  asked.parentNode.setAttribute("aria-activedescendant", asked.id);
+  table(list, most);
+}
+
+function table(list, most) {
+  const { q, k, turned } = look, rows = $("rows"), name = turned ? queryName : keyName;
+  $("asked").textContent = turned ? `who looks at ${keyName(k)}` : `what ${queryName(q)} looks at`;
+  $("turn").setAttribute("aria-pressed", turned);
+  $("what").textContent = turned ? "query" : "key";
+  rows.replaceChildren();
+  for (const [at, weight] of list.slice(0, LINES)) {
+    const row = addRow(rows, name(at), shown(weight), ""), bar = document.createElement("i");
+    bar.style.width = `${(100 * Math.abs(weight)) / most}%`;
+    row.lastChild.append(bar);
+  }
+  const rest = (words, weight) => (addRow(rows, words, weight, "").className = "rest");
+  const sum = (some) => some.reduce((all, [, weight]) => all + weight, 0), kept = sum(list), more = list.slice(LINES);
+  if (more.length) rest(many(more.length, turned ? "more query" : "more key").replace("querys", "queries"), shown(sum(more)));
+  if (turned || cells.absent) {
+    $("share").textContent = cells.absent ? "the rows of this head had no room in this page" : page.threshold === null ? `among ${page.rows}` : `of ${page.rows}`;
+    return;
+  }
+  const all = cells.sums ? cells.sums[q] : 1, left = allowedKeys(map, q) - list.length, missing = left && !cells.loose ? Math.max(0, all - kept) : 0;
+  if (left) rest(`${many(left, "key")} not in this page`, cells.loose ? "" : shown(missing));
+  if (cells.sums && all < 0.998 && layer().sink) rest("learned sink", shown(1 - all));
+  $("share").textContent = cells.loose || !(kept + missing) ? "" : `${Math.round((100 * kept) / (kept + missing))} % of this row is in this page`;
+}
+
+// ---- mouse, keys, address
+
+function note() {
+  const of = layer(), number = (text, at) => page.texts[text].numbers?.[at] ?? at;
+  const words = `${streams.indexOf(of.stream) ? `${encodeURIComponent(of.stream)}:` : ""}l${of.layer}${of.call ? `c${of.call}` : ""}h${of.heads[look.head]}`;
+  look.address = `#${words}q${number(of.queries, look.q)}${look.held ? `k${number(of.keys, look.k)}` : ""}${look.turned ? "v" : ""}`;
+  clearTimeout(note.timer);
+  note.timer = setTimeout(() => {
+    try {
+      history.replaceState(null, "", look.address);
+    } catch {
+      // a frame without an address of its own
+    }
+  }, 150);
+}
+
+// Opens what an address names, such as #l15h6q511; false where it names nothing in this page.
+async function follow(address) {
+  const found = /^#(?:(.+):)?l(\d+)(?:c(\d+))?h(\d+)(?:q(\d+))?(?:k(\d+))?(v?)$/.exec(address);
+  if (!found) return false;
+  const [, stream, number, call, head, q, k, turned] = found, wanted = stream ? decodeURIComponent(stream) : streams[0];
+  const at = page.layers.findIndex((each) => each.stream === wanted && each.layer === Number(number) && each.call === Number(call ?? 0));
+  const index = at < 0 ? -1 : page.layers[at].heads.indexOf(Number(head));
+  if (index < 0) return false;
+  const place = (text, name) => (name === undefined ? undefined : (page.texts[text].numbers?.indexOf(Number(name)) ?? Number(name)));
+  const key = place(page.layers[at].keys, k);
+  look.turned = Boolean(turned);
+  look.held = key !== undefined;
+  await open(at, index, place(page.layers[at].queries, q), key);
+  return true;
+}
+
+function hold(q, k) {
+  look.held = true;
+  put(q, k, true);
+}
+
+function ask(at, asQuery) {
+  const turned = look.turned;
+  if (tokens.query !== tokens.key && layer().queries !== layer().keys) look.turned = !asQuery;
+  const best = linesOf(cells, at, look.turned)[0]?.[0];
+  return look.turned ? [best ?? look.q, at] : [at, best ?? heaviest(at)];
+}
+
+function turn() {
+  look.turned = !look.turned;
+  if (look.turned && layer().queries === layer().keys) return put(linesOf(cells, look.q, true)[0]?.[0] ?? look.q, look.q, true);
+  return layer().queries === layer().keys ? put(look.k, heaviest(look.k), true) : put(look.q, look.k, true);
+}
+
+function step(what, by) {
+  const of = layer(), rows = headCells().rows;
+  if (what === "head") {
+    const flat = rows.flatMap((at) => page.layers[at].heads.map((_, head) => [at, head]));
+    const now = flat.findIndex(([at, head]) => at === look.layer && head === look.head);
+    return open(...flat[(now + by + flat.length) % flat.length]);
+  }
+  const at = rows[(rows.indexOf(look.layer) + by + rows.length) % rows.length];
+  return open(at, Math.min(look.head, page.layers[at].heads.length - 1));
+}
+
+function move(event) {
+  const by = event.shiftKey ? 10 : 1, [x, y] = { ArrowLeft: [-by, 0], ArrowRight: [by, 0], ArrowUp: [0, -by], ArrowDown: [0, by] }[event.key];
+  const within = (at, count) => Math.max(0, Math.min(count - 1, at));
+  if (document.activeElement === $("chosen")) return y ? step("layer", Math.sign(y)) : step("head", Math.sign(x));
+  if (!document.activeElement.matches(".tokens")) return put(within(look.q + y, cells.n), within(look.k + x, cells.m));
+  const spans = look.turned ? tokens.key : tokens.query, now = look.turned ? look.k : look.q;
+  const next = x ? within(now + x, spans.length) : below(spans, now, y);
+  spans[next].scrollIntoView({ block: "nearest" });
+  return put(...ask(next, !look.turned));
+}
+
+// The token above or below another.
+function below(spans, now, by) {
+  const from = spans[now].getBoundingClientRect(), far = (box) => Math.abs(box.left - from.left) + 40 * Math.abs(box.top - from.top);
+  const there = spans.map((span, at) => [at, span.getBoundingClientRect()]).filter(([, box]) => (by > 0 ? box.top > from.top + 4 : box.top < from.top - 4));
+  return there.sort((a, b) => far(a[1]) - far(b[1]))[0]?.[0] ?? now;
+}
+
+function search() {
+  const [, word, number] = /^(.*?)(?:#(\d+))?$/.exec($("find").value.trim().toLowerCase()), text = page.texts[look.turned ? layer().keys : layer().queries];
+  const names = text.tokens.map((_, at) => String(text.numbers?.[at] ?? at));
+  matches = !word ? [] : [...text.tokens.keys()].filter((at) => (word === "+" ? text.flags[at] & 2 : /^\d+$/.test(word) ? names[at] === word : text.tokens[at].toLowerCase() === word));
+  if (!matches.length && word) matches = [...text.tokens.keys()].filter((at) => text.tokens[at].toLowerCase().includes(word));
+  if (number) matches = matches.slice(number - 1, number);
+  $("find").setAttribute("aria-invalid", Boolean(word) && !matches.length);
+}
+
+function next(by, among = matches) {
+  const now = look.turned ? look.k : look.q, later = by > 0 ? among.filter((at) => at > now) : among.filter((at) => at < now).reverse();
+  const at = later[0] ?? (by > 0 ? among[0] : among[among.length - 1]);
+  if (at === undefined) return;
+  hold(...ask(at, !look.turned));
+  (look.turned ? tokens.key : tokens.query)[at].scrollIntoView({ block: "nearest" });
+}
+
+function written(by) {
+  const flags = page.texts[look.turned ? layer().keys : layer().queries].flags;
+  next(by, [...flags.keys()].filter((at) => flags[at] & 2));
+}
+
+function setTheme(dark, keep) {
+  if (!keep) setTheme.dark = dark;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").textContent = dark ? "light" : "dark";
+  $("theme").setAttribute("aria-label", `${dark ? "light" : "dark"} colours`);
+  colours = ramp(dark ? DARK : LIGHT);
+  if (cells) redraw();
+}
+
+function redraw() {
+  drawHeads();
+  drawMap();
+  put(look.q, look.k, true);
+}
+
+function cycle(select) {
+  select.selectedIndex = (select.selectedIndex + 1) % select.options.length;
+  redraw();
+}
+
+const ACTIONS = {
+  "[": () => step("head", -1), "]": () => step("head", 1), "{": () => step("layer", -1), "}": () => step("layer", 1), v: turn,
+  "/": () => $("find").focus(), n: () => next(1), N: () => next(-1), "<": () => written(-1), ">": () => written(1),
+  "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => zoom(0), s: () => cycle($("scale")), t: () => cycle($("by")),
+  "?": () => $("keys").showModal(), Enter: () => hold(look.q, look.k), Escape: release,
+};
+
+function release() {
+  look.held = false;
+  put(look.q, look.k, true);
+}
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
+  const typing = event.target.matches("input, select"), onButton = event.target.matches("button") && event.key === "Enter";
+  if (event.target === $("find") && ["Enter", "Escape"].includes(event.key)) {
+    search();
+    if (event.key === "Enter") next(1);
+    else event.target.blur();
+    return;
+  }
+  if (typing || onButton) return;
+  const action = event.key.startsWith("Arrow") ? move : ACTIONS[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action(event);
+}
+
+function listen() {
+  document.addEventListener("keydown", pressed);
+  $("cursor").addEventListener("pointermove", (event) => {
+    const cell = look.held || event.pointerType === "touch" ? null : cellAt(event);
+    if (cell) put(...cell);
+  });
+  $("cursor").addEventListener("click", (event) => {
+    const cell = cellAt(event);
+    if (cell) hold(...cell);
+  });
+  $("cursor").addEventListener("dblclick", () => zoom(0.5));
+  $("texts").addEventListener("pointerover", (event) => {
+    if (!look.held && event.pointerType !== "touch" && event.target.asQuery !== undefined) put(...ask(event.target.at, event.target.asQuery));
+  });
+  $("texts").addEventListener("click", (event) => {
+    if (event.target.asQuery !== undefined) hold(...ask(event.target.at, event.target.asQuery));
+  });
+  $("chosen").addEventListener("pointermove", (event) => choose(...(headAt(event) ?? [look.layer, look.head])));
+  $("chosen").addEventListener("pointerleave", () => choose(look.layer, look.head));
+  $("chosen").addEventListener("click", (event) => headAt(event) && open(...headAt(event)));
+  $("stream").addEventListener("change", () => open(page.layers.findIndex((each) => each.stream === $("stream").value), 0));
+  $("layer").addEventListener("change", () => open(Number($("layer").value), Math.min(look.head, page.layers[$("layer").value].heads.length - 1)));
+  $("head").addEventListener("change", () => open(look.layer, Number($("head").value)));
+  $("scale").addEventListener("change", redraw);
+  $("by").addEventListener("change", redraw);
+  $("find").addEventListener("input", search);
+  $("turn").addEventListener("click", turn);
+  $("in").addEventListener("click", () => zoom(0.5));
+  $("out").addEventListener("click", () => zoom(2));
+  $("whole").addEventListener("click", () => zoom(0));
+  $("theme").addEventListener("click", () => setTheme(!isDark()));
+  $("help").addEventListener("click", () => $("keys").showModal());
+  $("close").addEventListener("click", () => $("keys").close());
+  addEventListener("hashchange", () => follow(location.hash));
+  addEventListener("resize", redraw);
+  addEventListener("beforeprint", () => setTheme(false, true));
+  addEventListener("afterprint", () => setTheme(setTheme.dark, true));
+}
+
+start();

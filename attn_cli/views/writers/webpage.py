@@ -1,0 +1,38 @@
+"""html: the overview of a text as an interactive page, all other reports as their screens on one page."""
+
+from attn_cli.errors import InputError
+from attn_cli.recording import Recording
+from attn_cli.summaries.report import Report
+from attn_cli.views.sink import Sink
+from attn_cli.views.webpage.build import PAGE_SIZE, page_html
+from attn_cli.views.writers.page import PageView, static_screen
+
+
+class WebpageView(PageView):
+    """Keeps all reports, and what the model read beside an overview; writes one page at the end.
+
+    size  the most bytes of an interactive page
+    """
+
+    def __init__(self, sink: Sink, format: str, color: str) -> None:
+        super().__init__(sink, format, color)
+        self.size = PAGE_SIZE
+        self.recording: Recording | None = None
+
+    def records(self, command: str) -> bool:
+        """For an overview."""
+        return command == "inspect"
+
+    def show_recorded(self, report: Report, recording: Recording) -> None:
+        """Keep both. Raises InputError for a second."""
+        if self.recording is not None:
+            raise InputError("a page holds one text", "write a page for each")
+        self.recording = recording
+        self.show(report)
+
+    def close(self) -> None:
+        """Write the page."""
+        if self.recording is None:
+            super().close()
+        else:
+            self.sink.write(page_html(self.recording, self.size, static_screen(self.reports)))
