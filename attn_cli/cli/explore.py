@@ -1,5 +1,6 @@
 """Walk around: all heads, a head's matrix, the text, one cell."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,13 +72,15 @@ def explore(
 
 def _check_terminal() -> None:
     """InputError where there is no terminal to walk around in, or Textual is not there."""
-    import os
-
-    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-    if not terminal or os.environ.get("TERM") == "dumb":
+    if not _is_terminal() or os.environ.get("TERM") == "dumb":
         raise InputError("attn explore needs a terminal", _INSTEAD)
     if find_spec("textual") is None:
         raise InputError("attn explore needs textual", "pip install 'attn-cli[explore]'")
+
+
+def _is_terminal() -> bool:
+    """Whether keys come from a terminal, and whatever is written goes to one."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def _read(options: ExploreOptions, *, quiet: bool) -> tuple[Recording, Callable[[str, Callable[[], None]], Recording]]:

@@ -94,11 +94,14 @@ class Explorer(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Signals end it in order, so that the terminal is itself again."""
         self.canvas.focus()
+        self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             import asyncio
 
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
             for number in _END_SIGNALS:
-                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+                loop.add_signal_handler(number, self.exit, 128 + number)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
@@ -140,11 +143,11 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The wheel moves; with shift it zooms."""
-        self._wheel("minus" if event.shift else "down")
+        self._wheel("-" if event.shift else "down")
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """The wheel moves; with shift it zooms."""
-        self._wheel("plus" if event.shift else "up")
+        self._wheel("+" if event.shift else "up")
 
     def _wheel(self, key: str) -> None:
         if self.session.entry is None:

@@ -34,7 +34,7 @@ class Command:
     """One command.
 
     name     what the : line calls it
-    keys     that mean it, as Textual names them
+    keys     that mean it: characters, or Textual's names of keys that are none
     shown    the keys as people write them, with those of its like; "" for a command that has none, or is named there
     hint     a word or two for the footer; "" for none
     meaning  one line of help; "" for a command that another one's line is about, too
@@ -378,34 +378,34 @@ COMMANDS: tuple[Command, ...] = (
     Command("sort", ("o",), "o", "sort", "a table of heads, sorted by the number", _sorted, ("heads",), _statistics_of,
             "sorted"),
     Command("next-key", ("tab",), "tab", "next", "the next of the heaviest tokens", _next_key, ("text",)),
-    Command("zoom-in", ("+", "plus", "=", "equals_sign"), "+ -", "zoom", "zoom: from blocks to cells with numbers",
+    Command("zoom-in", ("+", "="), "+ -", "zoom", "zoom: from blocks to cells with numbers",
             _zoomed(1), ("matrix",)),
-    Command("zoom-out", ("-", "minus"), "", "", "", _zoomed(-1), ("matrix",)),
+    Command("zoom-out", ("-",), "", "", "", _zoomed(-1), ("matrix",)),
     Command("whole", ("0",), "0", "whole", "the whole matrix", _zoomed(0), ("matrix",)),
     Command("turn", ("v",), "v", "who looks here", "who attends to this token, and back", _turned, ("text",)),
     Command("scale", ("s",), "s", "scale", "another colour scale: linear, sqrt, log, row", _scale, _MATRIX_TEXT,
             lambda scene, view: SCALES),
     Command("scores", ("x",), "x", "scores", "scores in place of weights, and back", _scores, ("matrix",),
             flag="scores"),
-    Command("head-before", ("[", "left_square_bracket"), "[ ]", "head", "the head before, after", _head_after(-1)),
-    Command("head-after", ("]", "right_square_bracket"), "", "", "", _head_after(1)),
-    Command("layer-before", ("{", "left_curly_bracket"), "{ }", "layer", "the layer before, after", _layer_after(-1)),
-    Command("layer-after", ("}", "right_curly_bracket"), "", "", "", _layer_after(1)),
+    Command("head-before", ("[",), "[ ]", "head", "the head before, after", _head_after(-1)),
+    Command("head-after", ("]",), "", "", "", _head_after(1)),
+    Command("layer-before", ("{",), "{ }", "layer", "the layer before, after", _layer_after(-1)),
+    Command("layer-after", ("}",), "", "", "", _layer_after(1)),
     Command("hide", ("z",), "z", "hide sinks", "leave out keys that are sinks: the first, or special tokens", _hidden,
             _MATRIX_TEXT, lambda scene, view: ("sink",), "hide_sinks"),
     Command("words", ("u",), "u", "words", "words in place of their pieces", _words, _MATRIX_TEXT, flag="words"),
     Command("mean", ("a",), "a", "mean", "the mean of the layer's heads, and back", _mean, _MATRIX_TEXT,
             flag="mean"),
-    Command("step-before", ("<", "less_than_sign"), "< >", "step", "what it looked at when it wrote a token",
+    Command("step-before", ("<",), "< >", "step", "what it looked at when it wrote a token",
             _step(-1)),
-    Command("step-after", (">", "greater_than_sign"), "", "", "", _step(1)),
+    Command("step-after", (">",), "", "", "", _step(1)),
     Command("against", ("c",), "c", "compare", "compare with another text, or a head such as 5.1; again ends it",
             _against, _MATRIX_TEXT),
     Command("difference", ("d",), "d", "difference", "the other less this one, and back", _difference, _MATRIX_TEXT,
             flag="difference"),
     Command("text", ("e",), "e", "edit", "another text in place of this one", _asked("text", "read")),
     Command("editor", ("E",), "E", "", "the same in your editor", _asks("edit")),
-    Command("find", ("/", "slash"), "/", "find", "find a token: word, word#2, number, +; among heads 15.6",
+    Command("find", ("/",), "/", "find", "find a token: word, word#2, number, +; among heads 15.6",
             _asked("find", "find")),
     Command("find-next", ("n",), "n N", "", "the next place, the one before", _asks("find", "+1")),
     Command("find-before", ("N",), "", "", "", _asks("find", "-1")),
@@ -414,8 +414,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy", ("y",), "y", "", "the attn line that gives the same: shown and copied", _asks("copy")),
     Command("write", ("w",), "w", "write", "write what is seen; the file's suffix says how", _asked("write", "write")),
     Command("mouse", ("M",), "M", "", "the mouse off and on", _asks("mouse")),
-    Command("command", (":", "colon"), ":", "command", "any of these by its name; tab completes", _asks("ask")),
-    Command("help", ("?", "question_mark"), "?", "keys", "these keys; again closes them", _asks("help")),
+    Command("command", (":",), ":", "command", "any of these by its name; tab completes", _asks("ask")),
+    Command("help", ("?",), "?", "keys", "these keys; again closes them", _asks("help")),
     Command("quit", ("q",), "q", "quit", "leave", _asks("quit")),
 )  # fmt: skip
 

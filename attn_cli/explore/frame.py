@@ -26,38 +26,30 @@ def draw(session: Session) -> list[Line]:
     scene, view = session.scene, session.view
     width, lines = scene.screen.width, scene.lines
     if session.help_line is not None:
-        body = draw_help(scene, view.pane, Region(0, 0, width, lines), session.help_line)
+        help_lines = draw_help(scene, view.pane, Region(0, 0, width, lines), session.help_line)
+        body = [padded(each, width) for each in help_lines]
     else:
         body = _panes(scene, view)
-    drawn = [padded(each, width) for each in [*body, _last_line(session)]]
+    drawn = [*body, padded(_last_line(session), width)]
     if scene.screen.ascii_only:
         drawn = [[Segment(marks_in_ascii(part.text), part.style) for part in each] for each in drawn]
     return drawn
 
 
 def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
-    """All panes that are seen, side by side where the screen is wide."""
+    """All panes that are seen, side by side where the screen is wide; lines as wide as the screen."""
     regions = scene.regions(view)
-    if len(regions) == 1:
-        return _DRAWN[view.pane](scene, view, regions[view.pane])
-    width = scene.screen.width
-    rows: list[list[tuple[int, Line]]] = [[] for _ in range(scene.lines)]
-    for pane, region in regions.items():
+    rows: list[Line] = [[] for _ in range(scene.lines)]
+    ends = [0] * scene.lines
+    for pane, region in sorted(regions.items(), key=lambda each: each[1].x):
         drawn = _DRAWN[pane](scene, view, region)
         if pane != view.pane:  # the reversed line is that of the pane with the keys
             drawn = [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]
         for y, each in enumerate(drawn[: region.height], region.y):
-            rows[y].append((region.x, padded(each, region.width)))
-    return [_joined(parts, width) for parts in rows]
-
-
-def _joined(parts: list[tuple[int, Line]], width: int) -> Line:
-    joined: Line = []
-    used = 0
-    for x, segments in sorted(parts, key=lambda part: part[0]):
-        joined += [Segment(" " * (x - used), PLAIN), *segments] if x > used else segments
-        used = x + width_of(segments)
-    return joined
+            gap = region.x - ends[y]
+            rows[y] += [*([Segment(" " * gap, PLAIN)] if gap else []), *padded(each, region.width)]
+            ends[y] = region.x + region.width
+    return rows
 
 
 def _last_line(session: Session) -> Line:

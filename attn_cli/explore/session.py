@@ -87,7 +87,7 @@ class Session:
         self.message = ""
         if self.help_line is not None and self._read_help(key, character):
             return None
-        command = command_of(key, self.view.pane) or command_of(character or "", self.view.pane)
+        command = command_of(character or "", self.view.pane) or command_of(key, self.view.pane)
         return self._guarded(lambda: self._run(command, "")) if command is not None else None
 
     def paste(self, text: str) -> None:
@@ -237,11 +237,12 @@ class Session:
         """Whether the key was for the help: it scrolls or closes it."""
         assert self.help_line is not None
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6)}
-        if key in steps:
-            self.help_line = max(self.help_line + steps[key], 0)
+        step = steps.get(key, steps.get(character or ""))
+        if step is not None:
+            self.help_line = max(self.help_line + step, 0)
             return True
         self.help_line = None
-        return key in ("escape", "enter", "question_mark", "q") or character == "?"
+        return key in ("escape", "enter", "backspace") or character in ("?", "q")
 
     def _find(self, words: str) -> None:
         """The next place of what was asked for; +1 and -1 go on with it."""

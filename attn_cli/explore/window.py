@@ -1,5 +1,6 @@
 """What part of a matrix a pane shows: how much a cell stands for, how many fit, where the window begins."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 WITH_NUMBER = 7  # columns of a cell that holds a number
@@ -55,6 +56,7 @@ class Window(NamedTuple):
         return (query - self.top) // self.form.rows, (key - self.left) // self.form.keys
 
 
+@lru_cache(maxsize=64)
 def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
     """The steps of zooming into `n` queries and `m` keys: first one that shows all of them, each finer than the last.
 
@@ -69,7 +71,7 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
     down, across = space.capacity(finest[-1])
     whole = CellForm(-(-n // down), -(-m // across), 1, space.halves)
     steps, size = [whole], 1
-    while size * 2 < max(whole.rows, whole.keys):
+    while (size * 2) ** 2 < whole.rows * whole.keys:
         size *= 2
     while size > 1:
         steps.append(CellForm(size, size, 1, space.halves))

@@ -88,6 +88,13 @@ class Terminal:
         self.process.close()
         return -self.process.signalstatus if self.process.signalstatus else int(self.process.exitstatus or 0)
 
+    def wait_until_stopped(self) -> None:
+        """Read until the process has been stopped by a signal."""
+        deadline = time.monotonic() + SHORT
+        while os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
+            assert time.monotonic() < deadline, self.text
+            self.read()
+
     def resize(self, columns: int, lines: int) -> None:
         """Another size."""
         self.screen.resize(lines, columns)

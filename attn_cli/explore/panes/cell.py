@@ -3,7 +3,7 @@
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.panes.lines import BOLD, DIM, REVERSED, Line, full_line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, full_line, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
@@ -43,7 +43,7 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
     running = np.cumsum(products[order])
     most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - _NUMBERS - 1), 4)
     drawn = [
-        [*line(f"{d:>6}{terms.q[d]:>9.2f}{terms.k[d]:>9.2f}{products[d]:>9.2f}{total:>9.2f}  ", width),
+        [Segment(f"{d:>6}{terms.q[d]:>9.2f}{terms.k[d]:>9.2f}{products[d]:>9.2f}{total:>9.2f}  ", PLAIN),
          Segment(_bar(float(products[d]), room, most), bar_style(depth))]
         for d, total in zip(order.tolist(), running.tolist(), strict=True)
     ]  # fmt: skip

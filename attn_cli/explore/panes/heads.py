@@ -253,39 +253,23 @@ def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Lin
 
 def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen, steps: int = 64) -> list[Line]:
     """A head's matrix in so many columns and lines; empty where the layer has no such head."""
-    if head >= layer.h:
-        return []
-    return _drawn_thumbnail(_Thumbnail(layer, head), columns, lines, screen, steps)
+    return _layer_thumbnails(layer, columns, lines, screen, steps)[head] if head < layer.h else []
 
 
-class _Thumbnail:
-    """One thumbnail, equal to itself."""
-
-    def __init__(self, layer: RecordedLayer, head: int) -> None:
-        self.layer, self.head = layer, head
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Thumbnail) and other.layer is self.layer and other.head == self.head
-
-    def __hash__(self) -> int:
-        return hash((id(self.layer), self.head))
-
-
-@lru_cache(maxsize=4096)
-def _drawn_thumbnail(which: _Thumbnail, columns: int, lines: int, screen: Screen, steps: int) -> list[Line]:
-    weights = thumbnail_weights(which.layer.thumbnail[which.head])
+@lru_cache(maxsize=1024)
+def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen, steps: int) -> list[list[Line]]:
+    """The matrices of all heads of a layer."""
     down = lines * (2 if screen.halves else 1)
-    cells = _resized(weights, down, columns)
     ramp = Ramp(0.0, 1.0, scale="sqrt")
-    levels = steps_of(ramp.levels(cells), steps=steps)
+    levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=steps)
     if screen.halves:
-        return [half_cells(levels[at], levels[at + 1], ramp, screen) for at in range(0, down, 2)]
-    return [full_cells(row, 1, ramp, screen) for row in levels]
+        return [[half_cells(head[at], head[at + 1], ramp, screen) for at in range(0, down, 2)] for head in levels]
+    return [[full_cells(row, 1, ramp, screen) for row in head] for head in levels]
 
 
 def _resized(values: np.ndarray, down: int, across: int) -> np.ndarray:
-    """The largest of what falls into each of down x across cells; cells repeat where there are more of them."""
-    for axis, count in enumerate((down, across)):
+    """`[h, n, m]` to `[h, down, across]`: the largest of what falls into a cell; cells repeat where there are more."""
+    for axis, count in ((1, down), (2, across)):
         size = values.shape[axis]
         if count >= size:
             values = np.take(values, np.arange(count) * size // count, axis=axis)

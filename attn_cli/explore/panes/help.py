@@ -55,7 +55,7 @@ def hints(scene: Scene, pane: Pane, *, reads: bool) -> str:
     last = "? keys"
     shown: list[str] = []
     used = len(last)
-    writes = any(token.generated for token in scene.recording.prompt.tokens)
+    writes = scene.recording.prompt.generated is not None
     for name in _HINTS[pane]:
         each = next(command for command in COMMANDS if command.name == name)
         if (name == "step-before" and not writes) or (name == "text" and not reads):

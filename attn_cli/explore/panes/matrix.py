@@ -1,19 +1,22 @@
 """One head's matrix: a window of it as a heat map, the cursor marked in the map, above it and beside it."""
 
+from functools import lru_cache
+
 import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
+from attn_cli.explore.answers import Picture
 from attn_cli.explore.grids import Grid
 from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.explore.window import Window
+from attn_cli.explore.window import CellForm, Window
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, ramp_for
-from attn_cli.views.drawing.screen import label_columns
-from attn_cli.views.drawing.segments import cell_style, full_cells, half_cell, half_cells, steps_of
+from attn_cli.views.drawing.screen import Screen, label_columns
+from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cell, half_cells, steps_of
 
 _MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell: in no map of colours
 
@@ -46,7 +49,7 @@ def _half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Line]:
     ramp = ramp_for(picture.values, kind, view.scale, light=scene.screen.light)
     title = _title(scene, view, window, ramp, coarse=picture.coarse)
     cursor = window.cell_of(view.query, view.key)
-    body = _body(scene, scene.grid(view), window, picture.values, ramp, cursor)
+    body = _body(scene, scene.grid(view), window, picture, ramp, cursor)
     lines = [parts_line(title, width, BOLD), _ruler(scene, scene.grid(view), window, cursor[1]), *body]
     lines += [[]] * (height - len(lines))
     return lines[:height]
@@ -63,7 +66,7 @@ def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[
     title = [f"against {name}", f"{len(grid.queries)} x {len(grid.keys)}", *(["coarse"] if picture.coarse else []),
              _range(ramp, view.scale)]  # fmt: skip
     lines = [parts_line(title, width, BOLD), _ruler(scene, grid, window, cursor[1]),
-             *_body(scene, grid, window, picture.values, ramp, cursor)]  # fmt: skip
+             *_body(scene, grid, window, picture, ramp, cursor)]  # fmt: skip
     lines += [[]] * (height - len(lines))
     return lines[:height]
 
@@ -106,36 +109,43 @@ def _ruler(scene: Scene, grid: Grid, window: Window, cursor: int) -> Line:
 
 
 def _body(
-    scene: Scene, grid: Grid, window: Window, values: np.ndarray, ramp: Ramp, cursor: tuple[int, int]
+    scene: Scene, grid: Grid, window: Window, picture: Picture, ramp: Ramp, cursor: tuple[int, int]
 ) -> list[Line]:
-    """The cells, and a label behind each line."""
+    """The cells, and a label behind each line; the cursor's cell is marked."""
     form, screen = window.form, scene.screen
-    levels = ramp.levels(values)
-    steps = steps_of(levels)
+    steps, lines = _cells(picture, form, ramp, screen)
     labels = label_columns(screen)
-    lines: list[Line] = []
-    for top in range(0, len(values), 2 if form.halves else 1):
-        here = top <= cursor[0] < top + (2 if form.halves else 1)
-        if form.number:
-            cells = [
-                Segment(_number(value, ramp), cell_style(step, ramp, screen))
-                for value, step in zip(values[top].tolist(), steps[top].tolist(), strict=True)
-            ]
-            if here:
-                cells[cursor[1]] = Segment(cells[cursor[1]].text, CURSOR)
-        elif form.halves:
-            lower = steps[top + 1] if top + 1 < len(steps) else steps_of(np.full(steps.shape[1], np.nan))
-            cells = half_cells(steps[top], lower, ramp, screen)
-            if here:
-                cells = _with_half_marked(
-                    cells, (int(steps[top, cursor[1]]), int(lower[cursor[1]])), cursor, ramp, scene
-                )
-        else:
-            cells = full_cells(steps[top], form.columns, ramp, screen)
-            if here:
-                cells = _with_cell_marked(cells, cursor[1], form.columns, scene)
-        lines.append([*cells, *_row_label(scene, grid, window, top, here, labels)])
-    return lines
+    step = 2 if form.halves else 1
+    body: list[Line] = []
+    for top, cells in zip(range(0, len(steps), step), lines, strict=True):
+        here = top <= cursor[0] < top + step
+        if here and form.number:
+            text = cells[cursor[1]].text
+            cells = [*cells[: cursor[1]], Segment(text, CURSOR), *cells[cursor[1] + 1 :]]
+        elif here and form.halves:
+            lower = int(steps[top + 1, cursor[1]]) if top + 1 < len(steps) else MASKED_STEP
+            cells = _with_half_marked(cells, (int(steps[top, cursor[1]]), lower), cursor, ramp, scene)
+        elif here:
+            cells = _with_cell_marked(cells, cursor[1], form.columns, scene)
+        body.append([*cells, *_row_label(scene, grid, window, top, here, labels)])
+    return body
+
+
+@lru_cache(maxsize=8)
+def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tuple[np.ndarray, list[Line]]:
+    """The steps of all cells, and the lines that show them: nothing of it moves with the cursor."""
+    steps = steps_of(ramp.levels(picture.values))
+    if form.number:
+        rows = zip(picture.values.tolist(), steps.tolist(), strict=True)
+        return steps, [
+            [Segment(_number(value, ramp), cell_style(step, ramp, screen)) for value, step in zip(*row, strict=True)]
+            for row in rows
+        ]
+    if not form.halves:
+        return steps, [full_cells(row, form.columns, ramp, screen) for row in steps]
+    blank = np.full(steps.shape[1], MASKED_STEP)
+    below = [steps[top + 1] if top + 1 < len(steps) else blank for top in range(0, len(steps), 2)]
+    return steps, [half_cells(upper, lower, ramp, screen) for upper, lower in zip(steps[::2], below, strict=True)]
 
 
 def _with_half_marked(cells: Line, pair: tuple[int, int], cursor: tuple[int, int], ramp: Ramp, scene: Scene) -> Line:

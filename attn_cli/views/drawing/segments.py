@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import groupby
 
 import numpy as np
 from rich.color import Color
@@ -12,7 +13,8 @@ from attn_cli.views.drawing.palette import Ramp, background, color_at, foregroun
 from attn_cli.views.drawing.screen import Screen
 
 STEPS = 64  # that levels are rounded to: so that cells which look equal are equal
-_MASKED = STEPS  # the step of a cell without a level
+MASKED_STEP = STEPS  # the step of a cell without a level
+_FEW = 32
 _PLAIN = Style.null()
 
 
@@ -20,7 +22,7 @@ def steps_of(levels: np.ndarray, *, steps: int = STEPS) -> np.ndarray:
     """Levels 0 .. 1 rounded to `steps` many of the `STEPS` ones; NaN, for what is masked, becomes one of its own."""
     masked = np.isnan(levels)
     rounded = np.rint(np.where(masked, 0, levels) * (steps - 1)) * ((STEPS - 1) / (steps - 1))
-    return np.where(masked, _MASKED, np.rint(rounded)).astype(np.int64)
+    return np.where(masked, MASKED_STEP, np.rint(rounded)).astype(np.int64)
 
 
 def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> list[Segment]:
@@ -48,16 +50,16 @@ def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, 
 
 def cell_style(step: int, ramp: Ramp, screen: Screen) -> Style:
     """The style of text on a cell."""
-    return background(np.nan if step == _MASKED else step / (STEPS - 1), ramp, screen.depth)
+    return background(np.nan if step == MASKED_STEP else step / (STEPS - 1), ramp, screen.depth)
 
 
 @cache
 def _half(upper: int, lower: int, colors: str, depth: str) -> tuple[str, Style]:
     if upper == lower:
-        return " ", _PLAIN if upper == _MASKED else Style(bgcolor=_color(upper, colors, depth))
-    if upper == _MASKED:
+        return " ", _PLAIN if upper == MASKED_STEP else Style(bgcolor=_color(upper, colors, depth))
+    if upper == MASKED_STEP:
         return "▄", Style(color=_color(lower, colors, depth))
-    if lower == _MASKED:
+    if lower == MASKED_STEP:
         return "▀", Style(color=_color(upper, colors, depth))
     return "▀", Style(color=_color(upper, colors, depth), bgcolor=_color(lower, colors, depth))
 
@@ -67,20 +69,20 @@ def _color(step: int, colors: str, depth: str) -> Color:
 
 
 def _full_style(step: int, ramp: Ramp, screen: Screen) -> Style:
-    level = np.nan if step == _MASKED else step / (STEPS - 1)
+    level = np.nan if step == MASKED_STEP else step / (STEPS - 1)
     return (background if screen.depth in ("truecolor", "256") else foreground)(level, ramp, screen.depth)
 
 
 def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
-    if step == _MASKED or screen.depth in ("truecolor", "256"):
+    if step == MASKED_STEP or screen.depth in ("truecolor", "256"):
         return " "
     return shade(step / (STEPS - 1), ramp, ascii_only=screen.ascii_only)
 
 
 def _runs(steps: np.ndarray) -> Sequence[tuple[int, int]]:
     """Every run of equal numbers: the number, and how long it is."""
-    if not len(steps):
-        return ()
+    if len(steps) <= _FEW:  # then NumPy's calls cost more than the numbers
+        return [(step, len(list(run))) for step, run in groupby(steps.tolist())]
     ends = np.flatnonzero(np.diff(steps)) + 1
     starts = np.concatenate([[0], ends])
     counts = np.diff(np.concatenate([starts, [len(steps)]]))

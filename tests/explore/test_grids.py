@@ -1,0 +1,81 @@
+"""Grids equal what the reducers of other commands collect from the same layer."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attn_cli.call import Call
+from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, WithoutSinks, WordGrid, hidden_keys
+from attn_cli.kernel.definition.masks import dense
+from attn_cli.summaries.against.alignment import aligned_tokens
+from attn_cli.summaries.calls.in_words import InWords
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.explore.recordings import recording
+
+
+def weights(call: Call, *, mean: bool = False) -> np.ndarray:
+    """What `attn matrix` gives `[h, n, m]`."""
+    part = reduce(call, FullMatrix(mean_heads=mean)).part(Matrix)
+    assert part is not None
+    assert part.weights is not None
+    return part.weights
+
+
+def cells(grid: Grid) -> np.ndarray:
+    return grid.cells(slice(0, len(grid.queries)), slice(0, len(grid.keys)))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_heads_their_mean_and_words_are_those_of_attn_matrix(causal: bool) -> None:
+    layer = recording(causal=causal).layers[1]
+    masked = ~dense(layer.rule.mask, layer.n, layer.m, like=layer.like)
+    for head in range(layer.h):
+        expected = np.where(masked, np.nan, weights(layer)[head])
+        np.testing.assert_allclose(cells(HeadGrid(layer, head)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        cells(MeanGrid(layer)), np.where(masked, np.nan, weights(layer, mean=True)[0]), atol=1e-6
+    )
+    words = WordGrid(HeadGrid(layer, 2))
+    assert len(words.keys) < layer.m
+    np.testing.assert_allclose(np.nan_to_num(cells(words)), weights(InWords(layer))[2], atol=1e-6)
+
+
+@given(st.data())
+def test_a_block_is_the_largest_of_its_cells_in_every_grid(data: st.DataObject) -> None:
+    layer = recording().layers[0]
+    head = HeadGrid(layer, 1)
+    grids: list[Grid] = [head, MeanGrid(layer), WordGrid(head), WithoutSinks(head, hidden_keys(layer))]
+    grid = data.draw(st.sampled_from(grids))
+    spans = []
+    for total in (len(grid.queries), len(grid.keys)):
+        start = data.draw(st.integers(0, total - 1))
+        spans.append(slice(start, data.draw(st.integers(start + 1, total))))
+    block = data.draw(st.tuples(st.integers(1, 7), st.integers(1, 7)))
+    whole, pooled = grid.cells(*spans), grid.pooled(spans[0], spans[1], block)
+    assert pooled.shape == tuple(-(-size // step) for size, step in zip(whole.shape, block, strict=True))
+    for (i, j), value in np.ndenumerate(pooled):
+        cell = whole[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]]
+        expected = np.nan if np.isnan(cell).all() else np.nanmax(cell)
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
+def test_sinks_are_left_blank() -> None:
+    layer = recording().layers[0]
+    grid = WithoutSinks(HeadGrid(layer, 0), hidden_keys(layer))
+    assert hidden_keys(layer) == [0]
+    assert np.isnan(cells(grid)[:, 0]).all()
+    np.testing.assert_array_equal(cells(grid)[:, 1:], cells(HeadGrid(layer, 0))[:, 1:])
+
+
+def test_a_difference_is_of_the_tokens_that_both_texts_have() -> None:
+    one, other = recording(n=40).layers[0], recording(n=33, seed=1).layers[0]
+    alignment = aligned_tokens(one.queries, other.queries)
+    grid = Difference(HeadGrid(one, 0), HeadGrid(other, 0), alignment, alignment)
+    own, there, change = cells(HeadGrid(one, 0)), cells(HeadGrid(other, 0)), cells(grid)
+    i, j = alignment.first, alignment.second
+    np.testing.assert_allclose(change[np.ix_(i, i)], there[np.ix_(j, j)] - own[np.ix_(i, i)])
+    assert np.isnan(change[alignment.alone_first]).all()
+    largest = grid.pooled(slice(0, 40), slice(0, 40), (40, 40))[0, 0]
+    assert abs(largest) == np.nanmax(np.abs(change))

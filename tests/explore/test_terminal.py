@@ -1,0 +1,124 @@
+"""The explorer in a real pseudo-terminal: first paint, sizes, signals, bytes of a move, colours, and a bug."""
+
+import signal
+import sys
+
+import pytest
+
+from tests.explore.terminal import Terminal
+from tests.program import attn, refused
+
+TEXT = "he sat on the river bank"
+LEFT = b"\x1b[?1049l"  # the screen as it was before
+PLANTED = """
+import sys
+import attn_cli.explore.frame as frame
+def broken(*arguments): raise ZeroDivisionError("planted")
+frame._DRAWN["matrix"] = broken
+from attn_cli.cli import main
+sys.argv = ["attn", "explore", "he sat"]
+main()
+"""
+
+
+def test_a_walk_in_a_terminal() -> None:
+    with Terminal("explore", TEXT) as terminal:
+        terminal.wait("toy:minilm · 1 layer, 4 heads · 6 tokens", "? keys")
+        terminal.press("j\r")
+        terminal.wait("layer 0 head 1 · weights · 6 x 6", "◀5 bank")
+        terminal.resize(40, 12)
+        terminal.wait("layer 0 head 1", "query 5 bank", until=lambda text: len(text.splitlines()) == 12)
+        terminal.resize(80, 24)
+        terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
+        terminal.press("\x1a")  # Ctrl-Z
+        terminal.wait_until_stopped()
+        assert LEFT in terminal.log
+        terminal.screen.reset()
+        terminal.signal(signal.SIGCONT)
+        terminal.wait("layer 0 head 1 · weights", "? keys")
+        terminal.press("y")
+        terminal.wait('attn matrix "he sat on the river bank" -l 0 -H 1 --color-scale sqrt')
+        assert b"\x1b]52;c;" in terminal.log
+        terminal.settle()
+        before = terminal.written
+        terminal.settle(1.0)
+        assert terminal.written == before  # idle
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.log.rstrip().endswith(b"l")
+        assert LEFT in terminal.log[-300:]
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"), [(signal.SIGHUP, 129), (signal.SIGTERM, 143), (signal.SIGINT, 130), ("\x03", 130)], ids=str
+)
+def test_it_ends_in_order(ends: signal.Signals | str, code: int) -> None:
+    with Terminal("explore", TEXT) as terminal:
+        terminal.wait("? keys")
+        terminal.press(ends) if isinstance(ends, str) else terminal.signal(ends)
+        assert terminal.end() == code
+        assert LEFT in terminal.log[-300:]
+
+
+def test_a_bug_is_a_line_on_a_terminal_that_is_itself_again() -> None:
+    with Terminal(command=[sys.executable, "-c", PLANTED]) as terminal:
+        terminal.wait("? keys")
+        terminal.press("\r")
+        assert terminal.end() == 70
+        _, _, after = terminal.log.rpartition(LEFT)
+        assert b"attn: a bug: ZeroDivisionError: planted" in after
+        assert b"Traceback" not in after
+
+
+def colours(log: bytes) -> bool:
+    """Whether any colour was written."""
+    return any(f"\x1b[{number}".encode() in log or f";{number}".encode() in log for number in ("38;", "48;"))
+
+
+@pytest.mark.parametrize(
+    ("env", "coloured"),
+    [
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "screen", "COLORTERM": ""}, True),
+        ({"TERM": "tmux-256color", "COLORTERM": ""}, True),
+    ],
+    ids=str,
+)
+def test_other_terminals(env: dict[str, str], coloured: bool) -> None:
+    with Terminal("explore", TEXT, env=env) as terminal:
+        terminal.wait("? keys")
+        terminal.press("\r")
+        terminal.wait("◀5 bank", "query 5 bank")
+        terminal.settle()
+        sixteen = any(f"[{number}".encode() in terminal.log or f";{number}m".encode() in terminal.log
+                      for number in range(41, 47))  # fmt: skip
+        assert (colours(terminal.log) or sixteen) == coloured
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
+def test_without_a_terminal_it_says_what_to_do() -> None:
+    refused(attn("explore", TEXT), 2, "attn explore needs a terminal", "attn inspect prints")
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_without_textual_or_on_a_dumb_terminal(missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"attn_cli.cli.explore.{'find_spec' if missing else '_is_terminal'}"
+    monkeypatch.setattr("attn_cli.cli.explore._is_terminal", lambda: True)
+    if missing:
+        monkeypatch.setattr(name, lambda module: None)
+    run = attn("explore", TEXT, env={"TERM": "xterm" if missing else "dumb"})
+    refused(
+        run, 2, "needs textual" if missing else "needs a terminal", "attn-cli[explore]" if missing else "attn inspect"
+    )
+
+
+def test_a_move_writes_less_than_a_screen() -> None:
+    with Terminal("explore", TEXT, columns=200, lines=60) as terminal:
+        terminal.wait("? keys")
+        terminal.settle()
+        start = terminal.written
+        terminal.press("2k")
+        terminal.wait("query 4 river")
+        terminal.settle()
+        assert 0 < terminal.written - start < 3500
