@@ -1,5 +1,6 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
-from attn_cli.kernel.walk.packed import PackedText
+from attn_cli.kernel.walk.packed import PackedText, PackedTexts
 from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -261,3 +262,30 @@ class AttentionCall:
         if numbers is not None and self.output is not None:
             self.output.filled()
         return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class BatchCall:
+    """One attention of all texts of a batch, side by side.
+
+    texts   queries, keys and values of all texts; a row of padding may attend to nothing
+    count   how many texts there are
+    length  how many rows each has, with its padding: text i has rows i * length .. (i + 1) * length - 1
+    """
+
+    place: Place
+    texts: PackedTexts
+    count: int
+    length: int
+
+
+class BatchVisit(ABC):
+    """A visitor that takes the attention of all texts of a batch at once, where they can be walked together."""
+
+    @abstractmethod
+    def of_batch(self, call: BatchCall) -> bool:
+        """Take in the texts of a batch, filling their output; False to be called with one text after the other."""
+
+    @abstractmethod
+    def __call__(self, call: Call) -> None:
+        """Take in one text."""

@@ -72,7 +72,7 @@ def row_numbers(
     None for a mask whose rows are no intervals, for values that are not finite, since masked ones must not matter, and
     for sums over lists of keys, which bands gather.
     """
-    if needs.lists or needs.marks is not None or needs.few:
+    if needs.lists or needs.marks is not None or needs.steps is not None or needs.few:
         return None
     span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if span is None or needs.top > MOST_TOP or (output is not None and not bool(v.isfinite().all())):

@@ -53,6 +53,9 @@ class _Attention(ctypes.Structure):
         ("marks", _INT),
         ("mark_values", _POINTER),
         ("mark_sums", _POINTER),
+        ("steps", _INT),
+        ("step_edges", _POINTER),
+        ("step_sums", _POINTER),
         ("received", _POINTER),
         ("few", _INT),
         ("received_few", _POINTER),
@@ -115,12 +118,14 @@ class AskedKeys:
     lists      all lists side by side `[n, columns]`
     list_ends  the column after each list `[lists]`
     marks      `[r, m rounded up to 64]`
+    steps      the edges between stretches of keys `[steps + 1]`
     """
 
     cells: np.ndarray | None
     lists: np.ndarray | None
     list_ends: np.ndarray
     marks: np.ndarray | None
+    steps: np.ndarray | None
 
     @classmethod
     def of(cls, needs: RowNeeds, m: int) -> "AskedKeys":
@@ -132,7 +137,8 @@ class AskedKeys:
         if needs.marks is not None:
             marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
             marks[:, :m] = needs.marks
-        return cls(cells, lists, ends, marks)
+        steps = None if needs.steps is None else np.ascontiguousarray(needs.steps, dtype=np.int32)
+        return cls(cells, lists, ends, marks, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +214,7 @@ class CompiledCall:
         arrays = (
             "list_sums",
             "mark_sums",
+            "step_sums",
             "received",
             "received_few",
             "top_weights",
@@ -225,6 +232,8 @@ class CompiledCall:
             job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
         if asked.marks is not None:
             job.marks, job.mark_values = len(asked.marks), asked.marks.ctypes.data
+        if asked.steps is not None:
+            job.steps, job.step_edges = len(asked.steps) - 1, asked.steps.ctypes.data
         if asked.cells is not None and self.numbers.cells is not None:
             job.cells, job.cell_keys = asked.cells.shape[1], asked.cells.ctypes.data
             job.cell_weights = self.numbers.cells[heads].ctypes.data

@@ -42,6 +42,9 @@ typedef struct {
     int64_t marks;
     const float *mark_values;    /* [marks, m rounded up to 64] */
     float *mark_sums;            /* [h, n, marks] */
+    int64_t steps;
+    const int32_t *step_edges;   /* [steps + 1], ascending: places from the query's own, where each stretch of keys begins */
+    float *step_sums;            /* [h, n, steps] */
     double *received;            /* [h, m] or NULL; added to */
     int64_t few;                 /* rows that may attend to fewer keys are added to received_few, too */
     double *received_few;        /* [h, m] or NULL; added to */
@@ -169,7 +172,9 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
         if (t->received) {
             while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
             }
-            for (int64_t j = 0; j < t->m; j++) t->received[head * t->m + j] += b.columns[j];
+            /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
+            for (int64_t j = 0; j < t->m; j++)
+                t->received[head * t->m + j] += nearbyint((double)b.columns[j] * 4294967296.0) * (1 / 4294967296.0);
             __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
         }
     }

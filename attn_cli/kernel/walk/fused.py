@@ -121,6 +121,7 @@ def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | Non
         cells=None if needs.cells is None else np.zeros((h, n, needs.cells.shape[1]), np.float32),
         list_sums=zeros_if(bool(needs.lists), h, n, len(needs.lists)),
         mark_sums=None if needs.marks is None else np.zeros((h, n, len(needs.marks)), np.float32),
+        step_sums=None if needs.steps is None else np.zeros((h, n, len(needs.steps) - 1), np.float32),
         received=zeros_if(needs.received, h, m, dtype=np.float64),
         received_few=zeros_if(needs.few > 0, h, m, dtype=np.float64),
         top_weights=zeros_if(needs.top > 0, h, n, needs.top),

@@ -297,6 +297,25 @@ static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, cons
     }
 }
 
+/* The sums of a row's weights e * share over stretches of keys that lie at given places from the query's own. */
+static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+    const int64_t own = i + t->offset;
+    float *to = t->step_sums + (head * t->n + i) * t->steps;
+    for (int64_t s = 0; s < t->steps; s++) {
+        int64_t j = own + t->step_edges[s], last = own + t->step_edges[s + 1];
+        j = j < t->first[i] ? t->first[i] : j;
+        last = last > t->last[i] ? t->last[i] : last;
+        float sum = 0;
+        if (j + LANES <= last) {
+            floats sums = {0};
+            for (; j + LANES <= last; j += LANES) sums += NAMED(load)(e + j);
+            sum = NAMED(sum)(sums);
+        }
+        for (; j < last; j++) sum += e[j];
+        to[s] = sum * share;
+    }
+}
+
 /* Add a row's weights to the column sums of rows that see few keys: these are few, and one thread at a time does it. */
 static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
     while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
@@ -331,6 +350,7 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
             t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? s[key] * b.shares[r] : 0;
         }
         if (t->lists || t->marks) NAMED(sums)(t, head, i, s, b.shares[r]);
+        if (t->steps) NAMED(stretches)(t, head, i, s, b.shares[r]);
         if (t->received_few && t->last[i] - t->first[i] < t->few) NAMED(few)(t, head, i, s, b.shares[r]);
         if (t->count) {
             const int64_t *keys = t->top_keys + o * t->count;

@@ -46,6 +46,12 @@ class PackedTexts:
         """The text whose rows are start .. stop - 1."""
         return PackedText(self, slice(start, stop))
 
+    def all_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """What is asked of the rows of all texts, keys counted from that of the first text; None where no code suits."""
+        if self._walk is None:
+            return None
+        return self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
+
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
         """The numbers of the rows of all texts, from one walk; None for other needs than those of the first.
 
@@ -70,7 +76,7 @@ class PackedText:
         """What is asked of every row of this text; None where it isn't, so that it must be walked by itself."""
         if needs.received and self.texts.padded:
             return None
-        if needs.pool is not None or needs.lists or needs.marks is not None or needs.few:
+        if needs.pool is not None or needs.lists or needs.marks is not None or needs.steps is not None or needs.few:
             return None
         numbers = self.texts.row_numbers(needs)
         if numbers is None:

@@ -29,6 +29,8 @@ class RowNeeds:
     few       of rows that may attend to fewer keys, the column sums apart; 0: not wanted
     top       how many of the largest weights of a row, at most 64
     pool      blocks of the matrix
+    steps     ascending places, counted from the query's own key, at which stretches of keys begin and the last ends
+              `[stretches + 1]`; the weights on each stretch are added up
     """
 
     moments: bool = False
@@ -39,10 +41,11 @@ class RowNeeds:
     few: int = 0
     top: int = 0
     pool: Pool | None = None
+    steps: np.ndarray | None = None
 
     def __or__(self, other: "RowNeeds") -> "RowNeeds | None":
         """Both at once; None where only one of two different wishes can be met."""
-        singles = [(x.pool, x.cells, x.lists or None, x.marks, x.few or None) for x in (self, other)]
+        singles = [(x.pool, x.cells, x.lists or None, x.marks, x.steps, x.few or None) for x in (self, other)]
         if any(one is not None and another is not None for one, another in zip(*singles, strict=True)):
             return None
         return RowNeeds(
@@ -54,6 +57,7 @@ class RowNeeds:
             self.few or other.few,
             max(self.top, other.top),
             self.pool or other.pool,
+            other.steps if self.steps is None else self.steps,
         )
 
 
@@ -70,6 +74,7 @@ class RowNumbers:
     cells        the weights on the asked keys `[h, n, c]`
     list_sums    the sums of the weights over each list of keys `[h, n, lists]`
     mark_sums    the sums of weight times mark `[h, n, r]`
+    step_sums    the sums of the weights over each stretch of keys `[h, n, stretches]`
     received     the sum of the weights on every key `[h, m]`, in float64
     received_few the same `[h, m]` over the rows that may attend to few keys alone
     top_weights  the largest weights `[h, n, k]`, largest first, equal ones by key number; 0 where there are fewer
@@ -87,6 +92,7 @@ class RowNumbers:
     cells: np.ndarray | None = None
     list_sums: np.ndarray | None = None
     mark_sums: np.ndarray | None = None
+    step_sums: np.ndarray | None = None
     received: np.ndarray | None = None
     received_few: np.ndarray | None = None
     top_weights: np.ndarray | None = None

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import shutil
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,11 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
         np.testing.assert_allclose(numbers.list_sums[..., number], sums, **CLOSE)
     if needs.marks is not None:
         np.testing.assert_allclose(numbers.mark_sums, weights @ needs.marks.T, **CLOSE)
+    if needs.steps is not None:
+        ahead = np.arange(m) - np.arange(n)[:, None] - (m - n)
+        for number, (first, last) in enumerate(pairwise(needs.steps.tolist())):
+            sums = (weights * ((ahead >= first) & (ahead < last))).sum(axis=-1)
+            np.testing.assert_allclose(numbers.step_sums[..., number], sums, **CLOSE)
     np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
     if needs.few:
         few = dense_mask(rule.mask, n, m, like=np.empty(0)).reshape(n, m).sum(axis=-1) < needs.few
@@ -142,7 +149,9 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     cells = random.integers(-1, m, size=(n, 3))
     lists = tuple(key_lists(random, n, m, columns) for columns in (1, data.draw(st.integers(1, 70)), 9))
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
-    needs = RowNeeds(True, cells, lists, marks, True, data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20)), pool)
+    steps = np.array(data.draw(st.sampled_from([[-(2**30), -64, -3, -1, 0, 1, 2, 50, 2**30], [0, 1], [-9, 200]])))
+    few, top = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20))
+    needs = RowNeeds(True, cells, lists, marks, True, few, top, pool, steps)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 

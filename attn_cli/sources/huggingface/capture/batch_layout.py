@@ -23,7 +23,7 @@ FindText = Callable[[int], UnpaddedText]
 class BatchLayout(NamedTuple):
     """The texts of a batch, their masks, and the keys of all rows of all texts as rows of one call, padding included.
 
-    A row of padding sees all keys of its text.
+    A row of padding sees all keys of its text, or none.
     """
 
     texts: tuple[UnpaddedText, ...]
@@ -33,9 +33,13 @@ class BatchLayout(NamedTuple):
 
 
 class BatchLayouts:
-    """The layouts of one forward pass."""
+    """The layouts of one forward pass.
 
-    def __init__(self) -> None:
+    together  whether texts of any length are laid side by side, also a single one, and padding sees nothing
+    """
+
+    def __init__(self, *, together: bool = False) -> None:
+        self.together = together
         self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []
 
     def of(
@@ -47,18 +51,21 @@ class BatchLayouts:
         """
         (b, _, n, _), mask = query.shape, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)
-        if b == 1 or n > _LONGEST or key.shape[2] != n or place.stream not in TEXT_STREAMS or not known_mask:
+        alone = not self.together and (b == 1 or n > _LONGEST)
+        if alone or key.shape[2] != n or place.stream not in TEXT_STREAMS or not known_mask:
             return None
         sizes = (place.stream, b, n)
         for kept_mask, kept_sizes, layout in self._kept:
             if kept_mask is mask and kept_sizes == sizes:
                 return layout
-        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule)
+        layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule, padding_sees=not self.together)
         self._kept = [*self._kept[1 - _KEPT :], (mask, sizes, layout)]
         return layout
 
 
-def _layout(texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule) -> BatchLayout | None:
+def _layout(
+    texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule, *, padding_sees: bool
+) -> BatchLayout | None:
     """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
     masks = tuple(layer_rule.mask_of_text(index, text.rows, text.keys) for index, text in enumerate(texts))
     first, last = (np.empty((len(texts), n), np.int32) for _ in range(2))
@@ -68,7 +75,7 @@ def _layout(texts: tuple[UnpaddedText, ...], n: int, layer_rule: LayerRule) -> B
         if span is None or rows != keys:
             return None
         start = index * n + keys.start
-        first[index], last[index] = start, index * n + keys.stop
+        first[index], last[index] = start, index * n + keys.stop if padding_sees else start
         first[index, rows], last[index, rows] = span.first + start, span.last + start
     padded = any(text.rows != slice(0, n) for text in texts)
     return BatchLayout(texts, masks, Intervals(first.reshape(-1), last.reshape(-1)), padded)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from attn_cli.call import Call, Ingredients, Place
+from attn_cli.call import BatchCall, BatchVisit, Call, Ingredients, Place
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
@@ -28,7 +28,7 @@ class BatchVisitor:
         self, visit: Visit, ledger: Ledger, *, keeps_output: bool, rotations: RotationReader | None = None
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
-        self.layouts = BatchLayouts()
+        self.layouts = BatchLayouts(together=isinstance(visit, BatchVisit))
 
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
@@ -52,6 +52,8 @@ class BatchVisitor:
         # The heads of a row are adjacent in memory, the layout in which the model uses the output.
         output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2) if fills_output else None  # [b, h, n, e]
         layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
+        if self._took_batch(layer, places[0], b, n):
+            return output
         projection = self._projection(place, heads, h, value.shape[-1])
         is_complete = fills_output
         for index, (at, text) in enumerate(zip(places, texts, strict=True)):
@@ -61,6 +63,12 @@ class BatchVisitor:
             layer.fill_padding(index, text)
             is_complete = is_complete and call.output is not None and call.output.complete
         return output if is_complete else None
+
+    def _took_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
+        """Whether the visitor took all b texts of n rows at once, which fills the layer's output."""
+        if not isinstance(self.visit, BatchVisit) or layer.packed is None:
+            return False
+        return self.visit.of_batch(BatchCall(place, layer.packed, b, n))
 
     def _ingredients(
         self, query: torch.Tensor, index: int, text: UnpaddedText, projection: torch.Tensor | None

@@ -48,22 +48,19 @@ class LayerBatch:
             None if self.output is None else Output(self.output[index, :, rows]),
             ingredients,
             packed=None
-            if self._packed is None
-            else self._packed.of_text(index * n + rows.start, index * n + rows.stop),
+            if self.packed is None
+            else self.packed.of_text(index * n + rows.start, index * n + rows.stop),
         )
 
     def fill_padding(self, index: int, text: UnpaddedText) -> None:
         """The output of a text's padding, unless it is there: padded rows have outputs too."""
-        if self.output is None or (self._packed is not None and self._packed.walked):
+        if self.output is None or (self.packed is not None and self.packed.walked):
             return
         for rows in (slice(0, text.rows.start), slice(text.rows.stop, self.query.shape[2])):
             if rows.start < rows.stop:
                 self.output[index, :, rows] = self.rule.output_of_rows(
                     index, self.query[:, :, rows], self.key, self.value, rows
                 )
-
-    def _packed_text(self, start: int, rows: slice) -> PackedText | None:
-        return None if self._packed is None else self._packed.of_text(start + rows.start, start + rows.stop)
 
     @property
     def _has_all_heads(self) -> bool:
@@ -75,7 +72,7 @@ class LayerBatch:
         return self.rule.masked_by(self.layout.masks[index], self.heads)
 
     @cached_property
-    def _packed(self) -> PackedTexts | None:
+    def packed(self) -> PackedTexts | None:
         """All texts as one call of b * n rows; None where their layout isn't known, or texts are walked one by one."""
         if self.layout is None or self.rule.bias is not None:
             return None
