@@ -16,8 +16,8 @@ from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
-    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "layers", "compare", "plane", "learn", "nearest",
-    "compute", "cost", "scale", "guide", "schema",
+    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "scan", "layers", "compare", "plane", "learn",
+    "nearest", "compute", "cost", "scale", "guide", "schema",
 )  # fmt: skip
 
 

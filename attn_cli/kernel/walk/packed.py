@@ -47,7 +47,7 @@ class PackedTexts:
         return PackedText(self, slice(start, stop))
 
     def all_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of the rows of all texts, keys counted from that of the first text; None where no code suits."""
+        """What is asked of the rows of all texts, keys counted from the first text's; None where no code suits."""
         if self._walk is None:
             return None
         return self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)

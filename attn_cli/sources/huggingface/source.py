@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 
 from attn_cli.call import Look
+from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
@@ -38,6 +41,7 @@ from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
+from attn_cli.sources.huggingface.read.encode import encode
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -48,7 +52,7 @@ from attn_cli.sources.huggingface.read.input_files import (
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
-from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
+from attn_cli.sources.huggingface.read.tokenize import aligned, labels, tokenize
 from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 from attn_cli.sources.media import Media
 
@@ -245,7 +249,7 @@ class ModelSource:
         arguments = self._arguments(prompts)
         if not self._keeps_cache(arguments):
             arguments = {"use_cache": False} | arguments
-        with self._explained(prompts, arguments):
+        with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             found = self._projections(arguments) if projections else None
             with (
                 capture(
@@ -266,8 +270,11 @@ class ModelSource:
             raise failure
 
     @contextmanager
-    def _explained(self, prompts: Sequence[Prompt], arguments: Mapping[str, Any]) -> Iterator[None]:
-        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs."""
+    def _explained(self, arguments: Mapping[str, Any], *, unfit: bool = False) -> Iterator[None]:
+        """Context manager: errors of the model's own become such as say what is wrong with it or its inputs.
+
+        unfit  whether any error may be of inputs that don't fit the model
+        """
         model = self.loaded.model
         try:
             yield
@@ -278,7 +285,7 @@ class ModelSource:
                 kind = LoadError if self.arrays is None else InputError
                 raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
             missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
-            unfit = isinstance(prompts[0], ArrayPrompt) or isinstance(error, TypeError | ValueError)
+            unfit = unfit or isinstance(error, TypeError | ValueError)
             failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
             if failure is None:
                 raise
@@ -380,22 +387,66 @@ class ModelSource:
             arguments["decoder_input_ids"] = ids.to(self.loaded.model.device)
         return arguments
 
+    @property
+    def positions(self) -> int | None:
+        """How many tokens the model reads at most; None where nothing limits them."""
+        return position_count(self.loaded.model)
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The texts as numbers of tokens; InputError for a model that reads more than text."""
+        tokenizer = self.loaded.tokenizer
+        if tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
+            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
+                             "scan with a model that reads text alone")  # fmt: skip
+        return encode(tokenizer, texts)
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token by itself, else its name in the vocabulary."""
+        return [token.text for token in labels(self.loaded.tokenizer, torch.tensor([list(ids)], dtype=torch.long))]
+
+    def fingerprint(self) -> str:
+        """A hash of the parameters: of their names and shapes, and of up to 64 numbers of each."""
+        digest = blake2b(digest_size=16)
+        for name, parameter in self.loaded.model.named_parameters():
+            flat = parameter.detach().reshape(-1)
+            some = flat[:: max(1, flat.numel() // 64)][:64].float().cpu().numpy()
+            digest.update(f"{name} {tuple(parameter.shape)}".encode() + some.tobytes())
+        return digest.hexdigest()
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
+        """Run the texts as one padded batch, without labels; `visit` may be a BatchVisit. Errors as of `each`."""
+        model = self.loaded.model
+        self._check_layers(selection)
+        arguments: dict[str, Any] = self._padded_ids([text.ids for text in texts])
+        if self.has_decoder:
+            ids = [token.id for token in decoder_tokens(self.loaded, None)]
+            arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
+        if not self._keeps_cache(arguments):
+            arguments = {"use_cache": False} | arguments
+        with self._explained(arguments):
+            opened = capture(model, visit, selection=selection, until_asked=True, backend=self.loaded.backend)
+            with opened as ledger, torch.no_grad():
+                model(**arguments)
+        if failure := why_missing(model, ledger, selection, self.about["model"]):
+            raise failure
+
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.
 
         Padded on the right whatever the tokenizer's side, so that positions of tokens don't depend on the batch.
         """
-        tokenizer = self.loaded.tokenizer
-        longest = max(len(prompt.tokens) for prompt in prompts)
-        filler = getattr(tokenizer, "pad_token_id", None) or 0
-        ids = torch.full((len(prompts), longest), filler)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            n = len(prompt.tokens)
-            ids[row, :n] = torch.tensor([token.id for token in prompt.tokens])
-            mask[row, :n] = 1
+        return self._padded_ids([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
+
+    def _padded_ids(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
+        """As `_padded`, of the token ids of each text."""
+        longest = max(map(len, texts))
+        filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
+        ids = np.full((len(texts), longest), filler)
+        mask = np.zeros((len(texts), longest), dtype=np.int64)
+        for row, numbers in enumerate(texts):
+            ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
         device = self.loaded.model.device
-        arguments = {"input_ids": ids.to(device)}
-        if not bool(mask.all()):
-            arguments["attention_mask"] = mask.to(device)
+        arguments = {"input_ids": torch.from_numpy(ids).to(device)}
+        if not mask.all():
+            arguments["attention_mask"] = torch.from_numpy(mask).to(device)
         return arguments

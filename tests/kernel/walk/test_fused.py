@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import shutil
-
 from itertools import pairwise
 
 import numpy as np

@@ -8,7 +8,7 @@ import torch
 from attn_cli.call import AttentionCall, Ingredients, Output, Place
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.packed import PackedText, PackedTexts
+from attn_cli.kernel.walk.packed import PackedTexts
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
@@ -47,9 +47,7 @@ class LayerBatch:
             text.key_tokens,
             None if self.output is None else Output(self.output[index, :, rows]),
             ingredients,
-            packed=None
-            if self.packed is None
-            else self.packed.of_text(index * n + rows.start, index * n + rows.stop),
+            packed=None if self.packed is None else self.packed.of_text(index * n + rows.start, index * n + rows.stop),
         )
 
     def fill_padding(self, index: int, text: UnpaddedText) -> None:

@@ -1,0 +1,49 @@
+"""Options of a corpus: which documents are read, and how they are cut."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit import options as o
+from attn_cli.errors import InputError
+from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
+
+_reading = partial(typer.Option, rich_help_panel="Reading")
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Options for the documents of a corpus."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="INPUT...", show_default=False,
+                       help="Lines, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; - for stdin."),
+    ] = None  # fmt: skip
+    fields: Annotated[
+        list[str] | None, _reading("--field", help="Field or column with the text; several by commas.", metavar="NAME")
+    ] = None
+    kind: Annotated[str | None, _reading("--as", help=f"What the inputs are: {', '.join(KINDS)}.", metavar="KIND")] = (
+        None
+    )
+    chunk: Annotated[
+        int | None, _reading("--chunk", help="Cut documents into pieces of N tokens.", min=2, metavar="N")
+    ] = None
+    stride: Annotated[
+        int | None, _reading("--stride", help="Tokens from the start of a piece to the next.", min=1, metavar="N")
+    ] = None
+    sample: Annotated[
+        str | None, _reading("--sample", help="A part, drawn with --seed: 5% or 10000.", metavar="PART")
+    ] = None
+    seed: o.Seed = None
+
+    def corpus(self) -> Corpus:
+        """The documents; InputError for options that don't go together, and for no input."""
+        if not self.inputs:
+            raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
+        if self.stride is not None and self.chunk is None:
+            raise InputError("--stride without --chunk", "--chunk N cuts documents into pieces of N tokens")
+        names = [name for each in self.fields or () for name in each.split(",")]
+        return open_corpus(self.inputs, fields=names, kind=self.kind, sample=self.sample, seed=self.seed or 0)

@@ -1,0 +1,17 @@
+"""What every head does over a whole corpus: documents to shards, shards to sums, sums to tables.
+
+The folder of a scan holds
+
+    scan.json           what was scanned, with which model and options, by which version; how far it has come
+    statistics.parquet  a row per head and statistic: its mean over documents, with how certain that is, and quantiles
+    kinds.parquet       a row per head and kind: weight and share of the kind's targets, held against chance
+    distances.parquet   a row per head and range of distances: the share of its weight
+    positions.parquet   a row per head and range of key positions: the share of its weight
+    tokens.parquet      a row per head, side and rank: the tokens that it attends from and to most often
+    parts.parquet       a row per head and part of the documents (a field, or the role of a message): its share
+    examples.parquet    a row per head, kind and rank: the strongest cells, one of a document, with their text
+    poison.parquet      a row per record that could not be scanned, and why
+    work/               sums of finished shards, until all are done
+
+`attn_cli.scans.tables` says what their columns are. Files appear whole or not at all.
+"""

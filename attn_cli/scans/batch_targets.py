@@ -1,0 +1,210 @@
+"""The target keys of every kind for all texts of a batch, and what each row counts: made once, for all layers.
+
+What a kind's targets are, and which rows count, is as in `attn_cli.summaries.reducers.kinds`; here it is put together
+for all texts of a batch side by side.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import RowNeeds
+from attn_cli.scans.places import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
+from attn_cli.scans.token_rows import TokenRows
+from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
+from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
+from attn_cli.summaries.reducers.kinds.sight import IntervalSight
+from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists
+
+DRAWN, _TRIED = 4, 16  # distances per row for the control: over a corpus a few are enough
+PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
+PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
+CONTENT_KINDS = (INDUCTION, DUPLICATE)
+
+
+@dataclass(frozen=True, eq=False)
+class ContentTargets:
+    """What rows count for a kind whose targets are repeats.
+
+    keys     the targets `[R, c]`, -1 after the last
+    on_sinks those of them at which sinks are expected
+    drawn    keys as far away that are no targets `[R, 4]`
+    counted  rows that see a target `[R]`
+    rest     rows that see one at which no sink is expected `[R]`
+    seen     how many targets each row sees `[R]`
+    control  targets seen / drawn keys seen `[R]`, 0 where no key was drawn
+    """
+
+    keys: np.ndarray
+    on_sinks: np.ndarray
+    drawn: np.ndarray
+    counted: np.ndarray
+    rest: np.ndarray
+    seen: np.ndarray
+    control: np.ndarray
+
+
+class BatchTargets:
+    """The targets of the rows of a batch that see the keys of `span`.
+
+    seed  of the control's draws
+    """
+
+    def __init__(self, rows: TokenRows, span: Intervals, *, learned_sink: bool, seed: int) -> None:
+        self.rows, self.learned_sink, self.seed = rows, learned_sink, seed
+        self.sight = IntervalSight(span, len(rows.real))
+        self.seen = np.where(rows.real, self.sight.count, 0).astype(np.float64)  # [R]
+        starts = np.arange(rows.count) * rows.length
+        self.looks_back = bool((span.last[starts] <= starts + 1).all())
+        self.live = self.seen > 0
+        self.judged = (self.seen >= LEAST_KEYS).astype(np.float64)
+        self.even = np.divide(1.0, self.seen, out=np.zeros_like(self.seen), where=self.live)
+
+    @cached_property
+    def sinks(self) -> np.ndarray:
+        """Whether a sink is expected at each key `[R]`: a text's first, special tokens where keys ahead are seen."""
+        return self.rows.real & (self.rows.place == 0) if self.looks_back else self.rows.special
+
+    @cached_property
+    def stretches(self) -> slice:
+        """The stretches of keys, of all in `STEP_EDGES`, that some row may see."""
+        return slice(0, OWN + 1 if self.looks_back else len(STEP_EDGES) - 1)
+
+    @cached_property
+    def needs(self) -> RowNeeds:
+        """What is asked of every row."""
+        return RowNeeds(
+            moments=True,
+            cells=np.stack([np.where(self.rows.real, self.rows.begin, -1), self.follower], axis=1),
+            lists=(*(x for kind in CONTENT_KINDS for x in self._lists(kind)), self.window_sinks),
+            marks=np.stack([self.rows.delimiters, self.sinks]).astype(np.float32),
+            received=True,
+            top=1,
+            steps=STEP_EDGES[: self.stretches.stop + 1],
+        )
+
+    def _lists(self, kind: Kind) -> tuple[np.ndarray, ...]:
+        targets = self.content[kind]
+        return targets.keys, targets.on_sinks, targets.drawn
+
+    @cached_property
+    def _repeats(self) -> dict[Kind, np.ndarray]:
+        return content_lists(self.rows.names, looks_back=self.looks_back)
+
+    @cached_property
+    def follower(self) -> np.ndarray:
+        """The key after the last earlier place of each row's token `[R]`, -1 where there is none."""
+        first: np.ndarray = self._repeats[INDUCTION][:, 0]
+        return first
+
+    @cached_property
+    def content(self) -> dict[Kind, ContentTargets]:
+        """The targets that are repeats, by kind."""
+        random = np.random.default_rng(self.seed)
+        return {kind: self._content(kind, random) for kind in CONTENT_KINDS}
+
+    def _content(self, kind: Kind, random: np.random.Generator) -> ContentTargets:
+        keys = self._repeats[kind]
+        sees = self.sight.sees(keys)
+        on_sinks = sees & self.sinks[np.maximum(keys, 0)]
+        seen, sunk = sees.sum(axis=1).astype(np.float64), on_sinks.sum(axis=1)
+        counted = self.judged * (seen > 0)
+        drawn = self._drawn(kind, keys, random)
+        of_drawn = self.sight.sees(drawn).sum(axis=1)
+        share = np.divide(seen, of_drawn, out=np.zeros_like(seen), where=of_drawn > 0)
+        sunk_keys = compact(np.where(on_sinks, keys, -1)) if on_sinks.any() else np.full((len(keys), 1), -1)
+        return ContentTargets(keys, sunk_keys, drawn, counted, self.judged * (seen > sunk), seen, share * counted)
+
+    def _drawn(self, kind: Kind, keys: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Keys `[R, 4]` as far from each row as targets of other rows of its text, that are neither target nor sink."""
+        drawn = np.full((len(keys), DRAWN), -1)
+        row, column = np.nonzero(keys >= 0)
+        if not len(row):
+            return drawn
+        names, begin = self.rows.names, self.rows.begin
+        distances, text = row - keys[row, column], row // self.rows.length  # ascending texts
+        first, last = np.searchsorted(text, np.arange(self.rows.count)), np.searchsorted(
+            text, np.arange(self.rows.count), side="right"
+        )  # fmt: skip
+        of = np.flatnonzero(keys[:, 0] >= 0)
+        mine = of // self.rows.length
+        share = random.random((len(of), _TRIED))
+        chosen = first[mine][:, None] + (share * (last - first)[mine][:, None]).astype(np.int64)
+        tried = of[:, None] - distances[chosen]
+        inside = (tried >= begin[of][:, None]) & (tried < (begin[of] + self.rows.lengths[mine])[:, None])
+        named = np.clip(tried - (kind is INDUCTION), 0, len(names) - 1)
+        is_target = (names[named] == names[of][:, None]) & (named != of[:, None])
+        good = inside & ~is_target & ~self.sinks[np.clip(tried, 0, len(names) - 1)]
+        tried = np.where(good, tried, -1)
+        drawn[of] = np.take_along_axis(tried, np.argsort(~good, axis=1, kind="stable"), axis=1)[:, :DRAWN]
+        return drawn
+
+    @cached_property
+    def ahead(self) -> int:
+        """How many places the window reaches beyond the query."""
+        return 0 if self.looks_back else REACH
+
+    @cached_property
+    def _window(self) -> np.ndarray:
+        return np.arange(len(self.rows.real))[:, None] + np.arange(-REACH, self.ahead + 1)
+
+    @cached_property
+    def window_seen(self) -> np.ndarray:
+        """How many keys of the window each row sees `[R]`."""
+        made: np.ndarray = self.sight.sees(self._window).sum(axis=1).astype(np.float64)
+        return made
+
+    @cached_property
+    def window_sinks(self) -> np.ndarray:
+        """The keys of the window at which sinks are expected `[R, c]`."""
+        keys = self._window
+        sunk = self.sight.sees(keys) & self.sinks[np.clip(keys, 0, len(self.sinks) - 1)]
+        return compact(np.where(sunk, keys, -1)) if sunk.any() else np.full((len(keys), 1), -1)
+
+    @cached_property
+    def placed_seen(self) -> np.ndarray:
+        """Whether each row sees the target of each of `PLACED` `[R, 10]`."""
+        return self.sight.sees(self._placed)
+
+    @cached_property
+    def placed_rest(self) -> np.ndarray:
+        """Whether it does, counts, and expects no sink there `[R, 10]`."""
+        sunk = self.sinks[np.clip(self._placed, 0, len(self.sinks) - 1)]
+        made: np.ndarray = (self.placed_seen & ~sunk) * self.judged[:, None]
+        return made
+
+    @cached_property
+    def _placed(self) -> np.ndarray:
+        back = np.array([kind.back for kind in PLACED])
+        made: np.ndarray = np.arange(len(self.rows.real))[:, None] - back
+        return made
+
+    @cached_property
+    def delimiters_seen(self) -> np.ndarray:
+        """How many delimiters each row sees `[R]`."""
+        return self.sight.along_rows(self.rows.delimiters.astype(np.float64))
+
+    @cached_property
+    def even_steps(self) -> np.ndarray:
+        """What even attention gives each stretch, summed over the rows of each text `[B, stretches]`."""
+        own = np.arange(len(self.rows.real))[:, None]
+        first, last = self.sight.first[:, None], self.sight.last[:, None]
+        edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
+        inside = np.clip(edges[:, 1:], first, last) - np.clip(edges[:, :-1], first, last)
+        made: np.ndarray = (inside * self.even[:, None]).reshape(self.rows.count, self.rows.length, -1).sum(axis=1)
+        return made
+
+    @cached_property
+    def even_received(self) -> np.ndarray:
+        """What even attention gives each range of places, by text `[B, ranges]`."""
+        made: np.ndarray = self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
+        return made
+
+    @cached_property
+    def in_ranges(self) -> np.ndarray:
+        """Which places of a text are in each range `[n, ranges]`."""
+        ranges = np.searchsorted(POSITION_EDGES, np.arange(self.rows.length), side="right") - 1
+        made: np.ndarray = (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)
+        return made

@@ -1,0 +1,188 @@
+"""Takes in the attention of a batch, layer by layer, and hands over its sums when the model has run."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from attn_cli.call import AttentionCall, BatchCall, BatchVisit, Call, Place
+from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.kernel.walk.row_numbers import RowNumbers
+from attn_cli.scans.band_numbers import band_numbers
+from attn_cli.scans.batch_targets import BatchTargets
+from attn_cli.scans.examples import Numbered, examples_of
+from attn_cli.scans.places import STEPS
+from attn_cli.scans.quantiles import Quantiles
+from attn_cli.scans.sums import ModulePlace, ModuleSums, Moments, PartSums, Ranges, TokenCounts
+from attn_cli.scans.token_rows import TokenRows
+from attn_cli.scans.values import CHANCE_NAMES, NAMES, STATISTIC_NAMES, BatchValues
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+
+
+class NotFiniteError(Exception):
+    """Raised for texts of which the model makes numbers that are not finite; `texts` are their places in the batch."""
+
+    def __init__(self, texts: Sequence[int]) -> None:
+        super().__init__(texts)
+        self.texts = tuple(texts)
+
+
+class ScannedText(NamedTuple):
+    """Which document a text of a batch is, and which piece of it; its parts as (name, first, last character)."""
+
+    document: int
+    piece: int
+    parts: tuple[tuple[str, int, int], ...] = ()
+
+
+class BatchCollector(BatchVisit):
+    """Collects the sums of every module over the texts of one batch.
+
+    seed  of the draws of the kinds' controls
+
+    Raises NotFiniteError at a layer whose weights are not finite.
+    """
+
+    def __init__(self, rows: TokenRows, texts: Sequence[ScannedText], seed: int) -> None:
+        self.rows, self.texts, self.seed = rows, texts, seed
+        self._targets: dict[tuple[int | None, bytes, bytes, bool], BatchTargets] = {}
+        self._single: dict[int, TokenRows] = {}
+        self.modules: dict[tuple[str, int, str, int], list[ModuleSums]] = {}
+
+    def of_batch(self, call: BatchCall) -> bool:
+        """Take in all texts of a layer at once, if compiled code walks them."""
+        rule = call.texts.rule
+        targets = self._targets_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
+        numbers = call.texts.all_numbers(targets.needs)
+        if numbers is None:
+            return False
+        self._check(self.rows.by_text(np.asarray(numbers.mass)), range(self.rows.count))
+        self._add(call.place, _sums(call.place, numbers, targets, self.texts))
+        return True
+
+    def __call__(self, call: Call) -> None:
+        """Take in one text of a layer."""
+        text = call.place.text
+        rows = self._rows_of(text)
+        span = intervals(call.rule.mask, call.n, call.m) if isinstance(call, AttentionCall) else None
+        own = call.n == call.m == rows.length and call.place.stream != "cross"
+        if not own or span is None or not isinstance(call, AttentionCall):
+            self._add(call.place, _statistics_alone(call))
+            return
+        targets = self._targets_of(text, rows, span, learned=call.rule.sink is not None)
+        numbers = call.row_numbers(targets.needs) or band_numbers(call, targets.needs)
+        self._check(np.asarray(numbers.mass)[:, None], [text])
+        self._add(call.place, _sums(call.place, numbers, targets, [self.texts[text]]))
+
+    def _targets_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> BatchTargets:
+        key = (text, span.first.tobytes(), span.last.tobytes(), learned)
+        if key not in self._targets:
+            self._targets[key] = BatchTargets(rows, span, learned_sink=learned, seed=self.seed + (text or 0))
+        return self._targets[key]
+
+    def _rows_of(self, text: int) -> TokenRows:
+        """The rows of one text alone."""
+        if text not in self._single:
+            self._single[text] = TokenRows([self.rows.texts[text]], [self.rows.encoded[text]])
+        return self._single[text]
+
+    def _check(self, mass: np.ndarray, texts: Sequence[int]) -> None:
+        """Raise NotFiniteError for texts whose sums of weights `[h, B, n]` are not finite."""
+        broken = ~np.isfinite(mass).all(axis=(0, 2))
+        if broken.any():
+            raise NotFiniteError([text for text, bad in zip(texts, broken.tolist(), strict=True) if bad])
+
+    def _add(self, place: Place, sums: ModuleSums) -> None:
+        key = (place.stream, place.layer, place.name, place.call)
+        self.modules.setdefault(key, []).append(sums)
+
+    def sums(self, most_tokens: int) -> list[ModuleSums]:
+        """The sums of every module, over the texts in their order."""
+        together = []
+        for parts in self.modules.values():
+            whole = parts[0]
+            for part in parts[1:]:
+                whole = whole.plus(part, most_tokens)
+            together.append(whole)
+        return together
+
+
+def _module_place(place: Place) -> ModulePlace:
+    return ModulePlace(place.stream, place.layer, place.name, place.call, place.heads, place.groups)
+
+
+def _sums(place: Place, numbers: RowNumbers, targets: BatchTargets, texts: Sequence[ScannedText]) -> ModuleSums:
+    """The sums of a module over texts whose rows' numbers are known."""
+    rows, made = targets.rows, BatchValues(numbers, targets)
+    top, keys = np.asarray(numbers.top_weights)[..., 0], np.asarray(numbers.top_keys)[..., 0]
+    numbered = Numbered(np.array([text.document for text in texts]), np.array([text.piece for text in texts]))
+    h, statistics = len(top), made.values[: len(STATISTIC_NAMES)]
+    received = rows.by_text(np.asarray(numbers.received)) if numbers.received is not None else None
+    assert received is not None
+    return ModuleSums(
+        _module_place(place),
+        rows.count,
+        Moments.of(made.values),
+        Moments.of(made.chances),
+        Ranges(_padded(made.step_sums, STEPS), _padded(targets.even_steps.sum(axis=0), STEPS)),
+        Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
+        Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),
+        _token_counts(keys, targets),
+        examples_of(top, keys, targets, numbered),
+        _part_sums(received, targets, texts),
+    )
+
+
+def _padded(x: np.ndarray, count: int) -> np.ndarray:
+    """With zeros at the end of the last axis, `count` long."""
+    return np.concatenate([x, np.zeros((*x.shape[:-1], count - x.shape[-1]))], axis=-1)
+
+
+def _token_counts(keys: np.ndarray, targets: BatchTargets) -> TokenCounts:
+    """Which tokens hold the largest weight of rows `[h, R]`, and of which tokens such rows are, sinks left out."""
+    rows = targets.rows
+    ids, which = rows.vocabulary
+    some = (keys >= 0) & rows.real
+    at, size = np.maximum(keys, 0), len(ids)
+    lead = np.arange(len(keys))[:, None] * size
+    to = np.bincount((lead + which[at])[some], minlength=len(keys) * size)
+    off_sinks = some & ~targets.sinks[at]
+    queries = np.bincount(np.broadcast_to(lead + which, keys.shape)[off_sinks], minlength=len(keys) * size)
+    of_key, of_query = (x.reshape(len(keys), size).astype(np.uint32) for x in (to, queries))
+    lost = np.zeros((len(keys), 2), np.int64)
+    return TokenCounts(ids, of_key, of_query, np.bincount(which[rows.real], minlength=size), lost)
+
+
+def _part_sums(received: np.ndarray, targets: BatchTargets, texts: Sequence[ScannedText]) -> PartSums:
+    """What the tokens of each part receive; `received` is `[h, B, n]`."""
+    rows = targets.rows
+    sums = PartSums.none(len(received))
+    if not any(text.parts for text in texts):
+        return sums
+    even = rows.by_text(targets.sight.along_columns(targets.even))
+    for at, text in enumerate(texts):
+        starts, ends = rows.encoded[at].starts, rows.encoded[at].ends
+        names = tuple(dict.fromkeys(name for name, _, _ in text.parts))
+        inside = np.zeros((len(starts), len(names)))
+        for name, first, last in text.parts:
+            inside[(starts >= first) & (ends <= last) & (starts >= 0), names.index(name)] = 1
+        weight = received[:, at, : len(starts)] @ inside
+        live = float(targets.live.reshape(rows.count, -1)[at].sum())
+        sums |= PartSums(names, weight, even[at, : len(starts)] @ inside, live)
+    return sums
+
+
+def _statistics_alone(call: Call) -> ModuleSums:
+    """The sums of a call whose queries are no keys, or whose mask is no interval: head statistics."""
+    part = reduce(call, HeadStatistics()).part(Heads)
+    assert part is not None
+    values = np.full((len(NAMES), call.h, 1), np.nan)
+    for at, name in enumerate(STATISTIC_NAMES):
+        values[at, :, 0] = part.statistics[name]
+    place = _module_place(call.place)
+    sums = ModuleSums.none(place)
+    sums.documents, sums.values = 1, Moments.of(values)
+    sums.chances = Moments.of(np.full((len(CHANCE_NAMES), 1), np.nan))
+    sums.quantiles = Quantiles.of(np.moveaxis(values[: len(STATISTIC_NAMES)], 0, 1).reshape(-1, 1))
+    return sums

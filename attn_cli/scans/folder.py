@@ -1,0 +1,198 @@
+"""The folder of a scan: its manifest, the sums of finished shards, and what is known of all shards before them."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from attn_cli.errors import InputError, OutputError, reason
+from attn_cli.scans.manifest import check_same
+from attn_cli.scans.shards import Shard
+from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.tables import TABLES
+from attn_cli.sources.corpora import Document
+from attn_cli.text import excerpt
+from attn_cli.views.sink import Sink
+
+_MANIFEST = "scan.json"
+_WORK = "work"
+_STATE = "state.npz"
+_JOURNAL = "journal.jsonl"
+
+
+class Folded(NamedTuple):
+    """The sums of the first shards.
+
+    shards    how many
+    document  the number of the first document after them
+    content   a hash of all their documents, one shard after the other
+    """
+
+    shards: int
+    document: int
+    content: str
+    sums: ScanSums
+
+
+class ScanFolder:
+    """The folder `path`. Files in it appear whole or not at all."""
+
+    def __init__(self, path: str) -> None:
+        self.name, self.path = path, Path(path).expanduser()
+        self.work = self.path / _WORK
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """What scan.json says, None without one; InputError for one that is no scan's."""
+        try:
+            content = orjson.loads((self.path / _MANIFEST).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InputError(f"can't read {excerpt(self.name)}/{_MANIFEST}: {excerpt(reason(error))}",
+                             "is it the folder of a scan?") from None  # fmt: skip
+        if not isinstance(content, dict) or "scan" not in content:
+            raise InputError(f"{excerpt(self.name)}/{_MANIFEST} is of no scan", "give another folder")
+        return content
+
+    def begin(self, manifest: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+        """Claim the folder for this scan; returns how far it has come: `finished` and counts.
+
+        InputError where it holds another scan or something else, unless `force`, which throws an earlier scan away.
+        """
+        before = None
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            before = self.read_manifest()
+            if before is None and any(self.path.iterdir()) and not self._only_ours():
+                raise InputError(f"{excerpt(self.name)} is not empty, and holds no scan", "give a folder of its own")
+            if before is not None and not force:
+                check_same(orjson.loads(orjson.dumps(manifest)), before["scan"], self.name)
+            self._clean(everything=force or before is None)
+            self.work.mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
+        if before is not None and not force:
+            return dict(before["progress"])
+        progress = {"finished": False}
+        self.write_manifest(manifest, progress)
+        return progress
+
+    def write_manifest(self, manifest: Mapping[str, Any], progress: Mapping[str, Any]) -> None:
+        """What is scanned, and how far it has come."""
+        content = orjson.dumps({"scan": dict(manifest), "progress": dict(progress)}, option=orjson.OPT_INDENT_2)
+        self._write(self.path / _MANIFEST, content + b"\n")
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Context manager: refuse a second process on the same folder; a killed one leaves no claim."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+        except ImportError:  # Windows: nothing else is at hand that a killed process gives back
+            yield
+            return
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"another process is scanning into {excerpt(self.name)}",
+                                 "wait for it, or give another folder") from None  # fmt: skip
+            yield
+
+    def _only_ours(self) -> bool:
+        return all(file.name in (".lock", _WORK) or file.suffix == ".part" for file in self.path.iterdir())
+
+    def _clean(self, *, everything: bool) -> None:
+        """Remove half-written files; with `everything` also what an earlier scan left."""
+        for folder in (self.path, self.work):
+            for file in folder.glob(".attn-*.part"):
+                file.unlink()
+        if everything:
+            for name in (_MANIFEST, *(f"{table}.parquet" for table in TABLES)):
+                (self.path / name).unlink(missing_ok=True)
+            self.remove_work()
+
+    def remove_work(self) -> None:
+        """Remove the sums of single shards."""
+        if self.work.is_dir():
+            for file in self.work.iterdir():
+                file.unlink()
+            self.work.rmdir()
+
+    def folded(self) -> Folded:
+        """The sums of the first shards, as last written."""
+        arrays = self._read(self.work / _STATE)
+        if arrays is None:
+            return Folded(0, 0, "", ScanSums())
+        at = orjson.loads(arrays["folded"].tobytes())
+        return Folded(at["shards"], at["document"], at["content"], ScanSums.from_arrays(arrays))
+
+    def write_folded(self, folded: Folded) -> None:
+        """Keep the sums of the first shards in one file, and remove those of single ones among them."""
+        at = orjson.dumps({"shards": folded.shards, "document": folded.document, "content": folded.content})
+        self._save(self.work / _STATE, folded.sums.arrays() | {"folded": np.frombuffer(at, np.uint8)})
+        for number in self.finished():
+            if number < folded.shards:
+                self._shard_file(number).unlink()
+
+    def finished(self) -> set[int]:
+        """The numbers of shards whose sums lie in files of their own."""
+        return {int(file.stem) for file in self.work.glob("*.npz") if file.stem.isdecimal()}
+
+    def write_shard(self, number: int, sums: ScanSums, content: str, about: Mapping[str, Any]) -> None:
+        """Keep the sums of one shard, and note it in the journal."""
+        arrays = sums.arrays() | {"content": np.frombuffer(content.encode(), np.uint8)}
+        self._save(self._shard_file(number), arrays)
+        line = orjson.dumps({"shard": number, "documents": sums.documents, "tokens": sums.tokens, **about}) + b"\n"
+        with (self.work / _JOURNAL).open("ab") as file:
+            file.write(line)
+            file.flush()
+
+    def read_shard(self, number: int, content: str) -> ScanSums | None:
+        """The sums of a shard of these documents; None where there are none, or of other documents."""
+        arrays = self._read(self._shard_file(number))
+        if arrays is None or arrays["content"].tobytes().decode() != content:
+            return None
+        return ScanSums.from_arrays(arrays)
+
+    def write_table(self, name: str, table: Any) -> None:
+        """Write a `pyarrow.Table` as a Parquet file."""
+        from pyarrow import parquet
+
+        memory = io.BytesIO()
+        parquet.write_table(table, memory, compression="zstd")
+        self._write(self.path / f"{name}.parquet", memory.getvalue())
+
+    def _shard_file(self, number: int) -> Path:
+        return self.work / f"{number:08}.npz"
+
+    def _save(self, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+        memory = io.BytesIO()
+        np.savez(memory, **arrays)  # type: ignore[arg-type]
+        self._write(path, memory.getbuffer())
+
+    @staticmethod
+    def _write(path: Path, content: bytes | memoryview) -> None:
+        with Sink(os.fspath(path), binary=True, force=True) as sink:
+            sink.write(content)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, np.ndarray] | None:
+        with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+        return None
+
+
+def content_of(shard: Shard) -> str:
+    """A hash of a shard's documents."""
+    digest = hashlib.blake2b(digest_size=16)
+    for document in shard.documents:
+        text = document.text.encode("utf-8", "surrogatepass") if isinstance(document, Document) else b"\xff"
+        digest.update(document.number.to_bytes(8, "little") + len(text).to_bytes(8, "little") + text)
+    return digest.hexdigest()

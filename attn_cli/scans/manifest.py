@@ -1,0 +1,63 @@
+"""What a scan is of: model, options, documents and version. A folder of another scan is refused in a line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attn_cli._version import __version__
+from attn_cli.errors import InputError
+from attn_cli.text import excerpt
+
+LAYOUT = 1  # raised when sums or tables change, so that a folder of another version is not gone on with
+
+_WORDS = {
+    "layout": "version of attn", "model": "model", "type": "model", "revision": "revision", "dtype": "precision",
+    "backend": "--backend", "weights": "model", "layers": "--layer", "heads": "--head", "pairs": "--head",
+    "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents", "fields": "--field",
+    "sample": "--sample", "most_tokens": "--memory",
+}  # fmt: skip
+_NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reason to refuse
+
+
+def manifest_of(
+    about: Mapping[str, Any], weights: str, options: Mapping[str, Any], corpus: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The manifest of a scan.
+
+    about    of the model, as `Source.about`
+    weights  a hash of what the model has learned
+    options  those that change numbers
+    corpus   the fingerprint of the documents
+    """
+    return {"layout": LAYOUT, "attn": __version__, **about, "weights": weights, **options, **corpus}
+
+
+def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:
+    """InputError that names the first difference, where `folder` holds a scan of something else."""
+    for name in dict.fromkeys((*now, *before)):
+        one, other = before.get(name), now.get(name)
+        if name in _NAMES_ALONE or one == other:
+            continue
+        what = _WORDS.get(name, name)
+        one, other = (before.get("model"), now.get("model")) if name == "weights" else (one, other)
+        values = (
+            f": {_shown(one)} there, {_shown(other)} now" if name not in ("files", "layout") and one != other else ""
+        )
+        files = f": {_file_difference(one or [], other or [])}" if name == "files" else ""
+        raise InputError(f"{excerpt(folder)} holds a scan with another {what}{values}{files}",
+                         "give another folder, or --force to begin anew")  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    return excerpt("none" if value is None else str(value), 60)
+
+
+def _file_difference(before: Any, now: Any) -> str:
+    """The first file that differs, in a few words."""
+    if len(before) != len(now):
+        return f"{len(before)} files there, {len(now)} now"
+    for one, other in zip(before, now, strict=True):
+        if one["name"] != other["name"]:
+            return f"{_shown(one['name'])} there, {_shown(other['name'])} now"
+        if one != other:
+            return f"{_shown(other['name'])} has changed"
+    return "in another order"

@@ -1,0 +1,66 @@
+"""Quantiles of many numbers at once, each by a t-digest (Dunning and Ertl 2019) of the library `datasketches`."""
+
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import LoadError
+
+_SIZE = 100  # the digests' compression: quantiles are within about half a percent of their rank
+
+
+class Quantiles:
+    """A t-digest for each of some numbers; the same numbers in the same order give the same digests to the last bit."""
+
+    def __init__(self, digests: list[Any]) -> None:
+        self.digests = digests
+
+    @classmethod
+    def none(cls, count: int) -> "Quantiles":
+        """So many digests of nothing."""
+        digest = _digest()
+        return cls([digest(_SIZE) for _ in range(count)])
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Quantiles":
+        """Of `values` `[count, B]`; NaN doesn't count."""
+        made = cls.none(len(values))
+        for digest, row in zip(made.digests, values, strict=True):
+            known = row[~np.isnan(row)]
+            if len(known):
+                digest.update(known)
+                digest.compress()
+        return made
+
+    def __or__(self, other: "Quantiles") -> "Quantiles":
+        """Of both; `self` takes in the other."""
+        for mine, theirs in zip(self.digests, other.digests, strict=True):
+            if not theirs.is_empty():
+                mine.merge(theirs)
+                mine.compress()  # as writing it to a file would, so that it doesn't matter when it is written
+        return self
+
+    def at(self, ranks: tuple[float, ...]) -> np.ndarray:
+        """The quantiles at ranks between 0 and 1 `[count, ranks]`, NaN of nothing; 0 and 1 are exact."""
+        return np.array([[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks]
+                         for digest in self.digests]).reshape(-1, len(ranks))  # fmt: skip
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The digests one after the other, and how many bytes each takes."""
+        parts = [digest.serialize() for digest in self.digests]
+        sizes = np.array([len(part) for part in parts])
+        return {"bytes": np.frombuffer(b"".join(parts), np.uint8), "sizes": sizes}
+
+    @classmethod
+    def from_arrays(cls, content: np.ndarray, sizes: np.ndarray) -> "Quantiles":
+        """What `arrays` wrote."""
+        digest, whole, ends = _digest(), content.tobytes(), np.cumsum(sizes)
+        return cls([digest.deserialize(whole[end - size : end]) for size, end in zip(sizes, ends, strict=True)])
+
+
+def _digest() -> Any:
+    try:
+        from datasketches import tdigest_double
+    except ImportError:
+        raise LoadError("scans need datasketches", "pip install 'attn-cli[scan]'") from None
+    return tdigest_double

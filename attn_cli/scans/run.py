@@ -1,0 +1,175 @@
+"""A scan from its first shard to its tables: what is there already is not computed again."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from attn_cli.errors import InputError
+from attn_cli.scans.folder import Folded, ScanFolder, content_of
+from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, scan_shard, shards_of
+from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.tables import tables_of
+from attn_cli.sources.corpora import Corpus
+
+_SHARDS_APART = 64  # in files of their own, at most, before they become one
+_SECONDS_APART = 60.0
+
+
+class Scannable(ScansTexts, Protocol):
+    """A model that can be scanned, and told from others."""
+
+    about: dict[str, Any]
+
+    def fingerprint(self) -> str:
+        """A hash of what it has learned."""
+
+
+class Progress(NamedTuple):
+    """How far a scan has come: what was read by now, and how much of that in this run."""
+
+    records: int
+    documents: int
+    tokens: int
+    fresh_records: int
+    fresh_tokens: int
+    seconds: float
+
+
+Report = Callable[[Progress], None]
+Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, ScanSums]]]
+
+
+@dataclass
+class Scan:
+    """One scan into a folder.
+
+    strict  whether a record that can't be scanned ends the scan
+    report  is called after every shard
+    """
+
+    folder: ScanFolder
+    corpus: Corpus
+    manifest: Mapping[str, Any]
+    options: ScanOptions
+    labels: Callable[[list[int]], list[str]]
+    strict: bool = False
+    report: Report = lambda progress: None
+    _begun: float = field(default_factory=time.monotonic)
+
+    def run(self, compute: Compute, *, force: bool = False) -> dict[str, Any]:
+        """Compute what is missing with `compute`, in any order, and write the tables; returns counts of all.
+
+        InputError where the folder holds another scan, or documents differ from those that were read before.
+        """
+        with self.folder.claimed():
+            before = self.folder.begin(self.manifest, force=force)
+            done = before if before["finished"] else self._finish(self._folded(compute))
+            self.folder.remove_work()
+            return done
+
+    def _folded(self, compute: Compute) -> Folded:
+        """The sums of all shards, added up in their order."""
+        folded, contents = self.folder.folded(), dict[int, str]()
+        waiting: dict[int, tuple[Shard, ScanSums]] = {}
+        fresh, written = [0, 0], (folded.shards, time.monotonic())
+        for shard, sums, is_fresh in self._results(compute, folded, contents):
+            waiting[shard.number] = shard, sums
+            fresh = [fresh[0] + len(shard.documents) * is_fresh, fresh[1] + sums.tokens * is_fresh]
+            while folded.shards in waiting:
+                folded = self._plus(folded, *waiting.pop(folded.shards), contents)
+            if folded.shards - written[0] >= _SHARDS_APART or time.monotonic() - written[1] > _SECONDS_APART:
+                self.folder.write_folded(folded)
+                written = folded.shards, time.monotonic()
+            seconds = time.monotonic() - self._begun
+            self.report(
+                Progress(folded.document, folded.sums.documents, folded.sums.tokens, fresh[0], fresh[1], seconds)
+            )
+        if waiting:
+            raise RuntimeError("a shard was never computed")
+        return folded
+
+    def _plus(self, folded: Folded, shard: Shard, sums: ScanSums, contents: dict[int, str]) -> Folded:
+        folded.sums.add(sums, self.options.most_tokens)
+        content = chained(folded.content, contents.pop(shard.number))
+        return Folded(folded.shards + 1, shard.documents[-1].number + 1, content, folded.sums)
+
+    def _results(
+        self, compute: Compute, folded: Folded, contents: dict[int, str]
+    ) -> Iterator[tuple[Shard, ScanSums, bool]]:
+        """Every shard after the folded ones with its sums, and whether these were computed now."""
+        ready: list[tuple[Shard, ScanSums]] = []
+
+        def missing() -> Iterator[Shard]:
+            finished = self.folder.finished()
+            for shard in self._remaining(folded):
+                contents[shard.number] = content_of(shard)
+                sums = (
+                    self.folder.read_shard(shard.number, contents[shard.number]) if shard.number in finished else None
+                )
+                if sums is None:
+                    yield shard
+                else:
+                    ready.append((shard, sums))
+
+        for shard, sums in compute(missing()):
+            while ready:
+                yield *ready.pop(0), False
+            self._check(sums)
+            self.folder.write_shard(
+                shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
+            )
+            yield shard, ScanSums.from_arrays(sums.arrays()), True  # as it will be read after an interruption
+        while ready:
+            yield *ready.pop(0), False
+
+    def _remaining(self, folded: Folded) -> Iterator[Shard]:
+        """The shards after the folded ones; documents of standard input are read again, and must be the same."""
+        if not any(file.is_stdin for file in self.corpus.files):
+            yield from shards_of(self.corpus.documents(folded.document), folded.shards)
+            return
+        content, count = "", 0
+        for shard in shards_of(self.corpus.documents()):
+            if shard.number < folded.shards:
+                content, count = chained(content, content_of(shard)), count + 1
+                continue
+            if content != folded.content:
+                break
+            yield shard
+        if count < folded.shards or content != folded.content:
+            raise InputError(f"standard input is not what {self.folder.name} was begun with",
+                             "give the same documents again, or --force to begin anew")  # fmt: skip
+
+    def _check(self, sums: ScanSums) -> None:
+        if self.strict and sums.poison:
+            _, file, record, _, reason, detail = sums.poison[0]
+            raise InputError(
+                f"{file}:{record}: {reason}: {detail}", "without --strict such records are counted and named"
+            )
+
+    def _finish(self, folded: Folded) -> dict[str, Any]:
+        self.folder.write_folded(folded)
+        for name, table in tables_of(folded.sums, self.labels).items():
+            self.folder.write_table(name, table)
+        sums = folded.sums
+        counts = {
+            "documents": sums.documents,
+            "records": sums.records,
+            "tokens": sums.tokens,
+            "poison": len(sums.poison),
+        }
+        done = {"finished": True, "shards": folded.shards, **counts}
+        self.folder.write_manifest(self.manifest, done)
+        return done
+
+
+def chained(content: str, more: str) -> str:
+    """A hash of two hashes."""
+    import hashlib
+
+    return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
+
+
+def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
+    """Computes one shard after the other here."""
+    return lambda shards: ((shard, scan_shard(source, shard, options)) for shard in shards)

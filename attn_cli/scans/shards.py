@@ -1,0 +1,194 @@
+"""Shards: fixed parts of a corpus, each computed by itself, so that sums don't depend on who computes what and when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from attn_cli.encoded_text import EncodedText
+from attn_cli.errors import InputError
+from attn_cli.scans.collector import BatchCollector, NotFiniteError, ScannedText
+from attn_cli.scans.examples import Examples, excerpt_of
+from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.token_rows import TokenRows
+from attn_cli.selection import Selection
+from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora.pieces import pieces_of
+
+DOCUMENTS = 512  # of a shard at most
+CHARACTERS = 2**20  # of a shard at most, unless a single document has more
+EVERYTHING = Selection()
+BATCH_TOKENS = 4096  # of a batch with its padding, unless a single text has more
+
+
+class ScansTexts(Protocol):
+    """What a model must do to be scanned."""
+
+    batch_size: int
+
+    @property
+    def positions(self) -> int | None:
+        """How many tokens it reads at most; None where nothing limits them."""
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The tokens of each text."""
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: "BatchCollector") -> None:
+        """Run the texts as one batch, with `visit` for the attention of each selected layer."""
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The names of tokens."""
+
+
+class Shard(NamedTuple):
+    """Some documents in a row.
+
+    number  counts the shards from 0
+    """
+
+    number: int
+    documents: tuple[Document | Poison, ...]
+
+
+def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterator[Shard]:
+    """The shards of the documents, numbered from `first`: fixed by the documents alone."""
+    held: list[Document | Poison] = []
+    characters = 0
+    for document in documents:
+        held.append(document)
+        characters += len(document.text) if isinstance(document, Document) else 0
+        if len(held) == DOCUMENTS or characters >= CHARACTERS:
+            yield Shard(first, tuple(held))
+            held, characters, first = [], 0, first + 1
+    if held:
+        yield Shard(first, tuple(held))
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What is computed, and how documents are read.
+
+    chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
+    seed           of the kinds' controls
+    most_tokens    different tokens that are counted
+    """
+
+    selection: Selection = EVERYTHING
+    chunk: int | None = None
+    stride: int | None = None
+    seed: int = 0
+    most_tokens: int = 2**20
+
+
+class ReadText(NamedTuple):
+    """One text for the model: a document or a piece of one, and its tokens."""
+
+    document: Document
+    encoded: EncodedText
+
+
+def scan_shard(source: ScansTexts, shard: Shard, options: ScanOptions) -> ScanSums:
+    """Everything that is added up of one shard."""
+    sums = ScanSums()
+    texts = _readable(source, shard, options, sums)
+    sums.records = len({text.document.number for text in texts})
+    for batch in batches_of([len(text.encoded.ids) for text in texts], limit=source.batch_size):
+        _scan_batch(source, [texts[at] for at in batch], options, sums)
+    by_place = {(text.document.number, text.document.piece): text for text in texts}
+    for module in sums.modules.values():
+        module.examples = _with_excerpts(module.examples, by_place, source)
+    return sums
+
+
+def _readable(source: ScansTexts, shard: Shard, options: ScanOptions, sums: ScanSums) -> list[ReadText]:
+    """The texts of a shard that the model can read; the others are noted as poison."""
+    pieces: list[Document] = []
+    for document in shard.documents:
+        if isinstance(document, Poison):
+            _note(sums, document, document.reason, document.detail)
+        elif not document.text.strip():
+            _note(sums, document, "empty", "white space alone")
+        else:
+            pieces += _cut(source, document, options)
+    encoded = source.encode([piece.text for piece in pieces]) if pieces else []
+    texts = []
+    for piece, tokens in zip(pieces, encoded, strict=True):
+        count, limit = len(tokens.ids), source.positions
+        if count - int(tokens.special.sum()) < 1:
+            _note(sums, piece, "no token", "the tokenizer makes no tokens of it")
+        elif count < 2:
+            _note(sums, piece, "one token", "there is nothing to attend to but itself")
+        elif limit is not None and count > limit:
+            _note(sums, piece, "too long", f"{count:,} tokens, and the model reads {limit:,}; --chunk cuts documents")
+        else:
+            texts.append(ReadText(piece, tokens))
+    return texts
+
+
+def _cut(source: ScansTexts, document: Document, options: ScanOptions) -> list[Document]:
+    if options.chunk is None:
+        return [document]
+    tokenize = getattr(source, "tokens_of", None)
+    if tokenize is None:
+        raise InputError("--chunk cuts by tokens, which a table has not", "leave out --chunk")
+    return list(pieces_of(document, tokenize, options.chunk, options.stride))
+
+
+def _note(sums: ScanSums, record: Document | Poison, reason: str, detail: str) -> None:
+    piece = record.piece if isinstance(record, Document) else 0
+    sums.poison.append((record.number, record.origin.file, record.origin.record, piece, reason, detail))
+
+
+def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
+    """Texts of so many tokens as batches of similar lengths, by their numbers; with `limit` 1 each by itself.
+
+    >>> batches_of([5, 3000, 4, 2000, 5])
+    [[2, 0, 4], [3], [1]]
+    """
+    order = sorted(range(len(lengths)), key=lambda at: (lengths[at], at))
+    batches: list[list[int]] = []
+    for at in order:
+        full = not batches or (len(batches[-1]) + 1) * lengths[at] > BATCH_TOKENS or limit == 1
+        if full or lengths[at] > 1.25 * lengths[batches[-1][0]] + 4:
+            batches.append([])
+        batches[-1].append(at)
+    return batches
+
+
+def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions, sums: ScanSums) -> None:
+    """Add a batch to the sums; texts whose numbers are not finite are noted as poison, and left out."""
+    while texts:
+        rows = TokenRows([text.document.text for text in texts], [text.encoded for text in texts])
+        scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
+        collector = BatchCollector(rows, scanned, options.seed + texts[0].document.number)
+        try:
+            source.each_encoded([text.encoded for text in texts], options.selection, collector)
+        except NotFiniteError as error:
+            for at in error.texts:
+                _note(sums, texts[at].document, "not finite", "the model's numbers overflow")
+            texts = [text for at, text in enumerate(texts) if at not in error.texts]
+            continue
+        added = ScanSums(len(texts), int(rows.lengths.sum()))
+        added.modules = {module.place.key: module for module in collector.sums(options.most_tokens)}
+        sums.add(added, options.most_tokens)
+        return
+
+
+def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:
+    return tuple((field.name, field.start, field.end) for field in document.fields)
+
+
+def _with_excerpts(examples: Examples, texts: dict[tuple[int, int], ReadText], source: ScansTexts) -> Examples:
+    """The examples with the text around them."""
+    excerpts = np.full(examples.weight.shape, None, object)
+    for at in zip(*np.nonzero(examples.weight > 0), strict=True):
+        document, encoded = texts[int(examples.document[at]), int(examples.piece[at])]
+        places = [_place(encoded, int(x[at]), source) for x in (examples.query, examples.key)]
+        excerpts[at] = excerpt_of(document.text, (document.origin.file, document.origin.record), places[0], places[1])
+    return examples.with_excerpts(excerpts)
+
+
+def _place(encoded: EncodedText, token: int, source: ScansTexts) -> tuple[int, int, str]:
+    start, end = int(encoded.starts[token]), int(encoded.ends[token])
+    return start, end, "" if start >= 0 else source.labels([int(encoded.ids[token])])[0]

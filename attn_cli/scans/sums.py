@@ -1,0 +1,273 @@
+"""What is added up of one attention module over documents, shards and machines, and how two such sums become one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from attn_cli.scans.examples import Examples, Excerpt
+from attn_cli.scans.places import POSITIONS, STEPS
+from attn_cli.scans.quantiles import Quantiles
+from attn_cli.scans.values import CHANCE_NAMES, NAMES, STATISTIC_NAMES
+
+
+@dataclass
+class Moments:
+    """Counts, means and sums of squared differences from the mean, of arrays of one shape (Chan et al. 1979)."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Moments":
+        """Of `values` `[..., B]` over the last axis; NaN doesn't count."""
+        known = ~np.isnan(values)
+        count = known.sum(axis=-1)
+        mean = np.where(known, values, 0).sum(axis=-1) / np.maximum(count, 1)
+        apart = np.where(known, values - mean[..., None], 0)
+        return cls(count, mean, (apart * apart).sum(axis=-1))
+
+    def __or__(self, other: "Moments") -> "Moments":
+        """Of both."""
+        count = self.count + other.count
+        share = other.count / np.maximum(count, 1)
+        apart = other.mean - self.mean
+        mean = self.mean + apart * share
+        return Moments(count, mean, self.squares + other.squares + apart * apart * self.count * share)
+
+
+@dataclass
+class TokenCounts:
+    """How often heads attend to tokens and from them, by number of token: exact for as many tokens as are kept.
+
+    ids       ascending `[U]`
+    to        for how many rows a token is the key of the largest weight `[h, U]`
+    of_query  for how many rows of each token that key is no expected sink `[h, U]`
+    rows      how many rows each token has `[U]`
+    lost      rows of tokens that are not kept, by their key and by their query `[h, 2]`
+    """
+
+    ids: np.ndarray
+    to: np.ndarray
+    of_query: np.ndarray
+    rows: np.ndarray
+    lost: np.ndarray
+
+    @classmethod
+    def none(cls, heads: int) -> "TokenCounts":
+        """No tokens."""
+        empty = np.zeros((heads, 0), np.uint32)
+        return cls(np.zeros(0, np.int64), empty, empty, np.zeros(0, np.int64), np.zeros((heads, 2), np.int64))
+
+    def plus(self, other: "TokenCounts", most: int) -> "TokenCounts":
+        """Of both; of more than `most` different tokens those that came first are kept, of one shard by number."""
+        new = other.ids[~np.isin(other.ids, self.ids, assume_unique=True)]
+        ids = np.union1d(self.ids, new[: max(0, most - len(self.ids))])
+        mine, kept = np.searchsorted(ids, self.ids), np.isin(other.ids, ids, assume_unique=True)
+        theirs = np.searchsorted(ids, other.ids[kept])
+
+        def added(name: str) -> np.ndarray:
+            one, more = getattr(self, name), getattr(other, name)
+            total = np.zeros((*one.shape[:-1], len(ids)), one.dtype)
+            total[..., mine] = one
+            largest = int(total.max(initial=0)) + int(more.max(initial=0))
+            if largest >= np.iinfo(total.dtype).max:
+                total = total.astype(np.uint64)
+            total[..., theirs] += more[..., kept]
+            return total
+
+        lost = np.stack([x[:, ~kept].sum(axis=1, dtype=np.int64) for x in (other.to, other.of_query)], axis=1)
+        return TokenCounts(ids, added("to"), added("of_query"), added("rows"), self.lost + other.lost + lost)
+
+
+@dataclass
+class ModulePlace:
+    """Which attention module, which of its heads, and the key head that each reads."""
+
+    stream: str
+    layer: int
+    name: str
+    call: int
+    heads: tuple[int, ...]
+    groups: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[str, int, str, int]:
+        """What tells it from others."""
+        return self.stream, self.layer, self.name, self.call
+
+
+@dataclass
+class Ranges:
+    """Sums of weights over ranges, by head `[h, ranges]`, and what even attention would have given them `[ranges]`."""
+
+    weight: np.ndarray
+    even: np.ndarray
+
+    def __or__(self, other: "Ranges") -> "Ranges":
+        """Of both."""
+        return Ranges(self.weight + other.weight, self.even + other.even)
+
+
+@dataclass
+class PartSums:
+    """Sums of weights over the keys of each part of a document, by name; `even` as in Ranges; one row per part."""
+
+    names: tuple[str, ...]
+    weight: np.ndarray
+    even: np.ndarray
+    rows: float
+
+    @classmethod
+    def none(cls, heads: int) -> "PartSums":
+        """No parts."""
+        return cls((), np.zeros((heads, 0)), np.zeros(0), 0.0)
+
+    def __or__(self, other: "PartSums") -> "PartSums":
+        """Of both; names in the order in which they came."""
+        names = (*self.names, *(name for name in other.names if name not in self.names))
+        weight, even = np.zeros((len(self.weight), len(names))), np.zeros(len(names))
+        for sums in (self, other):
+            at = [names.index(name) for name in sums.names]
+            weight[:, at] += sums.weight
+            even[at] += sums.even
+        return PartSums(names, weight, even, self.rows + other.rows)
+
+
+@dataclass
+class ModuleSums:
+    """All that is added up of one module.
+
+    documents  how many were added
+    values     of every number in `NAMES` over documents `[V, h]`
+    chances    the same of `CHANCE_NAMES` `[C]`
+    distances, positions  see `attn_cli.scans.places`
+    quantiles  of every head and statistic
+    """
+
+    place: ModulePlace
+    documents: int
+    values: Moments
+    chances: Moments
+    distances: Ranges
+    positions: Ranges
+    quantiles: Quantiles
+    tokens: TokenCounts
+    examples: Examples
+    parts: PartSums
+
+    @classmethod
+    def none(cls, place: ModulePlace) -> "ModuleSums":
+        """Of no document."""
+        h = len(place.heads)
+        return cls(
+            place, 0, _no_moments(len(NAMES), h), _no_moments(len(CHANCE_NAMES)),
+            Ranges(np.zeros((h, STEPS)), np.zeros(STEPS)), Ranges(np.zeros((h, POSITIONS)), np.zeros(POSITIONS)),
+            Quantiles.none(h * len(STATISTIC_NAMES)), TokenCounts.none(h), Examples.none(h), PartSums.none(h),
+        )  # fmt: skip
+
+    def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
+        """Of the documents of both; those of `other` come after."""
+        return ModuleSums(
+            self.place, self.documents + other.documents, self.values | other.values, self.chances | other.chances,
+            self.distances | other.distances, self.positions | other.positions, self.quantiles | other.quantiles,
+            self.tokens.plus(other.tokens, most_tokens), self.examples | other.examples, self.parts | other.parts,
+        )  # fmt: skip
+
+
+def _no_moments(*shape: int) -> Moments:
+    return Moments(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape))
+
+
+@dataclass
+class ScanSums:
+    """All that is added up of a corpus, or of some shards of it.
+
+    documents, tokens  that were read by the model; of a document that was cut every piece counts
+    records            documents that were read in any part
+    poison             records that could not be scanned: number, file, record, piece, reason, detail
+    modules            in the order of the forward pass
+    """
+
+    documents: int = 0
+    tokens: int = 0
+    records: int = 0
+    poison: list[tuple[int, str, int, int, str, str]] = field(default_factory=list)
+    modules: dict[tuple[str, int, str, int], ModuleSums] = field(default_factory=dict)
+
+    def add(self, other: "ScanSums", most_tokens: int) -> None:
+        """Add what comes after in the corpus."""
+        self.documents, self.tokens = self.documents + other.documents, self.tokens + other.tokens
+        self.records += other.records
+        self.poison += other.poison
+        for key, sums in other.modules.items():
+            mine = self.modules.get(key) or ModuleSums.none(sums.place)
+            self.modules[key] = mine.plus(sums, most_tokens)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, for a file."""
+        about = {
+            "documents": self.documents, "tokens": self.tokens, "records": self.records, "poison": self.poison,
+            "modules": [_head_of(sums) for sums in self.modules.values()],
+        }  # fmt: skip
+        arrays = {"about": _bytes(about)}
+        for number, sums in enumerate(self.modules.values()):
+            for name, array in _arrays_of(sums).items():
+                arrays[f"{number}.{name}"] = array
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Any) -> "ScanSums":
+        """What `arrays` wrote."""
+        about = orjson.loads(arrays["about"].tobytes())
+        modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
+        poison = [tuple(each) for each in about["poison"]]
+        by_key = {sums.place.key: sums for sums in modules}
+        return cls(about["documents"], about["tokens"], about["records"], poison, by_key)
+
+
+_GROUPS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "values": (Moments, ("count", "mean", "squares")),
+    "chances": (Moments, ("count", "mean", "squares")),
+    "distances": (Ranges, ("weight", "even")),
+    "positions": (Ranges, ("weight", "even")),
+    "tokens": (TokenCounts, ("ids", "to", "of_query", "rows", "lost")),
+}
+
+
+def _head_of(sums: ModuleSums) -> dict[str, Any]:
+    return {"place": vars(sums.place), "documents": sums.documents, "parts": sums.parts.names, "rows": sums.parts.rows}
+
+
+def _arrays_of(sums: ModuleSums) -> dict[str, np.ndarray]:
+    arrays = {f"{group}.{name}": getattr(getattr(sums, group), name)
+              for group, (_, names) in _GROUPS.items() for name in names}  # fmt: skip
+    arrays |= {f"examples.{name}": x for name, x in vars(sums.examples).items() if name != "excerpt"}
+    arrays["examples.excerpt"] = _bytes(
+        [None if excerpt is None else list(excerpt) for excerpt in sums.examples.excerpt.reshape(-1).tolist()]
+    )
+    arrays |= {"parts.weight": sums.parts.weight, "parts.even": sums.parts.even}
+    return arrays | {f"quantiles.{name}": x for name, x in sums.quantiles.arrays().items()}
+
+
+def _module_of(head: dict[str, Any], arrays: Any, lead: str) -> ModuleSums:
+    place = head["place"]
+    place |= {"heads": tuple(place["heads"]), "groups": tuple(place["groups"])}
+    groups = {group: kind(*(arrays[f"{lead}{group}.{name}"] for name in names))
+              for group, (kind, names) in _GROUPS.items()}  # fmt: skip
+    numbers = {name: arrays[f"{lead}examples.{name}"] for name in ("weight", "document", "piece", "query", "key")}
+    excerpts = np.full(numbers["weight"].size, None, object)
+    for at, each in enumerate(orjson.loads(arrays[f"{lead}examples.excerpt"].tobytes())):
+        excerpts[at] = None if each is None else Excerpt(*each)
+    return ModuleSums(
+        ModulePlace(**place), head["documents"], **groups,
+        quantiles=Quantiles.from_arrays(arrays[f"{lead}quantiles.bytes"], arrays[f"{lead}quantiles.sizes"]),
+        examples=Examples(**numbers, excerpt=excerpts.reshape(numbers["weight"].shape)),
+        parts=PartSums(tuple(head["parts"]), arrays[f"{lead}parts.weight"], arrays[f"{lead}parts.even"], head["rows"]),
+    )  # fmt: skip
+
+
+def _bytes(content: Any) -> np.ndarray:
+    return np.frombuffer(orjson.dumps(content), np.uint8)

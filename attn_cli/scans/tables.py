@@ -1,0 +1,254 @@
+"""The results of a scan as Parquet files, which DuckDB, Polars and pandas read as they are.
+
+Every row but those of poison begins with the head that it is about: `stream`, `layer`, `head`, `kv_head` (the key head
+that it reads), `module` (its path in the model) and `call` (0, 1 ... where a module runs several times). What else:
+
+heads       documents   texts that were added up; of a document that was cut every piece counts
+            kind        what the head is named by, over all documents: a kind, "none", or "not judged"
+            and the mean over documents of every head statistic, by its name
+statistics  statistic, unit, documents (those that have such a number), mean, variance (between documents),
+            standard_error, low, high (95 % confidence of the mean), minimum, q05, q25, q50, q75, q95, maximum
+kinds       kind, documents, rows (queries that have such a target), weight, share, chance, control, held: means over
+            documents, as `attn heads --kinds` has them for one; weight_variance, weight_low, weight_high,
+            share_variance, share_low, share_high; named (whether the head is named by this kind)
+distances   nearest, farthest (tokens from query to key, negative for keys after the query, null for no end), weight
+            (the share of all weight of the head), even (what even attention would give)
+positions   first, last (places of keys in the text, from 0, null for no end), weight, even
+tokens      side ("to": tokens that are the key of a row's largest weight; "from": tokens of rows whose largest weight
+            is on no expected sink), rank, id, token, count, rows (how often the token is in the corpus), share (count
+            over rows), exact (false where the vocabulary was too large to count every token)
+parts       part (a field or role), weight (the share of all weight of the head), even
+examples    kind ("any": whatever is no expected sink), rank, weight, document, piece, file, record, query, key (numbers
+            of tokens), query_token, key_token, text (around them), query_start, query_end, key_start, key_end (in text)
+poison      document, file, record, piece, reason, detail
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import LoadError
+from attn_cli.scans.examples import EXAMPLE_KINDS
+from attn_cli.scans.places import distances, positions
+from attn_cli.scans.sums import ModuleSums, Moments, ScanSums
+from attn_cli.scans.values import AT, CHANCE_AT, STATISTIC_NAMES
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds import KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
+from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
+
+Row = dict[str, Any]
+_SURE = 1.959963984540054  # standard errors on each side of a mean, for 95 %
+_RANKS = {"minimum": 0.0, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "maximum": 1.0}
+MOST_TOKENS = 50  # of a head and side
+
+
+def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[str, Any]:
+    """Every table by its name, as `pyarrow.Table`; `labels` names tokens by their ids."""
+    arrow = _pyarrow()
+    makers: dict[str, Callable[[ModuleSums], Iterator[Row]]] = {
+        "heads": _heads, "statistics": _statistics, "kinds": _kinds, "distances": _distances,
+        "positions": _positions, "tokens": lambda module: _tokens(module, labels), "parts": _parts,
+        "examples": _examples,
+    }  # fmt: skip
+    modules = list(sums.modules.values())
+    tables = {name: _table(arrow, name, (row for module in modules for row in make(module)))
+              for name, make in makers.items()}  # fmt: skip
+    names = ("document", "file", "record", "piece", "reason", "detail")
+    poison = (dict(zip(names, row, strict=True)) for row in sorted(sums.poison))
+    return tables | {"poison": _table(arrow, "poison", poison)}
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise LoadError("scans need pyarrow", "pip install 'attn-cli[scan]'") from None
+    return pyarrow
+
+
+_PLACE = {"stream": "string", "layer": "int32", "head": "int32", "kv_head": "int32", "module": "string",
+          "call": "int32"}  # fmt: skip
+_MEANS = ("weight_variance", "weight_low", "weight_high", "share_variance", "share_low", "share_high")
+_COLUMNS: dict[str, dict[str, str]] = {
+    "heads": {"documents": "int64", "kind": "string", **dict.fromkeys(STATISTIC_NAMES, "double")},
+    "statistics": {"statistic": "string", "unit": "string", "documents": "int64", "mean": "double",
+                   "variance": "double", "standard_error": "double", "low": "double", "high": "double",
+                   **dict.fromkeys(_RANKS, "double")},
+    "kinds": {"kind": "string", "documents": "int64", "rows": "int64", "weight": "double", "share": "double",
+              "chance": "double", "control": "double", "held": "double", **dict.fromkeys(_MEANS, "double"),
+              "named": "bool"},
+    "distances": {"nearest": "int64", "farthest": "int64", "weight": "double", "even": "double"},
+    "positions": {"first": "int64", "last": "int64", "weight": "double", "even": "double"},
+    "tokens": {"side": "string", "rank": "int32", "id": "int64", "token": "string", "count": "int64", "rows": "int64",
+               "share": "double", "exact": "bool"},
+    "parts": {"part": "string", "weight": "double", "even": "double"},
+    "examples": {"kind": "string", "rank": "int32", "weight": "float", "document": "int64", "piece": "int32",
+                 "file": "string", "record": "int64", "query": "int32", "key": "int32", "query_token": "string",
+                 "key_token": "string", "text": "string", "query_start": "int32", "query_end": "int32",
+                 "key_start": "int32", "key_end": "int32"},
+}  # fmt: skip
+_POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
+           "detail": "string"}  # fmt: skip
+TABLES = (*_COLUMNS, "poison")
+
+
+def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
+    columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
+    types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_()}
+    fields = [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
+    content: dict[str, list[Any]] = {column: [] for column in columns}
+    for row in rows:
+        for column, values in content.items():
+            values.append(_plain(row[column]))
+    return arrow.table(content, schema=arrow.schema(fields))
+
+
+def _plain(value: Any) -> Any:
+    """A number or word of Python's own, None for NaN."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and value != value else value
+
+
+def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
+    """Every head of a module, with the columns that name it."""
+    place = module.place
+    for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
+        yield at, {"stream": place.stream, "layer": place.layer, "head": head, "kv_head": group,
+                   "module": place.name, "call": place.call}  # fmt: skip
+
+
+def judged_kinds(module: ModuleSums) -> JudgedKinds:
+    """What the means over all documents say of the heads, as for a single text."""
+    values = np.where(module.values.count > 0, module.values.mean, np.nan)  # [V, h]
+    chances = np.where(module.chances.count > 0, module.chances.mean, np.nan)
+    totals = module.chances.mean * module.chances.count
+    nothing = np.full(values.shape[1], np.nan)
+
+    def of(what: str) -> np.ndarray:
+        return np.stack([values[AT[name]] if (name := f"{kind.name}:{what}") in AT else nothing for kind in KINDS])
+
+    weight, share, control = of("weight"), of("share"), of("control")
+    share = np.where(np.array([f"{kind.name}:share" in AT for kind in KINDS])[:, None], share, weight)
+    for at, kind in enumerate(KINDS):
+        rows = CHANCE_AT.get(f"{kind.name}:control_rows")
+        if rows is not None and totals[rows] < LEAST_ROWS:
+            control[at] = np.nan
+    chance = chances[[CHANCE_AT[f"{kind.name}:chance"] for kind in KINDS]]
+    rows = totals[[CHANCE_AT[f"{kind.name}:rows"] for kind in KINDS]]
+    return JudgedKinds(weight, share, chance, control, of("held"), rows, by_share=True)
+
+
+def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, variance and standard error; NaN where there are too few documents."""
+    count = moments.count
+    mean = np.where(count > 0, moments.mean, np.nan)
+    variance = np.where(count > 1, moments.squares / np.maximum(count - 1, 1), np.nan)
+    return mean, variance, np.sqrt(variance / np.maximum(count, 1))
+
+
+def _heads(module: ModuleSums) -> Iterator[Row]:
+    mean, _, _ = _known(module.values)
+    kinds = judged_kinds(module).kind
+    for at, lead in _places(module):
+        means = {name: mean[AT[name], at] for name in STATISTIC_NAMES}
+        yield lead | {"documents": module.documents, "kind": KIND_NAMES[int(kinds[at])]} | means
+
+
+def _statistics(module: ModuleSums) -> Iterator[Row]:
+    mean, variance, error = _known(module.values)
+    quantiles = module.quantiles.at(tuple(_RANKS.values()))
+    for at, lead in _places(module):
+        for number, statistic in enumerate(STATISTICS):
+            cell = number, at
+            row = quantiles[at * len(STATISTICS) + number]
+            yield lead | {
+                "statistic": statistic.name, "unit": statistic.unit, "documents": module.values.count[cell],
+                "mean": mean[cell], "variance": variance[cell], "standard_error": error[cell],
+                "low": mean[cell] - _SURE * error[cell], "high": mean[cell] + _SURE * error[cell],
+                **dict(zip(_RANKS, row, strict=True)),
+            }  # fmt: skip
+
+
+def _kinds(module: ModuleSums) -> Iterator[Row]:
+    kinds = judged_kinds(module)
+    mean, variance, error = _known(module.values)
+    for at, lead in _places(module):
+        for number, kind in enumerate(KINDS):
+            weight = AT[f"{kind.name}:weight"]
+            of = {"weight": weight, "share": AT.get(f"{kind.name}:share", weight)}
+            numbers = {
+                f"{what}_{end}": value
+                for what, row in of.items()
+                for end, value in (
+                    ("variance", variance[row, at]), ("low", mean[row, at] - _SURE * error[row, at]),
+                    ("high", mean[row, at] + _SURE * error[row, at]),
+                )
+            }  # fmt: skip
+            yield lead | numbers | {
+                "kind": kind.name, "documents": module.values.count[weight, at],
+                "rows": round(float(kinds.rows[number])),
+                "weight": kinds.weight[number, at], "share": kinds.share[number, at],
+                "chance": kinds.chance[number], "control": kinds.control[number, at],
+                "held": kinds.held[number, at], "named": bool(kinds.kind[at] == number),
+            }  # fmt: skip
+
+
+def _shares(weight: np.ndarray) -> np.ndarray:
+    """Of the last axis, NaN where all of it is 0."""
+    total = weight.sum(axis=-1, keepdims=True)
+    made: np.ndarray = np.divide(weight, total, out=np.full_like(weight, np.nan), where=total > 0)
+    return made
+
+
+def _distances(module: ModuleSums) -> Iterator[Row]:
+    weight, even = _shares(module.distances.weight), _shares(module.distances.even)
+    for at, lead in _places(module):
+        for number, (nearest, farthest) in enumerate(distances()):
+            if even[number] > 0:
+                yield lead | {"nearest": nearest, "farthest": farthest, "weight": weight[at, number],
+                              "even": even[number]}  # fmt: skip
+
+
+def _positions(module: ModuleSums) -> Iterator[Row]:
+    weight, even = _shares(module.positions.weight), _shares(module.positions.even)
+    for at, lead in _places(module):
+        for number, (first, last) in enumerate(positions()):
+            if even[number] > 0:
+                yield lead | {"first": first, "last": last, "weight": weight[at, number], "even": even[number]}
+
+
+def _tokens(module: ModuleSums, labels: Callable[[list[int]], list[str]]) -> Iterator[Row]:
+    counts = module.tokens
+    exact = not counts.lost.any()
+    for at, lead in _places(module):
+        for side, of_head in (("to", counts.to[at]), ("from", counts.of_query[at])):
+            order = np.argsort(-of_head.astype(np.int64), kind="stable")[:MOST_TOKENS]
+            order = order[of_head[order] > 0]
+            names = labels(counts.ids[order].tolist())
+            for rank, (number, name) in enumerate(zip(order.tolist(), names, strict=True), 1):
+                count, rows = int(of_head[number]), int(counts.rows[number])
+                yield lead | {"side": side, "rank": rank, "id": counts.ids[number], "token": name, "count": count,
+                              "rows": rows, "share": count / rows, "exact": exact}  # fmt: skip
+
+
+def _parts(module: ModuleSums) -> Iterator[Row]:
+    parts = module.parts
+    for at, lead in _places(module):
+        for number, name in enumerate(parts.names):
+            weight, even = parts.weight[at, number] / parts.rows, parts.even[number] / parts.rows
+            yield lead | {"part": name, "weight": weight, "even": even}
+
+
+def _examples(module: ModuleSums) -> Iterator[Row]:
+    examples = module.examples
+    for at, lead in _places(module):
+        for kind, name in enumerate(EXAMPLE_KINDS):
+            for rank, excerpt in enumerate(examples.excerpt[at, kind]):
+                if excerpt is not None:
+                    cell = at, kind, rank
+                    numbers = {column: getattr(examples, column)[cell]
+                               for column in ("weight", "document", "piece", "query", "key")}  # fmt: skip
+                    yield lead | {"kind": name, "rank": rank + 1} | numbers | excerpt._asdict()

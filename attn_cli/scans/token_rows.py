@@ -1,0 +1,74 @@
+"""The tokens of a batch of texts side by side, as the rows of a batch's attention are."""
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from attn_cli.encoded_text import EncodedText
+
+
+class TokenRows:
+    """The tokens of B texts in R = B * n rows, n those of the longest; what follows a shorter text is padding.
+
+    texts    what the model reads
+    lengths  how many tokens each text has `[B]`
+    ids      the tokens' numbers `[R]`, 0 in padding
+    special  which are special tokens `[R]`
+    real     which are no padding `[R]`
+    """
+
+    def __init__(self, texts: Sequence[str], encoded: Sequence[EncodedText]) -> None:
+        self.texts, self.encoded = tuple(texts), tuple(encoded)
+        self.lengths = np.array([len(text.ids) for text in encoded])
+        self.count, self.length = len(encoded), int(self.lengths.max())
+        self.real = (np.arange(self.length) < self.lengths[:, None]).reshape(-1)
+        self.ids, self.special = np.zeros(len(self.real), np.int64), np.zeros(len(self.real), bool)
+        self.ids[self.real] = np.concatenate([text.ids for text in encoded])
+        self.special[self.real] = np.concatenate([text.special for text in encoded])
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """The place of each row in its text `[R]`, also of padding."""
+        return np.tile(np.arange(self.length), self.count)
+
+    @cached_property
+    def begin(self) -> np.ndarray:
+        """The first row of each row's text `[R]`."""
+        return np.repeat(np.arange(self.count) * self.length, self.length)
+
+    @cached_property
+    def names(self) -> np.ndarray:
+        """A number for each row `[R]`, the same for the same token of the same text; special ones have one each."""
+        alone = self.special | ~self.real
+        most = int(self.ids.max()) + 1
+        return np.where(alone, -1 - np.arange(len(alone)), self.begin // self.length * most + self.ids)
+
+    @cached_property
+    def delimiters(self) -> np.ndarray:
+        """Which rows are special tokens but the first, or punctuation alone `[R]`."""
+        marks = np.zeros(len(self.real), bool)
+        marks[self.real] = np.concatenate([
+            [start >= 0 and is_punctuation(text[start:end])
+             for start, end in zip(encoded.starts.tolist(), encoded.ends.tolist(), strict=True)]
+            for text, encoded in zip(self.texts, self.encoded, strict=True)
+        ])  # fmt: skip
+        return np.where(self.special, self.real & (self.place > 0), marks)
+
+    @cached_property
+    def vocabulary(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different tokens, ascending `[U]`, and which of them each row is `[R]`."""
+        ids, which = np.unique(self.ids, return_inverse=True)
+        return ids, which
+
+    def by_text(self, of_rows: np.ndarray) -> np.ndarray:
+        """Numbers of rows `[..., R]` as `[..., B, n]`."""
+        return of_rows.reshape(*of_rows.shape[:-1], self.count, self.length)
+
+
+@lru_cache(2**16)
+def is_punctuation(text: str) -> bool:
+    """Whether a text has punctuation and nothing else but spaces."""
+    marks = text.strip()
+    return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)

@@ -1,0 +1,54 @@
+"""A table of word vectors as a model that can be scanned."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from attn_cli.call import BatchVisit
+from attn_cli.encoded_text import EncodedText
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import Selection
+from attn_cli.sources.toy import TableSource
+
+
+class WordTexts:
+    """Reads texts as words of a table, one text at a time."""
+
+    batch_size = 1
+    positions = None
+
+    def __init__(self, source: TableSource) -> None:
+        self.source = source
+        self.about: dict[str, Any] = source.about
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The words of each text that the table has."""
+        return [self._encoded(text) for text in texts]
+
+    def _encoded(self, text: str) -> EncodedText:
+        try:
+            tokens = self.source.read([text])[0].tokens
+        except InputError:  # no word of the text is in the table
+            tokens = ()
+        numbers = np.array([(token.id, token.start, token.end) for token in tokens], np.int64).reshape(-1, 3)
+        return EncodedText(numbers[:, 0], np.zeros(len(numbers), bool), numbers[:, 1], numbers[:, 2])
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
+        """Call `visit` with the only call of each text."""
+        prompts = [
+            Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(text.ids.tolist())))
+            for text in texts
+        ]
+        self.source.each(prompts, selection, visit)
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The words."""
+        return [self.source.table.word(number) for number in ids]
+
+    def fingerprint(self) -> str:
+        """A hash of some rows of the table."""
+        rows = self.source.table.rows([0])
+        return blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).hexdigest()
