@@ -1,9 +1,9 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
@@ -17,6 +17,8 @@ from attn_cli.kernel.walk.plan import Planner, plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ class AttentionCall:
 
     planner  decides how the call is walked
     packed   the same text among those of its batch, whose rows are walked together; None if it is alone
+    batch    the calls of all texts of the batch; None if it is alone
     """
 
     q: Array
@@ -216,6 +219,7 @@ class AttentionCall:
     ingredients: Ingredients = field(default_factory=Ingredients)
     planner: Planner = plan_of
     packed: PackedText | None = None
+    batch: "CallBatch | None" = None
 
     @property
     def h(self) -> int:
@@ -262,6 +266,40 @@ class AttentionCall:
         if numbers is not None and self.output is not None:
             self.output.filled()
         return numbers
+
+
+class CallBatch:
+    """The calls of one layer on the texts of a batch, whose rows the compiled walk walks together.
+
+    calls  in the order of the texts
+    rows   the rows of all texts
+    """
+
+    def __init__(self, rows: PackedTexts, of_texts: dict[Hashable, Any]) -> None:
+        self.rows, self.calls = rows, list[AttentionCall]()
+        self._kept: dict[Hashable, Any] = {}
+        self._of_texts = of_texts
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """make(), once for this layer and `key`."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def kept_of_texts(self, key: Hashable, make: Callable[[], T]) -> T:
+        """make(), once for these texts and `key`, whichever layer comes first."""
+        if key not in self._of_texts:
+            self._of_texts[key] = make()
+        found: T = self._of_texts[key]
+        return found
+
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """What is asked of every row, text after text without padding; None where the texts are not walked so.
+
+        Cells are asked as keys of each row's own text, for the rows of text after text `[rows, c]`.
+        """
+        return self.rows.of_texts([call.packed.rows for call in self.calls if call.packed is not None], needs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ Many short texts cost more in calls than in arithmetic. Side by side their rows 
 may attend to keys of its own text: an interval, as everywhere in the compiled walk.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class PackedTexts:
     padded: bool = False
 
     def __post_init__(self) -> None:
-        self._walked: tuple[tuple[bool, bool, int], RowNumbers] | None = None
+        self._walked: tuple[RowNeeds, RowNumbers] | None = None
         self._walk = compiled_walk(self.q, self.k, self.v, self.rule)
 
     @property
@@ -53,16 +54,45 @@ class PackedTexts:
         return self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """The numbers of the rows of all texts, from one walk; None for other needs than those of the first.
+        """The numbers of the rows of all texts, from one walk; None for needs that the first walk didn't have.
 
-        Cells are left out: the texts ask one after the other, each for its own.
+        Cells of single texts are left out: these ask one after the other, each for its own.
         """
-        asked = (needs.moments or needs.cells is not None, needs.received, needs.top)
+        moments = needs.moments or needs.cells is not None
+        return self._walk_once(RowNeeds(moments=moments, received=needs.received, top=needs.top))
+
+    def of_texts(self, texts: Sequence[slice], needs: RowNeeds) -> RowNumbers | None:
+        """The numbers of the rows of these texts, text after text without the padding between them.
+
+        Cells are keys of each row's own text. Moments and cells alone; None for other needs, and where another walk
+        was asked for before.
+        """
+        if needs.received or needs.top or _only_alone(needs):
+            return None
+        cells, count = None, self.q.shape[1]
+        places = np.concatenate([np.arange(text.start, text.stop) for text in texts])
+        if needs.cells is not None:
+            starts = np.repeat([text.start for text in texts], [text.stop - text.start for text in texts])
+            cells = np.full((count, needs.cells.shape[1]), -1)
+            cells[places] = np.where(needs.cells < 0, -1, needs.cells + starts[:, None])
+        numbers = self._walk_once(RowNeeds(moments=needs.moments, cells=cells))
+        if numbers is None or (cells is not None and numbers.cells is None):
+            return None
+        if len(places) == count:
+            return numbers
+        rows = {name: None if (x := getattr(numbers, name)) is None else x[:, places] for name in (*MOMENTS, "cells")}
+        return RowNumbers(None, **rows)
+
+    def _walk_once(self, needs: RowNeeds) -> RowNumbers | None:
+        """The numbers of the first walk, if it noted what is needed."""
         if self._walked is None and self._walk is not None:
-            shared = RowNeeds(moments=asked[0], received=asked[1], top=asked[2])
-            numbers = self._walk.row_numbers(self.q, self.k, self.v, self.rule, shared, self.output, span=self.span)
-            self._walked = None if numbers is None else (asked, numbers)
-        return self._walked[1] if self._walked is not None and self._walked[0] == asked else None
+            numbers = self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
+            self._walked = None if numbers is None else (needs, numbers)
+        if self._walked is None:
+            return None
+        noted, numbers = self._walked
+        has_all = noted.moments >= needs.moments and noted.received >= needs.received and noted.top == needs.top
+        return numbers if has_all else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +106,7 @@ class PackedText:
         """What is asked of every row of this text; None where it isn't, so that it must be walked by itself."""
         if needs.received and self.texts.padded:
             return None
-        if needs.pool is not None or needs.lists or needs.marks is not None or needs.steps is not None or needs.few:
+        if _only_alone(needs):
             return None
         numbers = self.texts.row_numbers(needs)
         if numbers is None:
@@ -104,3 +134,9 @@ class PackedText:
         logarithms = to_numpy(scores).reshape(h, n, -1) * np.float32(self.texts.rule.scale) - log_sum[..., None]
         weights: np.ndarray = np.exp(np.where(allowed, logarithms, -np.inf))
         return weights
+
+
+def _only_alone(needs: RowNeeds) -> bool:
+    """Whether they can be met for a text by itself alone."""
+    marked = needs.marks is not None or needs.steps is not None
+    return marked or needs.pool is not None or bool(needs.lists) or needs.few > 0

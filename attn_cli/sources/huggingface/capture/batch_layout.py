@@ -1,7 +1,7 @@
 """Where the texts of a batch lie in a layer's arrays: the same in all layers of a stream, so it is found once."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,13 +23,14 @@ FindText = Callable[[int], UnpaddedText]
 class BatchLayout(NamedTuple):
     """The texts of a batch, their masks, and the keys of all rows of all texts as rows of one call, padding included.
 
-    A row of padding sees all keys of its text, or none.
+    A row of padding sees all keys of its text, or none. `kept` is what readers keep for all layers of this layout.
     """
 
     texts: tuple[UnpaddedText, ...]
     masks: tuple[Mask, ...]
     span: Intervals
     padded: bool
+    kept: dict[Hashable, Any]
 
 
 class BatchLayouts:
@@ -78,4 +79,4 @@ def _layout(
         first[index], last[index] = start, index * n + keys.stop if padding_sees else start
         first[index, rows], last[index, rows] = span.first + start, span.last + start
     padded = any(text.rows != slice(0, n) for text in texts)
-    return BatchLayout(texts, masks, Intervals(first.reshape(-1), last.reshape(-1)), padded)
+    return BatchLayout(texts, masks, Intervals(first.reshape(-1), last.reshape(-1)), padded, {})

@@ -48,7 +48,7 @@ class BatchVisitor:
             return self._unpadded(places[index], index, query, key, layer_rule)
 
         layout = self.layouts.of(place, query, key, layer_rule, text_of)
-        texts = map(text_of, range(b)) if layout is None else layout.texts
+        texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         # The heads of a row are adjacent in memory, the layout in which the model uses the output.
         output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2) if fills_output else None  # [b, h, n, e]
         layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
@@ -56,9 +56,8 @@ class BatchVisitor:
             return output
         projection = self._projection(place, heads, h, value.shape[-1])
         is_complete = fills_output
-        for index, (at, text) in enumerate(zip(places, texts, strict=True)):
-            ingredients = self._ingredients(query, index, text, projection)
-            call = layer.call(index, at, text, ingredients)
+        ingredients = [self._ingredients(query, index, text, projection) for index, text in enumerate(texts)]
+        for index, (text, call) in enumerate(zip(texts, layer.calls(places, texts, ingredients), strict=True)):
             self.visit(call)
             layer.fill_padding(index, text)
             is_complete = is_complete and call.output is not None and call.output.complete

@@ -1,11 +1,12 @@
 """One layer's queries, keys and values for a batch of texts, and the attention call of each text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 
-from attn_cli.call import AttentionCall, Ingredients, Output, Place
+from attn_cli.call import AttentionCall, CallBatch, Ingredients, Output, Place
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.packed import PackedTexts
@@ -31,8 +32,22 @@ class LayerBatch:
     layout: BatchLayout | None
     output: torch.Tensor | None
 
-    def call(self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients) -> AttentionCall:
-        """The attention call of one text, without its padding."""
+    def calls(
+        self, places: Sequence[Place], texts: Sequence[UnpaddedText], ingredients: Sequence[Ingredients]
+    ) -> list[AttentionCall]:
+        """The attention call of each text, without its padding."""
+        batch = None if self.packed is None or self.layout is None else CallBatch(self.packed, self.layout.kept)
+        calls = [
+            self._call(index, place, text, how, batch)
+            for index, (place, text, how) in enumerate(zip(places, texts, ingredients, strict=True))
+        ]
+        if batch is not None:
+            batch.calls.extend(calls)
+        return calls
+
+    def _call(
+        self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, batch: CallBatch | None
+    ) -> AttentionCall:
         rows, keys, n = text.rows, text.keys, self.query.shape[2]
         q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]
         if not self._has_all_heads:
@@ -47,7 +62,8 @@ class LayerBatch:
             text.key_tokens,
             None if self.output is None else Output(self.output[index, :, rows]),
             ingredients,
-            packed=None if self.packed is None else self.packed.of_text(index * n + rows.start, index * n + rows.stop),
+            packed=None if batch is None else batch.rows.of_text(index * n + rows.start, index * n + rows.stop),
+            batch=batch,
         )
 
     def fill_padding(self, index: int, text: UnpaddedText) -> None:

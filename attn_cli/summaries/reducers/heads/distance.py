@@ -20,11 +20,9 @@ class Distance(Statistic):
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the rows' distances."""
-        alignment = rows.alignment
-        if not alignment.looks_back:
+        if not rows.texts.any.looks_back:
             return rows.mean(rows.numbers[MeanDistance()])
-        i = np.arange(alignment.offset, alignment.offset + alignment.n)
-        return rows.mean(rows.weight_sum * i - rows.numbers[MeanKey()])
+        return rows.mean(rows.weight_sum * rows.texts.places - rows.numbers[MeanKey()])
 
 
 DISTANCE = Distance(

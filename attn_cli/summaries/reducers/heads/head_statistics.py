@@ -1,18 +1,20 @@
 """The reducer behind all per-head statistics: it notes what they need of every row, once, while the bands pass."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy, zeros
-from attn_cli.call import Call
+from attn_cli.arrays import Array, to_numpy, zeros
+from attn_cli.call import Call, CallBatch
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.row_numbers import (
+    AlignedTexts,
     Alignment,
     BandRows,
     Cell,
@@ -23,7 +25,7 @@ from attn_cli.summaries.reducers.heads.row_numbers import (
     RowNumber,
     WeightSum,
 )
-from attn_cli.summaries.reducers.heads.statistic import HeadRows
+from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 
 _MASKED_SCORE = -1e38  # a row of which the largest score is below may attend to nothing
 
@@ -53,16 +55,86 @@ class Heads(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head."""
         place = summary.place
-        for at, (head, group) in enumerate(zip(place.heads, place.groups, strict=True)):
-            numbers = {name: float(values[at]) for name, values in self.statistics.items()}
-            row = {"layer": place.layer, "head": head, "kv_head": group}
-            rest = {} if self.rest is None else {"rest_weight": float(self.rest[at])}
-            yield row | numbers | {"masked_rows": int(self.masked_rows[at])} | rest
+        columns = {name: values.tolist() for name, values in self.statistics.items()}
+        columns["masked_rows"] = [int(count) for count in self.masked_rows]
+        if self.rest is not None:
+            columns["rest_weight"] = self.rest.tolist()
+        for head, group, *numbers in zip(place.heads, place.groups, *columns.values(), strict=True):
+            lead = {"layer": place.layer, "head": head, "kv_head": group}
+            yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number by its name, `[h]`."""
         rest = {} if self.rest is None else {"rest_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
+
+
+@dataclass(frozen=True, eq=False)
+class NeededNumbers:
+    """The numbers of a row of which the statistics of some texts are made, each once.
+
+    needs     what each statistic needs
+    unknown   which texts have no such statistic `[texts]`
+    moments, cells, others  the numbers, by how they are noted
+    """
+
+    texts: AlignedTexts
+    needs: Mapping[Statistic, tuple[RowNumber, ...]]
+    unknown: Mapping[Statistic, np.ndarray]
+    moments: tuple[Moment, ...]
+    cells: tuple[Cell, ...]
+    others: tuple[RowNumber, ...]
+
+    @classmethod
+    def of(cls, alignments: Sequence[Alignment]) -> "NeededNumbers":
+        """The numbers that are needed of texts that are aligned so."""
+        if len({text.looks_back for text in alignments}) > 1:  # a text of one token has nothing to look ahead to
+            alignments = [replace(text, looks_back=False) for text in alignments]
+        texts = AlignedTexts(tuple(alignments))
+        shared: list[RowNumber] = [LargestWeight()]
+        shared += [WeightSum()] if texts.any.is_partial else []
+        shared += [HiddenSum()] if texts.any.hides else []
+        of_texts = {statistic: [statistic.needs(text) for text in alignments] for statistic in STATISTICS}
+        needs = {statistic: next((x for x in some if x is not None), ()) for statistic, some in of_texts.items()}
+        unknown = {statistic: np.array([x is None for x in some]) for statistic, some in of_texts.items()}
+        numbers = dict.fromkeys((*shared, *(need for some in needs.values() for need in some)))
+        moments = tuple(need for need in numbers if isinstance(need, Moment))
+        cells = tuple(need for need in numbers if isinstance(need, Cell))
+        others = tuple(need for need in numbers if not isinstance(need, Moment | Cell))
+        return cls(texts, needs, unknown, moments, cells, others)
+
+    @cached_property
+    def asked(self) -> RowNeeds | None:
+        """All moments, and the cells; None where a number is needed that the compiled walk doesn't note."""
+        if self.others:
+            return None
+        return RowNeeds(moments=True, cells=np.stack([self.texts.keys_of(cell) for cell in self.cells], axis=1))
+
+    def noted(self, rows: RowNumbers) -> dict[RowNumber, np.ndarray]:
+        """The numbers by what the compiled walk noted of all rows."""
+        assert rows.cells is not None  # [h, n, c]
+        moments = {moment: moment.of(rows, self.texts.places) for moment in self.moments}
+        cells = np.moveaxis(rows.cells.astype(np.float64), -1, 0)
+        return {**moments, **dict(zip(self.cells, cells, strict=True))}
+
+    def finish(self, numbers: Mapping[RowNumber, np.ndarray], count: int | None, *, rescale: bool) -> list[Heads]:
+        """The statistics of each text from the numbers of all rows; of `count` of them, None for all."""
+        rows = HeadRows(numbers, self.texts, rescale)
+        live = rows.live_rows  # [h, texts]
+        columns = {}
+        for statistic, unknown in self.unknown.items():
+            known = np.full(live.shape, np.nan) if unknown.all() else statistic.finish(rows)
+            columns[statistic.name] = np.where(unknown, np.nan, known)
+        rest = rows.rest if rescale or self.texts.any.hides else None
+        masked = (self.texts.counts if count is None else count) - live
+        return [
+            Heads(
+                {name: values[:, text] for name, values in columns.items()},
+                masked[:, text],
+                None if rest is None else rest[:, text],
+            )
+            for text in range(live.shape[1])
+        ]
 
 
 class HeadStatistics:
@@ -79,26 +151,23 @@ class HeadStatistics:
     def __init__(self, rows: Sequence[int] | None = None, *, rescale: bool = False) -> None:
         self.rows, self.rescale = rows, rescale
 
+    @property
+    def batch_key(self) -> Hashable:
+        """What is collected; None where it is collected of some rows alone."""
+        return (HeadStatistics, self.rescale) if self.rows is None else None
+
     def start(self, call: Call) -> None:
         """Memory `[h, n]` for every number that some statistic needs of a row."""
-        self.numbers = {need: zeros((call.h, call.n), call.like) for need in self._needed(call)}
-
-    def _needed(self, call: Call) -> tuple[RowNumber, ...]:
-        """The numbers of a row of which the statistics of this call are made, each once."""
-        self.alignment = Alignment.of(call)
-        shared: tuple[RowNumber, ...] = (LargestWeight(),)
-        shared += (WeightSum(),) if self.alignment.is_partial else ()
-        shared += (HiddenSum(),) if self.alignment.hides else ()
-        self.needs = {statistic: statistic.needs(self.alignment) for statistic in STATISTICS}
-        needs = (need for some in self.needs.values() for need in some or ())
-        return tuple(dict.fromkeys((*shared, *needs)))
+        self.needed = NeededNumbers.of([Alignment.of(call)])
+        needed = (*self.needed.moments, *self.needed.cells, *self.needed.others)
+        self.numbers: dict[RowNumber, Array] = {need: zeros((call.h, call.n), call.like) for need in needed}
 
     def add(self, band: Band) -> None:
         """Note the band's rows; rows that may attend to nothing stay 0."""
         if band.first == band.last:
             return
         numbers = {need: number[band.heads, band.start : band.stop] for need, number in self.numbers.items()}
-        rows = BandRows(band, self.alignment, numbers)
+        rows = BandRows(band, self.needed.texts.any, numbers)
         for need, out in numbers.items():
             need.note(rows, out)
 
@@ -106,31 +175,36 @@ class HeadStatistics:
         """All moments, and the cells; None where a statistic needs a number that the compiled walk doesn't note."""
         if self.rows is not None:
             return None
-        needed = self._needed(call)
-        self.moments = [need for need in needed if isinstance(need, Moment)]
-        self.cells = [need for need in needed if isinstance(need, Cell)]
-        if len(self.moments) + len(self.cells) < len(needed):
-            return None
-        return RowNeeds(moments=True, cells=np.stack([cell.keys(self.alignment) for cell in self.cells], axis=1))
+        self.needed = NeededNumbers.of([Alignment.of(call)])
+        return self.needed.asked
 
     def take(self, rows: RowNumbers) -> None:
         """The numbers of all rows."""
-        assert rows.cells is not None  # [h, n, c]
-        self.numbers = {moment: moment.of(rows, self.alignment) for moment in self.moments}
-        self.numbers |= zip(self.cells, np.moveaxis(rows.cells, -1, 0), strict=True)
+        self.numbers = dict(self.needed.noted(rows))
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
         numbers = {need: self._picked(to_numpy(number).astype(np.float64)) for need, number in self.numbers.items()}
-        rows = HeadRows(numbers, self.alignment, self.rescale)
-        unknown = np.full(len(rows.live), np.nan)
-        statistics = {
-            statistic.name: unknown if needs is None else statistic.finish(rows)
-            for statistic, needs in self.needs.items()
-        }
-        count = self.alignment.n if self.rows is None else len(self.rows)
-        rest = rows.rest if self.rescale or self.alignment.hides else None
-        return Heads(statistics, count - rows.live.sum(axis=-1), rest)
+        count = None if self.rows is None else len(self.rows)
+        return self.needed.finish(numbers, count, rescale=self.rescale)[0]
+
+    def batch_needs(self, batch: CallBatch) -> RowNeeds | None:
+        """As `row_needs`, of all texts of a batch."""
+        return self._of_batch(batch).asked
+
+    def batch_parts(self, batch: CallBatch, rows: RowNumbers) -> Sequence[Heads]:
+        """As `result`, for every text of a batch."""
+        needed = self._of_batch(batch)
+        return needed.finish(needed.noted(rows), None, rescale=self.rescale)
+
+    def _of_batch(self, batch: CallBatch) -> NeededNumbers:
+        """What the texts need, which is the same in all layers of a kind."""
+
+        def needed() -> NeededNumbers:
+            return NeededNumbers.of([Alignment.of(call) for call in batch.calls])
+
+        first = batch.calls[0]
+        return batch.kept_of_texts((NeededNumbers, first.place.stream, first.rule.sink is None), needed)
 
     def log_sums(self) -> np.ndarray:
         """The logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]`, in float64.

@@ -38,8 +38,8 @@ class InductionWeight(CellWeight):
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells over the rows that have one."""
-        repeated = (rows.live & (self.cell.keys(rows.alignment) >= 0)).sum(axis=-1)
-        total = rows.numbers[self.cell].sum(axis=-1)
+        repeated = rows.total(rows.live & (rows.texts.keys_of(self.cell) >= 0))
+        total = rows.total(rows.numbers[self.cell])
         mean: np.ndarray = np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
         return mean
 

@@ -16,7 +16,7 @@ class NextWeight(CellWeight):
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells, NaN if all of them in all heads are 0."""
         cells = rows.numbers[self.cell]
-        return rows.mean(cells) if cells.any() else np.full(len(cells), np.nan)
+        return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
 
 
 NEXT_WEIGHT = NextWeight(

@@ -85,6 +85,40 @@ class BandRows:
         return namespace(weights).astype(self.numbers[LargestWeight()] > 0, weights.dtype)
 
 
+@dataclass(frozen=True, eq=False)
+class AlignedTexts:
+    """The alignments of the texts of a batch whose rows lie one after the other; of a call by itself there is one.
+
+    But for their tokens and lengths they are alike.
+    """
+
+    texts: tuple[Alignment, ...]
+
+    @property
+    def any(self) -> Alignment:
+        """What all texts have in common: of n, m, keys and offset it says nothing."""
+        return self.texts[0]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The first row of every text `[texts]`."""
+        return np.cumsum([0, *(text.n for text in self.texts[:-1])])
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """The number of rows of every text `[texts]`."""
+        return np.array([text.n for text in self.texts])
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The key at which every query stands, counted in its text `[rows]`."""
+        return np.concatenate([np.arange(text.offset, text.offset + text.n) for text in self.texts])
+
+    def keys_of(self, cell: "Cell") -> np.ndarray:
+        """The key of every query, counted in its text `[rows]`; -1 where it has none."""
+        return np.concatenate([cell.keys(text) for text in self.texts])
+
+
 class RowNumber(ABC):
     """One number of every row. Those that are equal are noted once, however many statistics need them."""
 
@@ -97,15 +131,15 @@ class Moment(RowNumber):
     """A maximum, or a sum over all keys."""
 
     @abstractmethod
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
-        """The number of all rows `[h, n]` by the moments that the compiled walk notes."""
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
+        """The number of all rows `[h, n]` by the moments that the compiled walk notes; queries stand at `places`."""
 
 
 @dataclass(frozen=True)
 class LargestWeight(Moment):
     """The maximum of the weights: 0 for a row that may attend to nothing."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """The exponential of the largest score less the logarithm of their sum."""
         maximum, log_sum = _wide(rows.maximum), _wide(rows.log_sum)
         live = ~np.isneginf(maximum)
@@ -122,7 +156,7 @@ class LargestWeight(Moment):
 class LargestScore(Moment):
     """The maximum of the scores."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """As noted; 0 in rows that may attend to nothing."""
         return _finite(rows.maximum)
 
@@ -136,7 +170,7 @@ class LargestScore(Moment):
 class MeanScore(Moment):
     """The sum over keys of weight times score."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """A score is the logarithm of its weight plus log_sum."""
         mean: np.ndarray = _wide(rows.mass) * _finite(rows.log_sum) - _wide(rows.surprise)
         return mean
@@ -150,7 +184,7 @@ class MeanScore(Moment):
 class WeightSum(Moment):
     """The sum of the weights."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """As noted."""
         return _wide(rows.mass)
 
@@ -173,10 +207,9 @@ class HiddenSum(RowNumber):
 class MeanKey(Moment):
     """The sum over keys of weight times key number j, where no query attends to a key after itself."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """The query's own place less the mean distance."""
-        i = np.arange(alignment.offset, alignment.offset + alignment.n)
-        mean: np.ndarray = _wide(rows.mass) * i - _wide(rows.distance)
+        mean: np.ndarray = _wide(rows.mass) * places - _wide(rows.distance)
         return mean
 
     def note(self, rows: BandRows, out: Array) -> None:
@@ -189,7 +222,7 @@ class MeanKey(Moment):
 class MeanDistance(Moment):
     """The sum over keys of weight times |i - j|, where a query i may attend to keys j on both sides."""
 
-    def of(self, rows: RowNumbers, alignment: Alignment) -> np.ndarray:
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """As noted."""
         return _wide(rows.distance)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.summaries.reducers.heads.row_numbers import (
+    AlignedTexts,
     Alignment,
     Cell,
     HiddenSum,
@@ -23,11 +24,13 @@ from attn_cli.summaries.reducers.rest import shares_of
 class HeadRows:
     """The numbers of all rows of a call, `[h, n]` each, in float64; 0 in rows that were not picked.
 
+    Of a batch, the rows of text after text; what is taken over rows is taken over those of each text.
+
     rescaled  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink
     """
 
     numbers: Mapping[RowNumber, np.ndarray]
-    alignment: Alignment
+    texts: AlignedTexts
     rescaled: bool = False
 
     @cached_property
@@ -37,37 +40,52 @@ class HeadRows:
         return live
 
     @cached_property
+    def live_rows(self) -> np.ndarray:
+        """How many these are, `[h, texts]`."""
+        return self.total(self.live)
+
+    @cached_property
     def weight_sum(self) -> np.ndarray:
         """The sum of the weights on keys `[h, n]`: less than 1 by what is hidden and what a learned sink takes."""
-        return self.numbers[WeightSum()] if self.alignment.is_partial else self.live.astype(np.float64)
+        return self.numbers[WeightSum()] if self.texts.any.is_partial else self.live.astype(np.float64)
 
     @cached_property
     def hidden(self) -> np.ndarray:
         """What every row gives to hidden keys, `[h, n]`."""
         zeros = np.zeros_like(self.numbers[LargestWeight()])
-        return self.numbers[HiddenSum()] if self.alignment.hides else zeros
+        return self.numbers[HiddenSum()] if self.texts.any.hides else zeros
 
     @cached_property
     def sink(self) -> np.ndarray:
         """What the learned sink takes of every row, `[h, n]`; none of what is rescaled."""
-        left = 1 - self.weight_sum - self.hidden
-        return np.where(self.live & self.alignment.has_sink & (not self.rescaled), left, 0.0)
+        if not self.texts.any.has_sink or self.rescaled:
+            return np.zeros_like(self.weight_sum)
+        return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
+        if len(self.texts.texts) == 1:
+            only: np.ndarray = values.sum(axis=-1, keepdims=True)
+            return only
+        values = values if values.dtype == np.float64 else values.astype(np.int64)
+        totals: np.ndarray = np.add.reduceat(values, self.texts.starts, axis=-1)
+        return totals
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
+        """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
 
         Rescaled, the sum of values over the sum of weights: a mean of ratios would be ruled by the rows of which next
         to nothing is left.
         """
         if self.rescaled:
-            return shares_of(values.sum(axis=-1), self.weight_sum.sum(axis=-1))
-        mean: np.ndarray = values.sum(axis=-1) / np.maximum(self.live.sum(axis=-1), 1)
+            return shares_of(self.total(values), self.total(self.weight_sum))
+        mean: np.ndarray = self.total(values) / np.maximum(self.live_rows, 1)
         return mean
 
     @property
     def rest(self) -> np.ndarray:
-        """The mean weight of a row on keys that are not hidden, `[h]`."""
-        rest: np.ndarray = self.weight_sum.sum(axis=-1) / np.maximum(self.live.sum(axis=-1), 1)
+        """The mean weight of a row on keys that are not hidden, `[h, texts]`."""
+        rest: np.ndarray = self.total(self.weight_sum) / np.maximum(self.live_rows, 1)
         return rest
 
 
@@ -105,7 +123,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The statistic `[h]` from the numbers that it needs."""
+        """The statistic `[h, texts]` from the numbers that it needs."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """Whether all of these values are `nothing`."""
