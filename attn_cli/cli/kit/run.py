@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
@@ -17,6 +16,7 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.sources import Generating, Source
+from attn_cli.sources.batches import batches_by_length
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
@@ -27,6 +27,9 @@ from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.view import RecordingView, View
+
+_SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
+_WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
 
 Rows = Sequence[int] | None
 """The picked query rows of a call; None for all of them."""
@@ -129,33 +132,46 @@ def answer_texts(request: Request) -> ExitCode:
     returned. Without, its error is raised. InputError for no text at all.
     """
     worst, count = ExitCode.DONE, 0
-    while batch := _batch(request.texts, request.source.batch_size if request.lines else 1):
-        questions: list[Question] = []
-        for number, text in enumerate(batch, count):
-            try:
-                questions.append(_question(request, number, text))
-            except AttnError as error:
-                if not request.lines:
-                    raise
-                worst = max(worst, error.code)
-                print_line(f"attn: line {number + 1}: {error.message}")
+    while window := _read_window(request, count):
+        questions = [question for question in window if isinstance(question, Question)]
+        worst = max([worst, *(error.code for error in window if isinstance(error, AttnError))])
         if questions:
             _answer(request, questions, earlier_texts=count)
-        count += len(batch)
+        count += len(window)
     if count == 0:
         raise InputError("no text", "there was nothing to read")
     return worst
 
 
-def _batch(texts: Iterator[str | InputError], most: int) -> list[str | InputError]:
-    """The next texts, at most so many, and of lines that are typed only those that are there already."""
-    batch = list(islice(texts, 1))
-    while batch and len(batch) < most and (not isinstance(texts, Texts) or texts.waiting()):
-        following = list(islice(texts, 1))
-        if not following:
+def _read_window(request: Request, count: int) -> list[Question | AttnError]:
+    """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
+
+    Of lines that somebody types only those that are there already. With `lines` an error is printed, else raised.
+    """
+    window: list[Question | AttnError] = []
+    texts, cells = request.texts, 0
+    while not window or (_has_room(request, len(window), cells) and (not isinstance(texts, Texts) or texts.waiting())):
+        number = count + len(window)
+        try:
+            question = _question(request, number, next(texts))
+        except StopIteration:
             break
-        batch += following
-    return batch
+        except AttnError as error:
+            if not request.lines:
+                raise
+            print_line(f"attn: line {number + 1}: {error.message}")
+            window.append(error)
+        else:
+            window.append(question)
+            cells += len(question.prompt.tokens) ** 2
+    return window
+
+
+def _has_room(request: Request, texts: int, cells: int) -> bool:
+    """Whether one more text is read before these are answered; their matrices have so many `cells` together."""
+    if not request.lines or request.source.batch_size == 1:
+        return False
+    return texts < _SMALL_WINDOW or (request.generate is None and texts < _WINDOW and cells < _WINDOW_CELLS)
 
 
 def _question(request: Request, number: int, text: str | InputError) -> Question:
@@ -220,68 +236,75 @@ def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
     return ("--words changes nothing: nobody knows where in a text these tokens stand",)
 
 
+@dataclass(eq=False)
+class LookedAt:
+    """One text and what was seen of it: its layers' summaries, what is hidden, and its recording if a view asks."""
+
+    question: Question
+    hidden: HiddenNotes = field(default_factory=HiddenNotes)
+    summaries: list[Summary] = field(default_factory=list)
+    recorded: list[RecordedLayer] = field(default_factory=list)
+
+
 def _answer(request: Request, questions: Sequence[Question], earlier_texts: int) -> None:
-    """Run a batch of texts and show their reports; `earlier_texts` texts were answered before them."""
-    hidden = [HiddenNotes() for _ in questions]
-    recorded: list[list[RecordedLayer]] = [[] for _ in questions]
-    layers = len(request.source.planned_layers(request.selection))
-    with Progress(layers, len(questions), earlier_texts, quiet=request.quiet, verbose=request.verbose) as progress:
-        answers = _summaries(request, questions, progress, hidden, recorded)
-    for at, (question, summaries) in enumerate(zip(questions, answers, strict=True)):
-        if request.token is not None and not summaries:
-            raise InputError(f"no query {request.token!r} in the layers that were asked for",
-                             "choose other layers with --layer, or pick by number")  # fmt: skip
-        warnings = question.display.warnings + question.notes
-        warnings += request.hiding.notes(hidden[at])
-        print_notes(warnings, quiet=request.quiet)
-        report = Report(
-            request.command, request.source.about, (question.display,), summaries, warnings,
-            index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
-            ranking=request.ranking,
-        )  # fmt: skip
-        report = report if request.finish is None else request.finish(report)
-        if request.recorder is None:
-            request.view.show(report)
-        else:
-            recording = Recording(request.source.about, question.prompt, tuple(recorded[at]))
-            request.recorder.show_recorded(report, recording)
+    """Run these texts and show their reports, in order; `earlier_texts` texts were answered before them."""
+    texts = [LookedAt(question) for question in questions]
+    layers, done = len(request.source.planned_layers(request.selection)), earlier_texts
+    lengths = [len(question.prompt.tokens) for question in questions]
+    for batch in batches_by_length(lengths, request.source.batch_size):
+        with Progress(layers, len(batch), done, quiet=request.quiet, verbose=request.verbose) as progress:
+            _look(request, [texts[at] for at in batch], progress)
+        done += len(batch)
+    for text in texts:
+        _show(request, text)
 
 
-def _summaries(
-    request: Request,
-    questions: Sequence[Question],
-    progress: Progress,
-    hidden: Sequence[HiddenNotes],
-    recorded: Sequence[list[RecordedLayer]],
-) -> list[tuple[Summary, ...]]:
-    """The summaries of every chosen layer, for each text.
+def _show(request: Request, text: LookedAt) -> None:
+    """Print the notes on a text and show its report."""
+    question, summaries = text.question, tuple(text.summaries)
+    if request.token is not None and not summaries:
+        raise InputError(f"no query {request.token!r} in the layers that were asked for",
+                         "choose other layers with --layer, or pick by number")  # fmt: skip
+    warnings = question.display.warnings + question.notes + request.hiding.notes(text.hidden)
+    print_notes(warnings, quiet=request.quiet)
+    report = Report(
+        request.command, request.source.about, (question.display,), summaries, warnings,
+        index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,
+        ranking=request.ranking,
+    )  # fmt: skip
+    report = report if request.finish is None else request.finish(report)
+    if request.recorder is None:
+        request.view.show(report)
+    else:
+        recording = Recording(request.source.about, question.prompt, tuple(text.recorded))
+        request.recorder.show_recorded(report, recording)
 
-    `hidden` collects what is hidden of it, and `recorded` its layers, where the view asks for them.
-    """
-    summaries: list[list[Summary]] = [[] for _ in questions]
-    rows_of = [memoised(partial(_rows_of_stream, request, question)) for question in questions]
+
+def _look(request: Request, texts: Sequence[LookedAt], progress: Progress) -> None:
+    """Run these texts through the source together, and collect what is seen of each."""
+    rows_of = [memoised(partial(_rows_of_stream, request, text.question)) for text in texts]
 
     def visit(call: Call) -> None:
-        text = call.place.text
-        question = questions[text]
-        if question.display is not question.prompt and (has_words(call.queries) or has_words(call.keys)):
+        number = call.place.text
+        text = texts[number]
+        display = text.question.display
+        if display is not text.question.prompt and (has_words(call.queries) or has_words(call.keys)):
             call = InWords(call)
-        rows = rows_of[text](call.queries)
-        keys = request.hiding.keys(call, question.display.text)
+        rows = rows_of[number](call.queries)
+        keys = request.hiding.keys(call, display.text)
         shown = HiddenKeys(call, keys) if keys else call
         reducers = () if rows is not None and not rows else request.reducers(rows, shown)
         if reducers:
-            hidden[text].add(call, keys)
+            text.hidden.add(call, keys)
             measured = request.measure.of(call)
-            measured = HiddenKeys(measured, keys, hidden[text].weight) if keys else measured
+            measured = HiddenKeys(measured, keys, text.hidden.weight) if keys else measured
             summary = reduce(measured, *reducers, *([Record()] if request.recorder else []))
-            summaries[text].append(_without_record(summary, recorded[text]))
+            text.summaries.append(_without_record(summary, text.recorded))
         progress.step()
 
-    prompts = [question.prompt for question in questions]
+    prompts = [text.question.prompt for text in texts]
     rotations, projections = request.measure.rotations, request.measure.by == "written"
     request.source.each(prompts, request.selection, visit, rotations=rotations, projections=projections)
-    return [tuple(parts) for parts in summaries]
 
 
 def _without_record(summary: Summary, recorded: list[RecordedLayer]) -> Summary:

@@ -93,7 +93,7 @@ class ModelSource:
         # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
         # generated tokens, whose number differs from text to text.
         own = self.processor is not None or (generate is not None and self.has_decoder)
-        self.batch_size = 1 if own or reads_alone(loaded.model) else 8
+        self.batch_size = 1 if own or reads_alone(loaded.model) else 32
         module_places = ModulePlaces(loaded.model)
         self._found: Projections | None = None
         # The modules that attend if they run.

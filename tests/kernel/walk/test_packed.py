@@ -77,3 +77,22 @@ def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
     assert texts.of_text(12, 18).row_numbers(RowNeeds(moments=True, top=2)) is None
     half = PackedTexts(q.double(), k.double(), v.double(), Rule(0.5), texts.span, None)
     assert half.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is None
+
+
+def test_all_texts_at_once_are_without_their_padding() -> None:
+    random = torch.Generator().manual_seed(3)
+    rows = len(TEXTS) * LONGEST
+    q, k, v = (torch.randn(heads, rows, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
+    places = [slice(index * LONGEST + text.start, index * LONGEST + text.stop) for index, text in enumerate(TEXTS)]
+    counts = [place.stop - place.start for place in places]
+    cells = [np.random.default_rng(count).integers(-1, count, size=(count, 2)) for count in counts]
+    texts = packed(q, k, v, Causal(), None)
+    together = texts.of_texts(places, RowNeeds(moments=True, cells=np.concatenate(cells)))
+    assert together is not None and together.log_sum.shape == (H, sum(counts))
+    for at, (place, count) in enumerate(zip(places, counts, strict=True)):
+        needs = RowNeeds(moments=True, cells=cells[at])
+        alone = row_numbers(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=Causal()), needs, None)
+        own = slice(sum(counts[:at]), sum(counts[:at]) + count)
+        for name in (*MOMENTS, "cells"):
+            np.testing.assert_allclose(getattr(together, name)[:, own], getattr(alone, name), err_msg=name, **CLOSE)
+    assert texts.of_texts(places, RowNeeds(moments=True, received=True)) is None

@@ -102,7 +102,8 @@ class BatchLabels:
         if side == "decoder" and len(tokens) != count:  # T5Gemma2 attends to both halves in one softmax
             tokens = (*tokens, *self._tokens_read("text", text))
         if len(tokens) == count:
-            return tuple(replace(token, index=index) for index, token in enumerate(tokens))
+            in_order = all(token.index == index for index, token in enumerate(tokens))
+            return tuple(tokens if in_order else (replace(token, index=index) for index, token in enumerate(tokens)))
         return numbers(count)
 
     def _piece(self, place: Place, n: int, m: int) -> tuple[Token, ...]:

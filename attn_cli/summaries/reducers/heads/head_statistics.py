@@ -113,9 +113,8 @@ class NeededNumbers:
     def noted(self, rows: RowNumbers) -> dict[RowNumber, np.ndarray]:
         """The numbers by what the compiled walk noted of all rows."""
         assert rows.cells is not None  # [h, n, c]
-        moments = {moment: moment.of(rows, self.texts.places) for moment in self.moments}
-        cells = np.moveaxis(rows.cells.astype(np.float64), -1, 0)
-        return {**moments, **dict(zip(self.cells, cells, strict=True))}
+        numbers: dict[RowNumber, np.ndarray] = {need: need.of(rows, self.texts.places) for need in self.moments}
+        return numbers | dict(zip(self.cells, np.moveaxis(rows.cells.astype(np.float64), -1, 0), strict=True))
 
     def finish(self, numbers: Mapping[RowNumber, np.ndarray], count: int | None, *, rescale: bool) -> list[Heads]:
         """The statistics of each text from the numbers of all rows; of `count` of them, None for all."""
