@@ -4,12 +4,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from attn_cli.cli.kit.line_stream import LineStream
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.run import _batch
+from attn_cli.cli.kit.run import Question, Request, _read_window
+from attn_cli.selection import Selection
+from attn_cli.sources import open_source
+from attn_cli.summaries.report import Report
 
 
 @pytest.fixture
@@ -41,17 +45,36 @@ def test_a_line_without_an_end_is_cut(pipe: tuple[int, int]) -> None:
     assert len(LineStream(reading).readline(1000)) >= 1000
 
 
-def test_a_batch_takes_what_is_there(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+class NoView:
+    """Shows nothing."""
+
+    largest = None
+
+    def show(self, report: Report) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = pipe
+    source = open_source("toy")
+    monkeypatch.setattr(source, "batch_size", 8)
     with os.fdopen(os.dup(reading)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
-        os.write(writing, b"one\n")
-        assert _batch(texts, 8) == ["one"]  # would wait for ever if it asked for more
-        os.write(writing, b"two\nthree\n")
-        assert _batch(texts, 8) == ["two", "three"]
-        os.write(writing, b"four\nfive\n")
+        request = Request("top", source, texts, NoView(), lambda rows, call: [], Selection(), lines=True)
+
+        def read(request: Request) -> list[str]:
+            window = _read_window(request, 0)
+            return [question.prompt.text for question in window if isinstance(question, Question)]
+
+        os.write(writing, b"river\n")
+        assert read(request) == ["river"]  # would wait for ever if it asked for more
+        os.write(writing, b"bank\nmoney\n")
+        assert read(request) == ["bank", "money"]
+        os.write(writing, b"\xff\nriver bank\n" + b"water " * 300 + b"\n" + b"bank\n" * 9)
+        assert read(request) == ["river bank", ("water " * 300), *["bank"] * 5]  # 8 lines: one is long, one no text
         os.close(writing)
-        assert _batch(texts, 1) == ["four"]
-        assert _batch(texts, 8) == ["five"]
-        assert _batch(texts, 8) == []
+        assert read(replace(request, lines=False)) == ["bank"]
+        assert read(request) == ["bank"] * 3
+        assert read(request) == []
