@@ -45,7 +45,7 @@ def test_as_from_the_bands_of_each_text(kind: str, rescale: bool) -> None:
     real = inputs["attention_mask"].bool()
     torch.testing.assert_close(captured[0][real], plain[0][real], rtol=1e-4, atol=1e-4)
     assert len(pairs) == 2 * len(TEXTS)
-    assert not any(shared) if kind == "gemma2" else all(shared)  # a softcap is walked in bands
+    assert all(shared)
     for together, in_bands in pairs:
         for name, values in in_bands.arrays().items():
             np.testing.assert_allclose(together.arrays()[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
