@@ -184,7 +184,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 unfinished.add(Path(sys.argv[1]))
 x = np.ones((9000, 9000))
 print("ready", flush=True)
-x @ x  # one instruction of Python's, many seconds long
+while True:  # Ctrl-C may come before the product begins
+    try:
+        x @ x  # one instruction of Python's, many seconds long
+    except KeyboardInterrupt:
+        pass
 """
 
 
