@@ -180,15 +180,12 @@ from attn_cli.interrupts import unfinished, watch
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 watch()
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, lambda number, frame: None)  # a later handler, which ends nothing
 unfinished.add(Path(sys.argv[1]))
 x = np.ones((9000, 9000))
 print("ready", flush=True)
-while True:  # Ctrl-C may come before the product begins
-    try:
-        x @ x  # one instruction of Python's, many seconds long
-    except KeyboardInterrupt:
-        pass
+while True:
+    x @ x  # one instruction of Python's, many seconds long
 """
 
 
