@@ -219,7 +219,7 @@ class AttentionCall:
     ingredients: Ingredients = field(default_factory=Ingredients)
     planner: Planner = plan_of
     packed: PackedText | None = None
-    batch: "CallBatch | None" = None
+    batch: "TextBatch | None" = None
 
     @property
     def h(self) -> int:
@@ -268,7 +268,7 @@ class AttentionCall:
         return numbers
 
 
-class CallBatch:
+class TextBatch:
     """The calls of one layer on the texts of a batch, whose rows the compiled walk walks together.
 
     calls  in the order of the texts

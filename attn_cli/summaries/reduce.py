@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, Call, CallBatch, Place
+from attn_cli.call import AttentionCall, Call, Place, TextBatch
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -89,10 +89,10 @@ class BatchReducer(RowReducer, Protocol):
 
     batch_key: Hashable
 
-    def batch_needs(self, batch: CallBatch) -> RowNeeds | None:
+    def batch_needs(self, batch: TextBatch) -> RowNeeds | None:
         """What it asks of every row of all texts; None where each needs bands after all."""
 
-    def batch_parts(self, batch: CallBatch, rows: RowNumbers) -> Sequence[Part]:
+    def batch_parts(self, batch: TextBatch, rows: RowNumbers) -> Sequence[Part]:
         """The part of every text from the numbers of all their rows, text after text."""
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from attn_cli.call import AttentionCall, CallBatch, Ingredients, Output, Place
+from attn_cli.call import AttentionCall, Ingredients, Output, Place, TextBatch
 from attn_cli.kernel.definition.masks import Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.packed import PackedTexts
@@ -36,7 +36,7 @@ class LayerBatch:
         self, places: Sequence[Place], texts: Sequence[UnpaddedText], ingredients: Sequence[Ingredients]
     ) -> list[AttentionCall]:
         """The attention call of each text, without its padding."""
-        batch = None if self.packed is None or self.layout is None else CallBatch(self.packed, self.layout.kept)
+        batch = None if self.packed is None or self.layout is None else TextBatch(self.packed, self.layout.kept)
         calls = [
             self._call(index, place, text, how, batch)
             for index, (place, text, how) in enumerate(zip(places, texts, ingredients, strict=True))
@@ -46,7 +46,7 @@ class LayerBatch:
         return calls
 
     def _call(
-        self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, batch: CallBatch | None
+        self, index: int, place: Place, text: UnpaddedText, ingredients: Ingredients, batch: TextBatch | None
     ) -> AttentionCall:
         rows, keys, n = text.rows, text.keys, self.query.shape[2]
         q, k, v = self.query[index, :, rows], self.key[index, :, keys], self.value[index, :, keys]

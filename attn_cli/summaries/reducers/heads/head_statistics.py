@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.arrays import Array, to_numpy, zeros
-from attn_cli.call import Call, CallBatch
+from attn_cli.call import Call, TextBatch
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
@@ -187,16 +187,16 @@ class HeadStatistics:
         count = None if self.rows is None else len(self.rows)
         return self.needed.finish(numbers, count, rescale=self.rescale)[0]
 
-    def batch_needs(self, batch: CallBatch) -> RowNeeds | None:
+    def batch_needs(self, batch: TextBatch) -> RowNeeds | None:
         """As `row_needs`, of all texts of a batch."""
         return self._of_batch(batch).asked
 
-    def batch_parts(self, batch: CallBatch, rows: RowNumbers) -> Sequence[Heads]:
+    def batch_parts(self, batch: TextBatch, rows: RowNumbers) -> Sequence[Heads]:
         """As `result`, for every text of a batch."""
         needed = self._of_batch(batch)
         return needed.finish(needed.noted(rows), None, rescale=self.rescale)
 
-    def _of_batch(self, batch: CallBatch) -> NeededNumbers:
+    def _of_batch(self, batch: TextBatch) -> NeededNumbers:
         """What the texts need, which is the same in all layers of a kind."""
 
         def needed() -> NeededNumbers:
