@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +15,16 @@ from typing import Any
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.views.webpage.contents import Contents, title
-from attn_cli.views.webpage.packing import AtLeast, Choice, Heaviest, PackedHead, deflated, packed_head
+from attn_cli.views.webpage.packing import (
+    AtLeast,
+    Cells,
+    Choice,
+    Heaviest,
+    PackedHead,
+    chosen_cells,
+    packed,
+    packed_head,
+)
 
 PAGE_SIZE = 2_000_000  # bytes, if nothing else is said
 _THRESHOLDS = (0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1)
@@ -23,6 +32,7 @@ _LONG = 4096  # tokens; a longer text has the heaviest keys of a row
 _HEAVIEST = 16
 _MANY_HEADS = 300  # more of them have smaller thumbnails
 _SAMPLE = 16  # heads that say how large all will be
+_SURELY = 1.1  # times the room: of so much, all that is expected may still fit
 _THREADS = 2
 
 _Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
@@ -58,14 +68,14 @@ def page_html(recording: Recording, size: int = PAGE_SIZE, screen: StaticScreen 
     shell, code = _shell(recording, screen), _code()
     for pixels in _pixels(recording):
         contents = Contents(recording, pixels)
-        left = size - len(shell) - sum(map(len, code)) - len(_first_stream(contents, None))
+        left = size - len(shell) - len(code) - len(_first_stream(contents, None))
         if left > 0 or pixels == 0:
             break
     if left <= 0:
         raise LimitError(f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make "
                          f"{-(-(size - left) // 1000):,} kB", "give it more with --page-size")  # fmt: skip
     rows = _rows(recording, left)
-    lines = [*code, _first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
+    lines = [code, _first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
     return shell.replace(b"{{data}}", b"\n".join(lines))
 
 
@@ -78,7 +88,7 @@ def _pixels(recording: Recording) -> Iterator[int]:
 def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
     """The first line of data; with rows it says what they hold."""
     if rows is None:
-        return deflated(contents.stream({})) + b" " * 200  # for what is said with rows
+        return packed(contents.stream({})) + b" " * 200  # for what is said with rows
     present = [head for head in rows.heads if head is not None]
     total = sum(head.total for head in present)
     kept = sum(head.kept for head in present) / total if total else 1.0
@@ -86,7 +96,7 @@ def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
     more["absent"] = sum(head is None for head in rows.heads)
     more["high"] = {at: head.high for at, head in enumerate(rows.heads) if head is not None and head.high > 1}
     more["high"] = {str(at): high for at, high in more["high"].items()}
-    return deflated(contents.stream(more))
+    return packed(contents.stream(more))
 
 
 def _rows(recording: Recording, room: int) -> _Rows:
@@ -95,23 +105,30 @@ def _rows(recording: Recording, room: int) -> _Rows:
     longest = max((max(layer.n, layer.m) for layer in recording.layers), default=0)
     if longest > _LONG:
         return _Rows(_as_many(places, Heaviest(_HEAVIEST), room), f"the {_HEAVIEST} largest weights of every row", None)
-    sample = places[:: max(len(places) // _SAMPLE, 1)]
+    words = "weights of {} and more".format
+    some = places[:: max(len(places) // _SAMPLE, 1)]
+    sample = _cells(some, AtLeast(_THRESHOLDS[0]))
+    cells: list[Cells] = []
     for threshold in _THRESHOLDS:
-        choice = AtLeast(threshold)
-        expected = _size(_packed(sample, choice)) * len(places) / max(len(sample), 1)
-        if expected > room * 1.1:
+        expected = _size(_pack(some, sample, threshold)) * len(places) / max(len(some), 1)
+        if expected > _SURELY * room:
             continue
-        heads = _packed(places, choice)
+        cells = cells or _cells(places, AtLeast(threshold))
+        heads = _pack(places, cells, threshold)
         if _size(heads) <= room:
-            return _Rows(list(heads), f"weights of {threshold} and more", threshold)
-    heads_that_fit = _as_many(places, AtLeast(_THRESHOLDS[-1]), room)
-    return _Rows(heads_that_fit, f"weights of {_THRESHOLDS[-1]} and more", _THRESHOLDS[-1])
+            return _Rows(list(heads), words(threshold), threshold)
+    return _Rows(_as_many(places, AtLeast(_THRESHOLDS[-1]), room), words(_THRESHOLDS[-1]), _THRESHOLDS[-1])
 
 
-def _packed(places: Sequence[_Place], choice: Choice) -> list[PackedHead]:
-    pack: Callable[[_Place], PackedHead] = lambda place: packed_head(*place, choice)  # noqa: E731
-    with ThreadPoolExecutor(_THREADS) as pool:  # NumPy and zlib let go of the interpreter
-        return list(pool.map(pack, places))
+def _cells(places: Sequence[_Place], choice: Choice) -> list[Cells]:
+    with ThreadPoolExecutor(_THREADS) as pool:  # NumPy lets go of the interpreter
+        return list(pool.map(lambda place: chosen_cells(place[0], place[1], choice), places))
+
+
+def _pack(places: Sequence[_Place], cells: Sequence[Cells], threshold: float) -> list[PackedHead]:
+    with ThreadPoolExecutor(_THREADS) as pool:  # and so does zlib
+        layers = [layer for layer, _ in places]
+        return list(pool.map(lambda layer, some: packed_head(layer, some.at_least(threshold)), layers, cells))
 
 
 def _as_many(places: Sequence[_Place], choice: Choice, room: int) -> list[PackedHead | None]:
@@ -119,11 +136,12 @@ def _as_many(places: Sequence[_Place], choice: Choice, room: int) -> list[Packed
     heads: list[PackedHead | None] = [None] * len(places)
     order = sorted(range(len(places)), key=lambda at: _spread(*places[at]))
     for at in order:
-        head = packed_head(*places[at], choice)
-        if len(head.data) + 1 > room:
+        layer, head = places[at]
+        packed_one = packed_head(layer, chosen_cells(layer, head, choice))
+        if len(packed_one.data) + 1 > room:
             break
-        heads[at] = head
-        room -= len(head.data) + 1
+        heads[at] = packed_one
+        room -= len(packed_one.data) + 1
     return heads
 
 
@@ -154,13 +172,13 @@ def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
     return page.encode("utf-8", "backslashreplace")
 
 
-def _code() -> list[bytes]:
-    """Style and script as lines of data: deflated, they take a third."""
-    return [deflated(_stripped("page.css").encode()), deflated(_script().encode())]
+def _code() -> bytes:
+    """Style, body and script as a line of data: deflated, they take a third."""
+    return packed("\0".join((_stripped("page.css"), _stripped("body.html"), _script())).encode(), 9)
 
 
 def _script() -> str:
-    """Pure functions, and what draws them."""
+    """Pure functions, and what draws with them."""
     return f"{_stripped('rows.js')}\n{_stripped('page.js')}"
 
 

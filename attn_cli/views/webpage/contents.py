@@ -19,7 +19,9 @@ from attn_cli.views.webpage.packing import packed_mask
 _SPECIAL, _GENERATED, _ENDS_LINE = 1, 2, 4  # flags of a token
 _SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
-_INDUCTION = 0.2  # mean weight from which a head does induction
+_INDUCTION = 0.3  # mean weight from which a head does induction
+_LOOKED_AT = {"entropy_bits": 99.0, "induction_weight": 0.0, "sink_weight": 0.0, "first_weight": 0.0,
+              "previous_weight": 0.0, "self_weight": 0.0, "next_weight": 0.0}  # fmt: skip
 
 
 class Contents:
@@ -119,22 +121,18 @@ def title(recording: Recording) -> str:
 
 
 def start(layers: Sequence[RecordedLayer]) -> tuple[int, int]:
-    """The layer and head to begin with: the strongest induction head, else the one that looks most sharply past sinks.
+    """The layer and head to begin with: the strongest induction head, else the sharpest look past sinks and neighbours.
 
     Both are places in lists, not numbers.
     """
     best, place = -1.0, (0, 0)
     for number, layer in enumerate(layers):
-        induction, sink, first, entropy = (
-            np.nan_to_num(layer.statistics.get(name, np.zeros(layer.h)), nan=otherwise)
-            for name, otherwise in (
-                ("induction_weight", 0),
-                ("sink_weight", 0),
-                ("first_weight", 0),
-                ("entropy_bits", 99),
-            )
-        )
-        sharpness = (1 - np.maximum(sink, first)).clip(0, 1) / (1 + entropy)
+        numbers = {
+            name: np.nan_to_num(layer.statistics.get(name, np.full(layer.h, otherwise)), nan=otherwise)
+            for name, otherwise in _LOOKED_AT.items()
+        }
+        entropy, induction = numbers.pop("entropy_bits"), numbers.pop("induction_weight")
+        sharpness = (1 - sum(numbers.values())).clip(0, 1) / (1 + entropy)  # at anything but sinks and near places
         worths = np.where(induction > _INDUCTION, 1 + induction, sharpness)
         if float(worths.max(initial=-1.0)) > best:
             best, place = float(worths.max()), (number, int(worths.argmax()))
@@ -193,7 +191,7 @@ def _rounded(values: np.ndarray) -> list[float | None]:
 def _label(token: Token) -> str:
     """The token's text made visible; blanks alone become marks."""
     text = token.text if token.text.strip(" ") or not token.text else "␣" * len(token.text)
-    return visible(text)
+    return visible(text.replace("\n", "↵"))  # browsers have a glyph for it more often than for ␊
 
 
 def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
@@ -203,7 +201,8 @@ def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
         if text is None or token.start is None or token.end is None:
             yield " " if number else ""
             continue
-        yield text[end : token.start] if token.start >= end else ""
+        gap = text[end : token.start] if token.start >= end else ""
+        yield gap or (" " if number and tokens[number - 1].start is None else "")
         end = max(end, token.end)
 
 

@@ -1,16 +1,27 @@
-// The first script of a page: unpacks style and script, which the policy knows by their hashes, and starts them.
-// The lines of data: style, script, all but the weights, then one for each head.
+// The first script of a page: unpacks its style, body and script, and starts it; the policy knows both by their hashes.
+// The lines of data: style, body and script; all but the weights; then a line for each head.
 
 const lines = document.getElementById("data").textContent.split("\n");
 
-function bytesOf(base64) {
-  const text = atob(base64), bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes;
+// 85 letters, five of which are four bytes; none of them has a meaning in HTML.
+const DIGITS = {};
+for (let code = 33; code < 127; code++) {
+  const letter = String.fromCharCode(code);
+  if (!"\"$&'-<>\\`".includes(letter)) DIGITS[letter] = Object.keys(DIGITS).length;
 }
 
-async function inflated(base64) {
-  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("deflate"));
+function bytesOf(text) {
+  const view = new DataView(new ArrayBuffer(4 * Math.ceil(text.length / 5)));
+  for (let i = 0; i < text.length; i += 5) {
+    let value = 0;
+    for (let j = i; j < i + 5; j++) value = value * 85 + (DIGITS[text[j]] ?? 84);
+    view.setUint32((i / 5) * 4, value);
+  }
+  return new Uint8Array(view.buffer, 0, Math.floor((text.length * 4) / 5));
+}
+
+async function inflated(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
@@ -25,11 +36,11 @@ function withoutStreams() {
 
 async function load() {
   if (typeof DecompressionStream === "undefined") return withoutStreams();
-  for (const [at, name] of ["style", "script"].entries()) {
-    const element = document.createElement(name);
-    element.textContent = new TextDecoder().decode(await inflated(lines[at]));
-    document.head.append(element);
-  }
+  const [style, body, script] = new TextDecoder().decode(await inflated(lines[0])).split("\0");
+  const add = (name, text) => (document.head.appendChild(document.createElement(name)).textContent = text);
+  add("style", style);
+  document.body.prepend(...new DOMParser().parseFromString(body, "text/html").body.childNodes);
+  add("script", script);
 }
 
 load();

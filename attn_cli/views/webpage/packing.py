@@ -4,7 +4,6 @@ Weights stand column by column: what looks at a key changes little from query to
 rows (a seventh less at 512 tokens). All numbers are varints of seven bits a byte, the lowest first.
 """
 
-import base64
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,11 @@ import numpy as np
 from attn_cli.recording import RecordedLayer
 
 _LEVELS = 255  # of the square root of a weight: an error of at most 0.004
+_LETTERS = np.array(
+    [code for code in range(33, 127) if chr(code) not in "\"$&'-<>\\`"], np.uint8
+)  # 85; none that HTML reads
 _ROWS = 256  # that are computed at once
+_CLOSE = 0.002  # to 1: what a sum of rounded weights may lack
 _SUMS, _SIGNED, _LOOSE = 1, 2, 4  # flags of a head: sums of rows follow; levels have signs; rows add to no sum
 
 
@@ -59,11 +62,26 @@ class Heaviest:
 
 
 @dataclass(frozen=True, eq=False)
+class Cells:
+    """Some cells of a head `[k]`, by key and then by query, and the sums of its whole rows `[n]`."""
+
+    queries: np.ndarray
+    keys: np.ndarray
+    weights: np.ndarray
+    sums: np.ndarray
+
+    def at_least(self, threshold: float) -> "Cells":
+        """Those of at least `threshold`."""
+        left = np.abs(self.weights) >= threshold
+        return Cells(self.queries[left], self.keys[left], self.weights[left], self.sums)
+
+
+@dataclass(frozen=True, eq=False)
 class PackedHead:
     """What a page holds of one head.
 
-    data   the bytes, deflated, in base64
-    high   what level 255 stands for: 1, or the largest weight where some are larger
+    data   the bytes, packed
+    high   what the highest level stands for: 1, or the largest weight where some are larger
     kept   the sum of the weights that are in `data`
     total  the sum of all weights of the head
     """
@@ -74,52 +92,39 @@ class PackedHead:
     total: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """The chosen cells of a head `[k]`, and the sums of its rows `[n]`."""
-
-    queries: np.ndarray
-    keys: np.ndarray
-    weights: np.ndarray
-    sums: np.ndarray
-
-
-def packed_head(layer: RecordedLayer, head: int, choice: Choice) -> PackedHead:
-    """The chosen cells of one head."""
-    cells = _cells(layer, head, choice)
-    size = np.abs(cells.weights)
-    high = max(1.0, float(size.max(initial=0.0)))
-    signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax
-    sums = bool(((cells.sums > 0) & (np.abs(cells.sums - 1) > 0.002)).any()) and not loose
-    top = _LEVELS // 2 if signed else _LEVELS
-    levels = np.round(top * np.sqrt(size / high)).astype(np.uint8)
-    if signed:
-        levels += np.where(cells.weights < 0, 128, 0).astype(np.uint8)
-    columns = np.bincount(cells.keys, minlength=layer.m)
-    first = np.diff(cells.keys, prepend=-1) != 0
-    before = np.concatenate([[0], cells.queries[:-1]])[: len(first)]
-    steps = np.where(first, (cells.queries - cells.keys) % layer.n, cells.queries - before - 1)
-    flags = _SUMS * sums + _SIGNED * signed + _LOOSE * loose
-    parts = [bytes([flags]), varints(columns), varints(steps), levels.tobytes()]
-    if sums:
-        parts.append(np.round(_LEVELS * np.sqrt(np.clip(cells.sums, 0, 1))).astype(np.uint8).tobytes())
-    return PackedHead(deflated(b"".join(parts)), high, float(size.sum()), float(np.abs(cells.sums).sum()))
-
-
-def _cells(layer: RecordedLayer, head: int, choice: Choice) -> _Cells:
-    """The cells that `choice` takes, by key and then by query."""
+def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> Cells:
+    """The cells that `choice` takes."""
     queries, keys, weights, sums = [], [], [], []
     for start in range(0, layer.n, _ROWS):
         rows = slice(start, min(start + _ROWS, layer.n))
         block = layer.weights(head, rows, slice(0, layer.m))
         i, j = np.nonzero(choice(block))
-        queries.append(i + start)
-        keys.append(j)
-        weights.append(block[i, j])
+        queries.append((i + start).astype(np.int32))
+        keys.append(j.astype(np.int32))
+        weights.append(block[i, j].astype(np.float32))
         sums.append(block.sum(axis=1, dtype=np.float64))
     every_query, every_key = np.concatenate(queries), np.concatenate(keys)
     order = np.argsort(every_key, kind="stable")  # rows came in order
-    return _Cells(every_query[order], every_key[order], np.concatenate(weights)[order], np.concatenate(sums))
+    return Cells(every_query[order], every_key[order], np.concatenate(weights)[order], np.concatenate(sums))
+
+
+def packed_head(layer: RecordedLayer, cells: Cells) -> PackedHead:
+    """Cells of one head of a layer as a page has them."""
+    size = np.abs(cells.weights)
+    high = max(1.0, float(size.max(initial=0.0)))
+    signed, loose = bool((cells.weights < 0).any()), not layer.rule.softmax
+    sums = bool(((cells.sums > 0) & (np.abs(cells.sums - 1) > _CLOSE)).any()) and not loose
+    levels = np.round((_LEVELS // 2 if signed else _LEVELS) * np.sqrt(size / high)).astype(np.uint8)
+    if signed:
+        levels += np.where(cells.weights < 0, 128, 0).astype(np.uint8)
+    columns = np.bincount(cells.keys, minlength=layer.m)
+    first = np.diff(cells.keys, prepend=-1) != 0
+    steps = np.where(first, (cells.queries - cells.keys) % layer.n, np.diff(cells.queries, prepend=0) - 1)
+    flags = _SUMS * sums + _SIGNED * signed + _LOOSE * loose
+    parts = [bytes([flags]), varints(columns), varints(steps), levels.tobytes()]
+    if sums:
+        parts.append(np.round(_LEVELS * np.sqrt(np.clip(cells.sums, 0, 1))).astype(np.uint8).tobytes())
+    return PackedHead(packed(b"".join(parts)), high, float(size.sum()), float(np.abs(cells.sums).sum()))
 
 
 def packed_mask(layer: RecordedLayer) -> bytes:
@@ -161,6 +166,16 @@ def varints(numbers: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def deflated(data: bytes) -> bytes:
-    """Deflated (zlib's format, which browsers call "deflate"), in base64."""
-    return base64.b64encode(zlib.compress(data, 6))
+def packed(data: bytes, effort: int = 6) -> bytes:
+    r"""Deflated (zlib's format, which browsers call "deflate"), as printable text: five letters for four bytes.
+
+    >>> len(packed(bytes(1000)))
+    22
+    """
+    squeezed = zlib.compress(data, effort)
+    padded = np.frombuffer(squeezed + bytes(-len(squeezed) % 4), dtype=">u4").astype(np.uint32)
+    digits = np.empty((len(padded), 5), np.uint8)
+    for place in range(4, -1, -1):
+        padded, digits[:, place] = padded // 85, padded % 85
+    text: bytes = _LETTERS[digits].tobytes()
+    return text[: len(text) - -len(squeezed) % 4]

@@ -4,7 +4,7 @@ const DARK = ["440154", "472d7b", "3b528b", "2c728e", "21908c", "28ae80", "5dc96
 const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"];
 const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LINES = 12;
-const FIRST_HEAD = 3;
+const FIRST_HEAD = 2;
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
   ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "turn round: who looks at this token?"],
@@ -13,7 +13,7 @@ const KEYS = [
 ];
 const $ = (id) => document.getElementById(id);
 const look = { layer: 0, head: 0, q: 0, k: 0, turned: false, held: false, window: null };
-let page, blob, streams, cells, map, grid, colours, tokens, painted, opening = 0, matches = [];
+let page, blob, streams, cells, map, grid, colours, inks, tokens, painted, opening = 0, matches = [];
 
 const layer = () => page.layers[look.layer];
 const label = (text, at) => `${page.texts[text].numbers?.[at] ?? at} ${page.texts[text].flags[at] & 2 ? "+" : ""}${page.texts[text].tokens[at]}`;
@@ -28,7 +28,7 @@ const colourOf = (part) => colours[Math.round(part * 255)];
 const masked = () => (isDark() ? [43, 45, 54] : [233, 233, 238]);
 
 async function start() {
-  blob = await inflated(lines[2]);
+  blob = await inflated(lines[1]);
   const length = new DataView(blob.buffer).getUint32(0, true);
   page = JSON.parse(new TextDecoder().decode(blob.subarray(4, 4 + length)));
   blob = blob.subarray(4 + length);
@@ -80,13 +80,20 @@ async function open(at, head, q, k) {
   if (!tokens || before.queries !== now.queries || before.keys !== now.keys) {
     look.window = { q: 0, k: 0, rows: n, keys: m };
     layOut();
-    look.q = q ?? n - 1;
+    look.q = q ?? lastWord(now.queries);
   }
   look.q = Math.min(q ?? look.q, n - 1);
   pickers();
   drawHeads();
   drawMap();
-  put(look.q, k ?? heaviest(look.q), true);
+  put(look.q, k ?? heaviest(look.q), true, true);
+}
+
+// The last token that is a word.
+function lastWord(number) {
+  const { tokens: words, flags } = page.texts[number];
+  for (let at = words.length - 1; at >= 0; at--) if (!(flags[at] & 1) && /\p{L}/u.test(words[at])) return at;
+  return words.length - 1;
 }
 
 function pickers() {
@@ -115,6 +122,7 @@ function drawHeads() {
   sized($("chosen"), edge + columns * side, edge + rows.length * side);
   const values = rows.flatMap((at) => page.layers[at].numbers[by] ?? []).filter((value) => value !== null);
   const low = Math.min(0, ...values), high = Math.max(...values);
+  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "";
   draw.font = `10px ${FACE}`;
   draw.fillStyle = getComputedStyle($("about")).color;
   draw.textBaseline = "middle";
@@ -138,19 +146,17 @@ function drawHeads() {
 function picture(draw, of, head, left, top, side) {
   const [place, rows, keys] = of.thumbnail;
   if (!rows || !keys) return;
-  const image = new ImageData(keys, rows), from = place + head * rows * keys;
-  for (let i = 0; i < rows * keys; i++) {
-    const shade = blob[from + i];
-    image.data.set([...(shade === 255 ? masked() : colours[shade]), 255], 4 * i);
-  }
-  draw.drawImage(bitmap(image), left, top, side, side);
+  const from = place + head * rows * keys;
+  draw.drawImage(bitmap(keys, rows, (i) => blob[from + i]), left, top, side, side);
 }
 
-function bitmap(image) {
-  const canvas = document.createElement("canvas");
-  canvas.width = image.width;
-  canvas.height = image.height;
-  canvas.getContext("2d").putImageData(image, 0, 0);
+// An image of cells, each of which is a shade from 0 to 254, or 255 where masked.
+function bitmap(width, height, shade) {
+  const canvas = document.createElement("canvas"), pixels = new Uint32Array(width * height);
+  for (let i = 0; i < pixels.length; i++) pixels[i] = inks[shade(i)];
+  canvas.width = width;
+  canvas.height = height;
+  canvas.getContext("2d").putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
   return canvas;
 }
 
@@ -193,19 +199,17 @@ function write(draw, text, x, y, align) {
 const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 function drawMap() {
-  const of = layer(), window = look.window, width = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && width / window.keys > 9;
-  const left = few ? Math.min(96, width / 4) : 34, top = few ? 78 : 20, room = width - left - 2;
-  const tall = Math.min(room, Math.max(320, innerHeight - 260));
+  const of = layer(), window = look.window, wide = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && wide / window.keys > 9, width = few ? wide - 12 : wide;
+  const left = few ? Math.min(96, width / 4) : 28, top = few ? 78 : 20, room = width - left - 2;
+  const tall = Math.min(room, Math.max(320, innerHeight - 190));
   grid = cells.absent ? fromPicture(of) : pooled(cells, map, window, Math.floor(tall), Math.floor(room), scale() === "row");
   const side = few ? Math.min(room / grid.keys, tall / grid.rows, 44) : 0;
   Object.assign(grid, { left, top, x: side || room / grid.keys, y: side || Math.min(tall / grid.rows, (room / grid.keys) * 1.0) });
   const draw = sized($("map"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
   sized($("cursor"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
-  const image = new ImageData(grid.keys, grid.rows), high = scale() === "row" ? 1 : cells.high, blank = masked();
-  const table = (value) => (value < 0 ? blank : colourOf(level(value, high, scale())));
-  for (let i = 0; i < grid.cells.length; i++) image.data.set([...table(grid.cells[i]), 255], 4 * i);
-  draw.drawImage(bitmap(image), left, top, grid.keys * grid.x, grid.rows * grid.y);
-  labels(draw, few, table);
+  const high = scale() === "row" ? 1 : cells.high, how = scale(), shade = (value) => (value < 0 ? 255 : Math.round(254 * level(value, high, how)));
+  draw.drawImage(bitmap(grid.keys, grid.rows, (i) => shade(grid.cells[i])), left, top, grid.keys * grid.x, grid.rows * grid.y);
+  labels(draw, few, shade);
   $("name").textContent = `${layerName(of)} · head ${of.heads[look.head]}${streams.length > 1 ? ` · ${of.stream}` : ""}`;
   const block = grid.a * grid.b > 1 ? ` · max over ${grid.a} x ${grid.b}` : "";
   $("size").textContent = cells.absent ? "the rows of this head had no room in this page: a picture of it alone (attn inspect --page-size, or -H)" :
@@ -227,7 +231,7 @@ function fromPicture(of) {
   return { cells: values, rows, keys, a: Math.ceil(cells.n / rows), b: Math.ceil(cells.m / keys) };
 }
 
-function labels(draw, few, table) {
+function labels(draw, few, shade) {
   const { q, k } = look.window, fore = getComputedStyle(document.body).color;
   draw.font = `${few ? Math.min(12, grid.y) : 10}px ${FACE}`;
   draw.fillStyle = fore;
@@ -250,7 +254,7 @@ function labels(draw, few, table) {
   grid.cells.forEach((value, at) => {
     if (value < 0.005) return;
     const i = Math.floor(at / grid.keys), j = at % grid.keys, real = weightAt(cells, q + i, k + j);
-    draw.fillStyle = inkOn(table(value));
+    draw.fillStyle = inkOn(colours[shade(value)]);
     write(draw, real.toFixed(2).replace("0.", "."), grid.left + (j + 0.5) * grid.x, grid.top + (i + 0.5) * grid.y, "center");
   });
 }
@@ -281,7 +285,7 @@ function zoom(factor) {
 }
 
 // Puts the cursor on a cell: marks it in matrix and text, and says what is there.
-function put(q, k, force) {
+function put(q, k, force, scroll) {
   if (!force && q === look.q && k === look.k) return;
   Object.assign(look, { q, k });
   const window = look.window;
@@ -303,7 +307,7 @@ function put(q, k, force) {
   draw.globalAlpha = 1;
   draw.lineWidth = look.held ? 4 : 2;
   draw.strokeRect(x - 1, y - 1, Math.max(grid.x, 5) + 2, Math.max(grid.y, 5) + 2);
-  paint();
+  paint(scroll || look.held);
   say();
   note();
 }
@@ -327,6 +331,7 @@ function layOut() {
     const box = document.createElement("div"), text = page.texts[number];
     box.className = "tokens";
     box.tabIndex = 0;
+    box.asQuery = () => (same ? !look.turned : asQuery);
     box.setAttribute("role", "listbox");
     box.setAttribute("aria-label", `${name}: arrow keys choose a token`);
     text.tokens.forEach((words, at) => {
@@ -352,7 +357,7 @@ function layOut() {
 }
 
 // Colours the tokens by the row (turned: the column) of the cursor, and lists the largest.
-function paint() {
+function paint(scroll) {
   const { q, k, turned } = look, asked = turned ? tokens.key[k] : tokens.query[q], shownIn = turned ? tokens.query : tokens.key;
   const list = linesOf(cells, turned ? k : q, turned), most = list.length ? Math.abs(list[0][1]) : 1;
   for (const span of painted) {
@@ -369,7 +374,14 @@ function paint() {
   }
   asked.setAttribute("aria-selected", "true");
   asked.parentNode.setAttribute("aria-activedescendant", asked.id);
+  if (scroll) reveal(asked);
   table(list, most);
+}
+
+// Scrolls a token's own box, and never the page, until it can be seen.
+function reveal(span) {
+  const box = span.parentNode, outer = box.getBoundingClientRect(), inner = span.getBoundingClientRect();
+  if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
 }
 
 function table(list, most) {
@@ -382,6 +394,10 @@ function table(list, most) {
     const row = addRow(rows, name(at), shown(weight), ""), bar = document.createElement("i");
     bar.style.width = `${(100 * Math.abs(weight)) / most}%`;
     row.lastChild.append(bar);
+    row.addEventListener("click", () => {
+      hold(...(turned ? [at, k] : [q, at]));
+      reveal((turned ? tokens.query : tokens.key)[at]);
+    });
   }
   const rest = (words, weight) => (addRow(rows, words, weight, "").className = "rest");
   const sum = (some) => some.reduce((all, [, weight]) => all + weight, 0), kept = sum(list), more = list.slice(LINES);
@@ -391,7 +407,7 @@ function table(list, most) {
     return;
   }
   const all = cells.sums ? cells.sums[q] : 1, left = allowedKeys(map, q) - list.length, missing = left && !cells.loose ? Math.max(0, all - kept) : 0;
-  if (left) rest(`${many(left, "key")} not in this page`, cells.loose ? "" : shown(missing));
+  if (left) rest(page.threshold === null ? `${many(left, "key")} not in this page` : `${many(left, "key")} under ${page.threshold}, not in this page`, cells.loose ? "" : shown(missing));
   if (cells.sums && all < 0.998 && layer().sink) rest("learned sink", shown(1 - all));
   $("share").textContent = cells.loose || !(kept + missing) ? "" : `${Math.round((100 * kept) / (kept + missing))} % of this row is in this page`;
 }
@@ -434,8 +450,7 @@ function hold(q, k) {
 }
 
 function ask(at, asQuery) {
-  const turned = look.turned;
-  if (tokens.query !== tokens.key && layer().queries !== layer().keys) look.turned = !asQuery;
+  if (layer().queries !== layer().keys) look.turned = !asQuery;
   const best = linesOf(cells, at, look.turned)[0]?.[0];
   return look.turned ? [best ?? look.q, at] : [at, best ?? heaviest(at)];
 }
@@ -462,10 +477,8 @@ function move(event) {
   const within = (at, count) => Math.max(0, Math.min(count - 1, at));
   if (document.activeElement === $("chosen")) return y ? step("layer", Math.sign(y)) : step("head", Math.sign(x));
   if (!document.activeElement.matches(".tokens")) return put(within(look.q + y, cells.n), within(look.k + x, cells.m));
-  const spans = look.turned ? tokens.key : tokens.query, now = look.turned ? look.k : look.q;
-  const next = x ? within(now + x, spans.length) : below(spans, now, y);
-  spans[next].scrollIntoView({ block: "nearest" });
-  return put(...ask(next, !look.turned));
+  const asQuery = document.activeElement.asQuery(), spans = asQuery ? tokens.query : tokens.key, now = asQuery ? look.q : look.k;
+  return put(...ask(x ? within(now + x, spans.length) : below(spans, now, y), asQuery), true, true);
 }
 
 // The token above or below another.
@@ -489,7 +502,6 @@ function next(by, among = matches) {
   const at = later[0] ?? (by > 0 ? among[0] : among[among.length - 1]);
   if (at === undefined) return;
   hold(...ask(at, !look.turned));
-  (look.turned ? tokens.key : tokens.query)[at].scrollIntoView({ block: "nearest" });
 }
 
 function written(by) {
@@ -503,6 +515,7 @@ function setTheme(dark, keep) {
   $("theme").textContent = dark ? "light" : "dark";
   $("theme").setAttribute("aria-label", `${dark ? "light" : "dark"} colours`);
   colours = ramp(dark ? DARK : LIGHT);
+  inks = new Uint32Array(new Uint8Array([...colours.slice(0, 255), masked()].flatMap((colour) => [...colour, 255])).buffer);
   if (cells) redraw();
 }
 
