@@ -21,6 +21,7 @@ _SLOW_IMPORTS = (
     "attn_cli.sources.huggingface",
     "attn_cli.sources.tables.make_minilm",
     "pexpect",
+    "selenium",
     "subprocess",
     "transformers",
     "tests.architectures",

@@ -37,7 +37,7 @@ function withoutStreams() {
 async function load() {
   if (typeof DecompressionStream === "undefined") return withoutStreams();
   const [style, body, script] = new TextDecoder().decode(await inflated(lines[0])).split("\0");
-  const add = (name, text) => (document.head.appendChild(document.createElement(name)).textContent = text);
+  const add = (name, text) => document.head.append(Object.assign(document.createElement(name), { textContent: text }));
   add("style", style);
   document.body.prepend(...new DOMParser().parseFromString(body, "text/html").body.childNodes);
   add("script", script);

@@ -1,0 +1,392 @@
+"""The page in a real Chromium: numbers, keys and themes, narrow and in frames, hostile text, no script at all."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import axe_core_python
+import numpy as np
+import pytest
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.text import visible
+from attn_cli.views.webpage.build import StaticScreen, page_html
+from tests.browser import Browser
+from tests.views.test_hostile import HOSTILE
+from tests.views.webpage.recordings import (
+    TEXT,
+    causal_model,
+    encoder_decoder,
+    layer_of,
+    recording_of,
+    tokens_of,
+    with_generated,
+    without_softmax,
+)
+
+CLOSE = 0.004
+SCREEN = StaticScreen("<pre>the <span class=r1>screen</span> &lt;b&gt;</pre>", ".r1 { color: #00f }")
+
+
+@pytest.fixture
+def shown(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """A causal model's page; whatever a test does there, the console stays empty."""
+    browser.open(page_html(causal_model(), screen=SCREEN), tmp_path)
+    yield browser
+    assert browser.log() == []
+
+
+def at(browser: Browser) -> dict[str, Any]:
+    """Where the page's cursor is."""
+    look: dict[str, Any] = browser.run("look")
+    return {name: look[name] for name in ("layer", "head", "q", "k", "turned", "held")}
+
+
+def go(browser: Browser, address: str) -> None:
+    """Follow an address within the page."""
+    browser.run("follow(arguments[0])", address)
+
+
+def rows(browser: Browser) -> list[list[str]]:
+    """The table of the largest weights."""
+    texts: list[list[str]] = browser.run(
+        "[...document.querySelectorAll('#rows tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    return texts
+
+
+def dense(browser: Browser, layer: RecordedLayer) -> np.ndarray:
+    """The weights of the open head `[n, m]` as the page has them, by its rows and by its columns."""
+    sides = []
+    for turned, count in ((False, layer.n), (True, layer.m)):
+        lines = browser.run(
+            "[...Array(arguments[0]).keys()].map((at) => linesOf(cells, at, arguments[1]))", count, turned
+        )
+        weights = np.zeros((layer.n, layer.m))
+        for token, line in enumerate(lines):
+            for other, weight in line:
+                weights[(other, token) if turned else (token, other)] = weight
+        sides.append(weights)
+    assert np.array_equal(*sides)
+    return sides[0]
+
+
+def text_of(browser: Browser, name: str) -> str:
+    """What an element says."""
+    return str(browser.run("document.getElementById(arguments[0]).textContent", name))
+
+
+def test_it_opens_with_one_request_and_an_empty_console(shown: Browser) -> None:
+    browser = shown
+    asked = [url for url in browser.requests() if url != "about:blank"]
+    assert len(asked) == 1 and asked[0].startswith("file:") and asked[0].endswith("page.html")
+    assert text_of(browser, "about") == f"made-up · float32 · 3 layers, 12 heads · {len(tokens_of(TEXT))} tokens"
+    note = text_of(browser, "note")
+    assert "weights of 0.002 and more, 100 % of all weight" in note and "holds the text" in note
+    assert browser.run("document.querySelectorAll('#heads, #chosen, #map, #cursor').length") == 4
+
+
+@pytest.mark.parametrize(
+    "made", [causal_model, encoder_decoder, with_generated, without_softmax], ids=lambda x: x.__name__
+)
+def test_every_head_has_the_recordings_numbers(made: Any, browser: Browser, tmp_path: Path) -> None:
+    recording: Recording = made()
+    browser.open(page_html(recording), tmp_path)
+    for number, layer in enumerate(recording.layers):
+        for head in range(layer.h):
+            browser.driver.execute_async_script("open(arguments[0], arguments[1]).then(arguments[2])", number, head)
+            assert at(browser)["layer"] == number and at(browser)["head"] == head
+            expected = layer.weights(head, slice(None), slice(None))
+            high = max(1.0, float(np.abs(expected).max()))
+            there = np.abs(expected) >= 0.002
+            close = CLOSE if expected.min() >= 0 else 2 * CLOSE
+            np.testing.assert_allclose(dense(browser, layer), np.where(there, expected, 0), atol=close * high)
+            allowed = browser.run("[...Array(cells.n).keys()].map((q) => allowedKeys(map, q))")
+            assert allowed == layer.allowed(slice(None), slice(None)).sum(axis=1).tolist()
+    assert browser.log() == []
+
+
+def test_a_row_says_its_weights_and_what_is_left_out(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attn_cli.views.webpage.build._THRESHOLDS", (0.05,))
+    recording = with_generated()
+    layer = recording.layers[0]
+    browser.open(page_html(recording), tmp_path, "#l0h3q12")
+    threshold = browser.run("page.threshold")
+    assert threshold == 0.05 and "weights of 0.05 and more" in text_of(browser, "note")
+    weights = layer.weights(3, slice(12, 13), slice(None))[0]
+    table = rows(browser)
+    named = {
+        int(row[0].split()[0]): float(row[1])
+        for row in table
+        if row[0][0].isdigit() and " " in row[0] and "key" not in row[0]
+    }
+    assert named == pytest.approx({key: weights[key] for key in named}, abs=CLOSE + 0.0005)
+    assert list(named) == sorted(named, key=lambda key: -named[key])
+    there = weights >= threshold
+    left = next(row for row in table if "not in this page" in row[0])
+    assert left[0] == f"{13 - there.sum()} keys under {threshold}, not in this page"
+    assert float(left[1]) == pytest.approx(weights[~there].sum(), abs=0.02)
+    sink = next(row for row in table if row[0] == "learned sink")
+    assert float(sink[1]) == pytest.approx(1 - weights.sum(), abs=0.01)
+    share = re.fullmatch(r"(\d+) % of this row is in this page", text_of(browser, "share"))
+    assert share and int(share[1]) == pytest.approx(100 * weights[there].sum() / weights.sum(), abs=2)
+
+
+def test_keys_do_what_they_do_in_the_terminal(shown: Browser) -> None:
+    browser = shown
+    go(browser, "#l0h1q5k3")
+    assert at(browser) == {"layer": 0, "head": 1, "q": 5, "k": 3, "turned": False, "held": True}
+    for keys, change in {
+        Keys.ARROW_UP: {"q": 4}, Keys.ARROW_LEFT: {"k": 2}, Keys.ARROW_DOWN: {"q": 5}, Keys.ARROW_RIGHT: {"k": 3},
+        Keys.ESCAPE: {"held": False}, Keys.ENTER: {"held": True},
+    }.items():  # fmt: skip
+        before = at(browser)
+        browser.press(keys)
+        assert at(browser) == before | change
+    for key, head in {"]": (0, 2), "[": (0, 1), "}": (1, 1), "{": (0, 1)}.items():
+        browser.press(key)
+        browser.until(f"look.layer === {head[0]} && look.head === {head[1]}")
+    browser.press("v")
+    assert at(browser)["turned"] and "who looks at 5 river" in text_of(browser, "asked")
+    browser.press("v")
+    assert not at(browser)["turned"]
+    for key, size in {"+": 10, "=": 8, "-": 16, "0": 99}.items():
+        browser.press(key)
+        assert browser.run("look.window.rows") == browser.run(f"Math.min(cells.n, {size})")
+    scales = [browser.run("scale()")]
+    for _ in range(4):
+        browser.press("s")
+        scales.append(browser.run("scale()"))
+    assert scales == ["sqrt", "linear", "log", "row", "sqrt"]
+    browser.press("t")
+    assert browser.run("document.getElementById('by').value") == "entropy_bits" and "to" in text_of(browser, "range")
+    browser.press("?")
+    assert browser.run("document.getElementById('keys').open")
+    browser.press(Keys.ESCAPE)
+    browser.until("!document.getElementById('keys').open")
+
+
+def test_find_goes_from_place_to_place(shown: Browser) -> None:
+    browser = shown
+    places = [token.index for token in tokens_of(TEXT) if token.text == "bank"]
+    go(browser, "#l0h0q0")
+    browser.press("/", "bank", Keys.ENTER)
+    assert at(browser)["q"] == places[0] and at(browser)["held"]
+    browser.press(Keys.ESCAPE, "n")
+    assert at(browser)["q"] == places[1]
+    browser.press("N")
+    assert at(browser)["q"] == places[0]
+    for word, place in {"bank#2": places[1], "12": 12, "riv": 13, "nothing": 13}.items():
+        browser.press("/")
+        browser.run("document.getElementById('find').select()")
+        browser.press(word, Keys.ENTER, Keys.ESCAPE)
+        assert at(browser)["q"] == place, word
+    assert browser.run("document.getElementById('find').getAttribute('aria-invalid')") == "true"
+
+
+def test_written_tokens_are_marked_and_found(browser: Browser, tmp_path: Path) -> None:
+    browser.open(page_html(with_generated()), tmp_path, "#l0h0q2")
+    browser.press(">")
+    assert at(browser)["q"] == 15
+    browser.press(">")
+    assert at(browser)["q"] == 16
+    browser.press("<", "/", "+", Keys.ENTER)
+    assert browser.run("document.querySelectorAll('.generated').length") == 3
+    assert "+" in text_of(browser, "asked")
+    assert "3 tokens of them written by the model" in text_of(browser, "about")
+
+
+def test_the_mouse_shows_a_click_holds(shown: Browser) -> None:
+    browser = shown
+    go(browser, "#l1h1q0")
+    x, y, left, top = browser.run("[grid.x, grid.y, grid.left, grid.top]")
+    canvas = browser.driver.find_element(By.ID, "cursor")
+    wide, tall = (browser.run(f"document.getElementById('cursor').client{side}") for side in ("Width", "Height"))
+
+    def over(q: int, k: int) -> ActionChains:
+        place = (int(left + (k + 0.5) * x - wide / 2), int(top + (q + 0.5) * y - tall / 2))
+        return ActionChains(browser.driver, duration=0).move_to_element_with_offset(canvas, *place)
+
+    over(7, 4).perform()
+    assert (at(browser)["q"], at(browser)["k"], at(browser)["held"]) == (7, 4, False)
+    assert text_of(browser, "live").startswith("query 7 and → key 4 the · ") or "query 7" in text_of(browser, "live")
+    over(9, 2).click().perform()
+    assert (at(browser)["q"], at(browser)["k"], at(browser)["held"]) == (9, 2, True)
+    over(3, 1).perform()
+    assert at(browser)["q"] == 9
+    browser.press(Keys.ESCAPE)
+    span = browser.driver.find_element(By.ID, "t0-6")
+    ActionChains(browser.driver, duration=0).move_to_element(span).perform()
+    assert at(browser)["q"] == 6
+    assert browser.run("getComputedStyle(document.getElementById('t0-6')).outlineStyle") == "solid"
+
+
+def test_an_address_is_a_place_and_a_place_an_address(shown: Browser) -> None:
+    browser = shown
+    for address in ("#l2h3q9", "#l2h3q9k7", "#l0h0q4v"):
+        go(browser, address)
+        browser.until(f"location.hash.startsWith('{address}')")
+    assert at(browser)["turned"]
+    before = at(browser)
+    for nothing in ("#l9h0", "#l0h99", "#<script>", "#l0", ""):
+        go(browser, nothing)
+        assert at(browser) == before
+    browser.open(Path(browser.driver.current_url.partition("#")[0].removeprefix("file://")), address="#l1h2q8")
+    assert (at(browser)["layer"], at(browser)["head"], at(browser)["q"]) == (1, 2, 8)
+    browser.run("(location.hash = '#l0h3q999', 0)")
+    browser.until("look.head === 3")
+    assert at(browser)["q"] == browser.run("cells.n - 1")
+
+
+def test_pickers_and_streams(browser: Browser, tmp_path: Path) -> None:
+    browser.open(page_html(encoder_decoder()), tmp_path)
+    choose = """const select = document.getElementById(arguments[0]);
+        select.value = arguments[1];
+        select.dispatchEvent(new Event("change"))"""
+    browser.driver.execute_script(choose, "stream", "cross")
+    browser.until("look.layer === 2")
+    assert browser.run("[...document.querySelectorAll('.tokens')].map((box) => box.getAttribute('aria-label'))") == [
+        "Queries: arrow keys choose a token", "Keys: arrow keys choose a token"]  # fmt: skip
+    browser.driver.execute_script(choose, "head", "2")
+    browser.until("look.head === 2")
+    assert "head 2 · cross" in text_of(browser, "name")
+    browser.driver.find_element(By.ID, "t0-5").click()
+    assert at(browser)["turned"] and at(browser)["k"] == 5 and "who looks at 5" in text_of(browser, "asked")
+    browser.until("location.hash.startsWith('#cross:l0h2q')")
+    browser.driver.execute_script(choose, "stream", "decoder")
+    browser.until("look.layer === 1")
+    go(browser, "#cross:l0h1q2k3")  # held: the mouse is on the text
+    browser.until("look.layer === 2 && look.q === 2")
+    assert browser.log() == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_nothing_is_inaccessible(theme: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    browser.resize(width)
+    browser.prefer(theme)
+    browser.open(page_html(encoder_decoder(), screen=SCREEN), tmp_path)
+    assert browser.run("document.documentElement.dataset.theme") == theme
+    axe = files(axe_core_python).joinpath("axe.min.js").read_text("utf-8")
+    browser.driver.execute_script(axe)
+    for address in ("#encoder:l0h3q4", "#cross:l0h2q1k3v"):
+        go(browser, address)
+        found = browser.driver.execute_async_script("axe.run().then((done) => arguments[0](done.violations))")
+        problems = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
+        assert problems == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.log() == []
+
+
+def test_a_tokens_text_can_be_read_on_every_colour(shown: Browser) -> None:
+    for theme in ("dark", "light"):
+        pairs = shown.run(
+            f"(setTheme({json.dumps(theme)} === 'dark'), colours.map((colour) => [colour, inkOn(colour)]))"
+        )
+        for colour, ink in pairs:
+            linear = [
+                c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (np.array(colour) / 255).tolist()
+            ]
+            light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+            assert (1.05 / (light + 0.05) if ink == "#fff" else (light + 0.05) / 0.05) >= 4.5
+
+
+def test_a_button_turns_the_colours_and_print_is_light(shown: Browser) -> None:
+    browser = shown
+    theme = "document.documentElement.dataset.theme"
+    assert browser.run(theme) == "light"
+    browser.driver.find_element(By.ID, "theme").click()
+    assert browser.run(theme) == "dark"
+    dark = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.driver.execute_script(f"window.seen = []; addEventListener('beforeprint', () => seen.push({theme}))")
+    assert browser.command("Page.printToPDF")["data"]
+    assert browser.run("seen") == ["light"]
+    assert browser.run(theme) == "dark"
+    browser.driver.find_element(By.ID, "theme").click()
+    assert browser.run("getComputedStyle(document.body).backgroundColor") != dark
+
+
+def test_panes_stand_side_by_side_or_below_each_other(shown: Browser) -> None:
+    left = "Math.round(each.getBoundingClientRect().left)"
+    lefts = f"new Set([...document.querySelectorAll('section')].map((each) => {left})).size"
+    for width, columns in ((1400, 3), (1100, 3), (1000, 1), (400, 1), (320, 1)):
+        shown.resize(width)
+        shown.until(f"{lefts} === {columns}")
+        shown.until(f"document.documentElement.scrollWidth <= {width}")
+
+
+def test_two_sandboxed_frames_are_two_pages(browser: Browser, tmp_path: Path) -> None:
+    frames = "".join(
+        f'<iframe sandbox="allow-scripts" width="700" srcdoc="{escape(page_html(made()).decode())}"></iframe>'
+        for made in (causal_model, with_generated)
+    )
+    (tmp_path / "two.html").write_text(f"<!DOCTYPE html>{frames}", "utf-8")
+    browser.driver.get("about:blank")
+    browser.log()
+    browser.driver.get((tmp_path / "two.html").as_uri())
+    titles = []
+    for frame in browser.driver.find_elements(By.TAG_NAME, "iframe"):
+        browser.driver.switch_to.frame(frame)
+        browser.until("document.documentElement.dataset.ready === 'yes'")
+        assert browser.run("origin") == "null"
+        titles.append(text_of(browser, "about"))
+        browser.press("]")
+        browser.driver.switch_to.default_content()
+    assert len(set(titles)) == 2
+    assert browser.log() == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_text(name: str, browser: Browser, tmp_path: Path) -> None:
+    text = f"{HOSTILE[name]} </script><script>owned=1</script><img src=x onerror=owned=1> \ud800"
+    tokens = tokens_of(text)
+    browser.open(page_html(recording_of(layer_of(0, tokens), text=text), screen=SCREEN), tmp_path)
+    said = browser.run("[...document.querySelectorAll('.token')].map((each) => each.textContent)")
+    assert said == [visible(token.text) for token in tokens]
+    browser.press("/", "script", Keys.ENTER)
+    assert browser.run("typeof owned") == "undefined"
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert "script" in text_of(browser, "asked")
+    assert browser.log() == []
+
+
+def test_without_a_script_the_screen_is_there(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_bytes(page_html(causal_model(), screen=SCREEN))
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.driver.get((tmp_path / "page.html").as_uri())
+        screen = browser.driver.find_element(By.TAG_NAME, "pre")
+        assert screen.text == "the screen <b>" and screen.is_displayed()
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_an_old_browser_shows_the_screen_and_says_why(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_bytes(page_html(causal_model(), screen=SCREEN))
+    with browser.before_any_page("delete window.DecompressionStream"):
+        browser.driver.get((tmp_path / "page.html").as_uri())
+        assert text_of(browser, "static") == "the screen <b>"
+        assert "too old" in browser.driver.find_element(By.TAG_NAME, "p").text
+
+
+def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> None:
+    words = " ".join(f"word{at}" for at in range(40))
+    tokens = tokens_of(words, special=False)
+    recording = recording_of(*(layer_of(at, tokens, heads=12) for at in range(2)), text=words)
+    browser.open(page_html(recording, 30_000), tmp_path)
+    absent = browser.run("lines.slice(FIRST_HEAD).indexOf('')")
+    assert absent >= 0 and "no room and are here as pictures alone" in text_of(browser, "note")
+    go(browser, f"#l{absent // 12}h{absent % 12}q3")
+    assert "no room in this page" in text_of(browser, "size")
+    assert rows(browser) == []
+    browser.press("+", "v", Keys.ARROW_UP)
+    assert browser.log() == []
