@@ -72,7 +72,7 @@ def layout_of(
 
     def add(token: int, shown: str) -> None:
         nonlocal column
-        shown = ascii_visible(shown) if ascii_only else visible(shown)
+        shown = visible(shown)
         size = cell_len(shown)
         if size > width:
             shown = chop_cells(shown, width - 1)[0] + "…"
@@ -98,12 +98,12 @@ def layout_of(
                 if number:
                     break_line()
                 if between and (column or between.strip()):
-                    add(-1, between)
+                    add(-1, ascii_visible(between) if ascii_only else between)
             end = max(end, token.end)
         elif column:
             add(-1, " ")
         suffix = suffixes[at] if suffixes else ""
-        add(at, _LATER_PIECE if later else _shown(token) + suffix)
+        add(at, _LATER_PIECE if later else _shown(token, ascii_only=ascii_only) + suffix)
         if not later:
             for _ in range(token.text.count("\n")):
                 break_line()
@@ -112,7 +112,8 @@ def layout_of(
     return TextLayout(tuple(map(tuple, lines)))
 
 
-def _shown(token: Token) -> str:
+def _shown(token: Token, *, ascii_only: bool) -> str:
     """The token's text, blanks and line breaks as marks: each must be seen to be stood on."""
-    text = token.text.replace("\n", _LINE_END)
-    return text if text.strip(" ") else _BLANK * max(len(text), 1)
+    if not token.text.strip(" "):
+        return _BLANK * max(len(token.text), 1)
+    return ascii_visible(token.text) if ascii_only else token.text.replace("\n", _LINE_END)

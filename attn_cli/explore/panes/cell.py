@@ -1,16 +1,19 @@
 """Why a weight is what it is: the products of one query and one key, and what becomes of their sum."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, REVERSED, Line, full_line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
 from attn_cli.views.drawing.bars import bar, bar_style
 
-_NUMBERS = 43  # columns before the bars
+_COLUMNS = (6, 9, 9, 9, 9)
+_NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns
 
 
 def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
@@ -20,7 +23,7 @@ def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     terms = layer.terms(view.head, view.query, view.key)
     query, key = short_label(layer.queries[view.query], scene), short_label(layer.keys[view.key], scene)
     title = [head_name(scene, view, view.at, view.head), f"query {query} -> key {key}"]
-    status = full_line(" · ".join(cell_line(scene, view)), width, REVERSED)
+    status = cell_line(scene, view, width)
     room = height - 3
     if terms.products is None:
         body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]
@@ -28,7 +31,7 @@ def draw_cell(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     else:
         title.append(f"{len(terms.products)} dimensions, largest first")
         body, sums = _products(terms, width, room - 1, scene.screen.depth), _sums(terms)
-        body.insert(0, line(f"{'dim':>6}{'q':>9}{'k':>9}{'q·k':>9}{'sum':>9}", width, DIM))
+        body.insert(0, line(_row(("dim", "q", "k", "q·k", "sum"), width), width, DIM))
     body += [[]] * (room - len(body))
     return [parts_line(title, width, BOLD), *body[:room], line(sums, width, BOLD), status]
 
@@ -41,18 +44,29 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
     if len(order) > lines:
         order = order[: max(lines - 1, 1)]
     running = np.cumsum(products[order])
-    most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - _NUMBERS - 1), 4)
+    most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - len(_row(("",) * 5, width)) - 3), 4)
     drawn = [
-        [Segment(f"{d:>6}{terms.q[d]:>9.2f}{terms.k[d]:>9.2f}{products[d]:>9.2f}{total:>9.2f}  ", PLAIN),
+        [Segment(_row((d, float(terms.q[d]), float(terms.k[d]), float(products[d]), total), width) + "  ", PLAIN),
          Segment(_bar(float(products[d]), room, most), bar_style(depth))]
         for d, total in zip(order.tolist(), running.tolist(), strict=True)
     ]  # fmt: skip
     left = len(products) - len(order)
     if left:
         drawn.append(
-            line(f"  rest{'':18}{products.sum() - running[-1]:>9.2f}{products.sum():>9.2f}  {left} others", width)
+            line(
+                _row(("rest", "", "", float(products.sum() - running[-1]), float(products.sum())), width)
+                + f"  {left} others",
+                width,
+            )
         )
     return drawn
+
+
+def _row(cells: Sequence[object], width: int) -> str:
+    """Words and numbers in columns."""
+    columns = _COLUMNS if width >= 60 else _NARROW
+    texts = [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
+    return "".join(text.rjust(size) for text, size in zip(texts, columns, strict=True))
 
 
 def _bar(value: float, room: int, most: float) -> str:

