@@ -10,7 +10,7 @@ from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
-from attn_cli.views.drawing.bars import bar, bar_style
+from attn_cli.views.drawing.bars import bar_style, signed_bar
 
 _COLUMNS = (6, 9, 9, 9, 9)
 _NARROW = (4, 7, 7, 8, 8)  # where the screen has less than 60 columns
@@ -47,7 +47,7 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
     most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - len(_row(("",) * 5, width)) - 3), 4)
     drawn = [
         [Segment(_row((d, float(terms.q[d]), float(terms.k[d]), float(products[d]), total), width) + "  ", PLAIN),
-         Segment(_bar(float(products[d]), room, most), bar_style(depth))]
+         Segment(signed_bar(float(products[d]), room, most), bar_style(depth))]
         for d, total in zip(order.tolist(), running.tolist(), strict=True)
     ]  # fmt: skip
     left = len(products) - len(order)
@@ -67,12 +67,6 @@ def _row(cells: Sequence[object], width: int) -> str:
     columns = _COLUMNS if width >= 60 else _NARROW
     texts = [f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
     return "".join(text.rjust(size) for text, size in zip(texts, columns, strict=True))
-
-
-def _bar(value: float, room: int, most: float) -> str:
-    """A bar for what is for the key, a light one for what is against it."""
-    drawn = bar(abs(value), room, most)
-    return drawn if value >= 0 else "░" * len(drawn)
 
 
 def _sums(terms: Terms) -> str:

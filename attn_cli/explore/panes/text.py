@@ -10,7 +10,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.views.drawing.bars import bar, bar_style
+from attn_cli.views.drawing.bars import bar_style, signed_bar
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.segments import cell_style, steps_of
@@ -128,7 +128,8 @@ def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: i
     for place, value in zip(places, values, strict=True):
         mark = "▶" if place == chosen else " "
         number = f"{value:+.3f}" if view.difference and view.against else f"{value:.3f}"
-        drawn = fit(bar(abs(value), room, most), room) if compared is not None else bar(abs(value), room, most)
+        drawn = signed_bar(value, room, most)
+        drawn = fit(drawn, room) if compared is not None else drawn
         style = BOLD if place == chosen else PLAIN
         text = f"{mark} {fit(short_label(tokens[place], scene, _LABEL), _LABEL)} {number:>7}  "
         there = ""

@@ -20,6 +20,15 @@ def bar(value: float, width: int, longest_value: float = 1.0) -> str:
     return "█" * round(width * max(value, 0.0) / longest_value if longest_value > 0 else 0)
 
 
+def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
+    """A bar for the magnitude of a value: full for what is above 0, light for what is below.
+
+    >>> signed_bar(0.5, 8), signed_bar(-0.5, 8)
+    ('████', '░░░░')
+    """
+    return bar(value, width, longest_value) or "░" * len(bar(-value, width, longest_value))
+
+
 def bar_line(label: str, label_width: int, value: float, screen: Screen, longest_value: float = 1.0) -> Text:
     """`bank  0.620  ████`: a label, the value, and a bar that is full at `longest_value`."""
     width = bar_width(screen, label_width + 12)
