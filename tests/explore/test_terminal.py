@@ -27,7 +27,7 @@ def test_a_walk_in_a_terminal() -> None:
         terminal.press("j\r")
         terminal.wait("layer 0 head 1 · weights · 6 x 6", "◀5 bank")
         terminal.resize(40, 12)
-        terminal.wait("layer 0 head 1", "query 5 bank", until=lambda text: len(text.splitlines()) == 12)
+        terminal.wait("layer 0 head 1", "5 bank -> 0 he · weight", until=lambda text: len(text.splitlines()) == 12)
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
