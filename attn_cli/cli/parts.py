@@ -1,11 +1,14 @@
 """Which part of a text, such as a document of a prompt, the answer came from."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.shared_options import TextCommandOptions
@@ -13,6 +16,8 @@ from attn_cli.cli.kit.text_cuts import text_cut
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source, is_table
 from attn_cli.summaries.answers.parts import read_parts
+from attn_cli.summaries.calls.hidden_keys import HiddenWeight
+from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.report import Report
 
 
@@ -29,6 +34,8 @@ def parts(
         bool,
         typer.Option("--everywhere", help="Hide a part from all that comes after it, not from the reading rows alone."),
     ] = False,
+    *,
+    hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
     """Which part of a text, such as a document of a prompt, the answer came from.
 
@@ -39,6 +46,7 @@ def parts(
     Examples:
       attn parts --file prompt.txt -m ./my-model
       attn parts --file prompt.txt -m ./my-model --cut paragraphs --generate 20
+      attn parts --file prompt.txt -m ./my-model --hide sink --rescale
       attn parts --messages chat.json -m ./my-model --json
     """
     divided = text_cut(cut)
@@ -53,14 +61,27 @@ def parts(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
+        hiding.check(prompt, rows)
+        reads_all = isinstance(source, Predicting) and not source.speaks  # an encoder's special tokens read, too
+        if rows is not None or (reads_all and hiding.no_special):
+            rows = list(hiding.rows(rows, prompt.others.get("decoder", prompt.tokens)) or rows or ()) or None
+        hidden = HiddenNotes()
+
+        def hides(call: Call) -> list[int]:
+            keys = hiding.keys(call, prompt.text)
+            hidden.add(call, keys)
+            return keys
+
         steps = len(source.planned_layers(options.selection)) + len(text_parts)
         with Progress(steps, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step") as progress:
             answer = read_parts(
-                source, prompt, text_parts, cut=how, rows=rows, everywhere=everywhere, selection=options.selection,
-                step=progress.step,
+                source, prompt, text_parts, rows=rows, everywhere=everywhere, selection=options.selection,
+                hides=hides, step=progress.step,
             )  # fmt: skip
+        hidden.weight = HiddenWeight(1 - answer.read.left - answer.read.learned_share, 1)
+        answer = replace(answer, cut=how, rescaled=hiding.rescale)
         obstacle = (f"no part can be hidden: {answer.obstacle}",) if answer.obstacle else ()
-        warnings = (*prompt.warnings, *notes, *obstacle)
+        warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), answer.summaries, warnings, answer, number)
 
     return options.look_each(report)

@@ -51,6 +51,14 @@ def test_parts_of_a_table_have_shares_alone(options: list[str]) -> None:
     assert {part["hidden_bits"] for part in result["parts"]} == {None}
 
 
+def test_a_hidden_sink_is_said_and_is_no_part_s() -> None:
+    run = attn("parts", PARROT, "-m", SMOL, "--hide", "sink", "--rescale")
+    assert "0 Notes hidden, with 33% of the weight" in run.errors
+    first, sink = (line.split() for line in run.text.splitlines() if " The clerk" in line or " Notes from" in line)
+    assert first[0] == "27-35" and "0.097" in first and sink[0] == "1-6" and "0.131" in sink
+    refused(attn("parts", FACTS, "--hide", "zebra"), 2, "zebra")
+
+
 def test_a_file_names_the_parts(tmp_path: Path) -> None:
     file = tmp_path / "parts.csv"
     file.write_text('start,end,name\n0,24,"a cat, a mat"\n24,24,nothing\n')

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from attn_cli.intervention import Outcome, Target
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.answers.parts import HiddenParts, PartsRead, ReadPart, SinkKey, TextReading
+from attn_cli.summaries.answers.parts import HiddenParts, PartsRead, ReadPart, ReadSink, TextReading
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_parts import parts_of
 from attn_cli.views.answers.parts import draw
@@ -22,13 +22,13 @@ def led_by_a_sink() -> PartsRead:
     starts = [TEXT.index(word, 2 * at) for at, word in enumerate(words)]
     tokens = tuple(Token(at, word, at, starts[at], starts[at] + len(word)) for at, word in enumerate(words))
     prompt = Prompt(TEXT, tokens)
-    sink = SinkKey(tokens[0], 1.0, 0.3)
+    sink = ReadSink(tokens[0], 1.0, 0.3)
     parts = enumerate(parts_of(prompt, "lines"))
     reads = tuple(ReadPart(at, part, 0.3, 0.3, 1.0, () if at else (sink,)) for at, part in parts)
     outcomes = tuple(Outcome(bits=bits) for bits in (-9.0, -1.0, 0.5))
     target = Target((tokens[3],), 0.9, (len(words) - 1,), False)
     reading = TextReading((len(words) - 1,), "self", reads, (sink,), 0.0, ())
-    return PartsRead("lines", "last part", prompt, reading, HiddenParts(outcomes, target, False, 0.0, "cache", ""))
+    return PartsRead("last part", prompt, reading, HiddenParts(outcomes, target, False, 0.0, "cache", ""), cut="lines")
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

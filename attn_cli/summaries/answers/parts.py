@@ -11,6 +11,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Experiment, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
+from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.reduce import Summary, reduce
@@ -20,7 +21,16 @@ from attn_cli.summaries.report import Answer
 from attn_cli.summaries.text_parts import TextPart, rows_of_last
 
 EVERYTHING = Selection()
+NO_WEIGHT = HiddenWeight()
 _SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
+
+
+Hides = Callable[[Call], Sequence[int]]
+"""Which keys of a call are hidden, ascending."""
+
+
+def _hides_nothing(_: Call) -> Sequence[int]:
+    return ()
 
 
 class LookedAt(Protocol):
@@ -31,7 +41,7 @@ class LookedAt(Protocol):
 
 
 @dataclass(frozen=True)
-class SinkKey:
+class ReadSink:
     """A sink of the text: a key that is a sink of at least a tenth of the heads.
 
     heads  the share of heads whose sink it is
@@ -49,7 +59,7 @@ class ReadPart:
 
     number      its place in the text, from 0
     share       mean over rows, heads and layers of the weights on its tokens, added up
-    rest_share  its share of what the rows give to keys that are no sinks
+    rest_share  its share of what the rows give to keys that are no sinks, and not left out
     of_size     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
                 part that the rows can't see, or that holds sinks alone
     sinks       the sinks of the text that are in it
@@ -60,7 +70,7 @@ class ReadPart:
     share: float
     rest_share: float
     of_size: float | None
-    sinks: tuple[SinkKey, ...]
+    sinks: tuple[ReadSink, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +83,18 @@ class TextReading:
     sinks          the sinks of the text, those with the largest share first
     learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
     head_shares    per attention call its layer and for every head the shares of the parts `[h, S]`
+    left_out       tokens that are of no part, as `--hide` has it, ascending
+    left           the mean weight that the rows gave to all other tokens; 1 where none is left out, nor learned
     """
 
     rows: tuple[int, ...]
     stream: str
     parts: tuple[ReadPart, ...]
-    sinks: tuple[SinkKey, ...]
+    sinks: tuple[ReadSink, ...]
     learned_share: float
     head_shares: tuple[tuple[int, np.ndarray], ...]
+    left_out: tuple[Token, ...] = ()
+    left: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,21 +129,23 @@ class PartsRead(Answer):
     The first is one that was given and has none of the rows, if there is one: that a question needs itself, or a chat
     its template, is no news.
 
-    cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
     asked      which rows read: "last part", "written" for those that chose what was generated, "picked", "all"
     hidden     what hiding each part changes; None where nothing can be hidden, as in a table
     obstacle   why a model's parts can't be hidden; "" where they can
+    cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
+    rescaled   whether a screen divides shares by what the rows give to tokens that are not left out
     summaries  of the attention calls that read the text
     """
 
     name: ClassVar[str] = "parts"
 
-    cut: str
     asked: str
     prompt: Prompt
     read: TextReading
     hidden: HiddenParts | None = None
     obstacle: str = ""
+    cut: str = "parts"
+    rescaled: bool = False
     summaries: tuple[Summary, ...] = ()
 
     @property
@@ -189,6 +205,8 @@ class PartsRead(Answer):
             "hidden": None if self.hidden is None else _hidden(self.hidden),
             "sinks": sinks,
             "learned_sink": self.read.learned_share,
+            "left_out": [{"key": token.index, "key_token": token.text} for token in self.read.left_out],
+            "left": self.read.left,
             "parts": parts,
         }
 
@@ -233,8 +251,10 @@ def _hidden(hidden: HiddenParts) -> dict[str, Any]:
     return {"everywhere": hidden.everywhere, "rounding": hidden.rounding, "way": hidden.way, "why": hidden.why}
 
 
-def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> TextReading:
+def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
     """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
+
+    hidden  what the rows gave to the keys that are hidden in the summaries
 
     Raises InputError where there are none.
     """
@@ -248,8 +268,11 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> TextReading:
     received = np.sum([x.received for x in every], axis=0) / (heads * max(1, rows))  # [m]
     even = np.sum([x.even for x in every], axis=0) / (heads * max(1, rows))
     of_heads = np.sum([x.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0) / heads  # [m]
+    left, left_out = float(received.sum()), sorted({key for summary, _, _ in pairs for key in summary.hidden})
+    of_heads[left_out] = 0
     sinks = _sinks(prompt, of_heads, received)
     others = np.ones(len(received))
+    others[left_out] = 0
     others[[sink.token.index for sink in sinks]] = 0
     rest, even_rest = float(received @ others), float(even @ others)
     read = []
@@ -264,16 +287,18 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary]) -> TextReading:
         pairs[0][0].place.stream,
         tuple(read),
         sinks,
-        max(0.0, 1 - float(received.sum())) if any(summary.rule["sink"] for summary, _, _ in pairs) else 0.0,
+        max(0.0, 1 - left - hidden.share) if any(summary.rule["sink"] for summary, _, _ in pairs) else 0.0,
         tuple((summary.place.layer, x.shares) for summary, x, _ in pairs),
+        tuple(prompt.tokens[key] for key in left_out),
+        left,
     )
 
 
-def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[SinkKey, ...]:
+def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[ReadSink, ...]:
     """The sinks of the text, those with the largest share first."""
     keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
     ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
-    return tuple(SinkKey(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
+    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
 
 
 def read_parts(
@@ -281,41 +306,42 @@ def read_parts(
     prompt: Prompt,
     parts: Sequence[TextPart],
     *,
-    cut: str = "parts",
     rows: Sequence[int] | None = None,
     everywhere: bool = False,
     selection: Selection = EVERYTHING,
+    hides: Hides = _hides_nothing,
     step: Callable[[], None] = lambda: None,
 ) -> PartsRead:
     """What some rows read of the parts of a prompt that `source` read, and what they needed of them.
 
     parts       see `attn_cli.summaries.text_parts`
-    cut         how the parts came about, for the answer
     rows        the rows that read; None for those that chose what was generated, else those of the last part; in an
                 encoder all
     everywhere  hide a part from all rows after it, and not from the rows that read alone
     selection   the layers and heads whose shares are told, and that a part is hidden from
+    hides       the keys of a call that are left out of all parts, such as a sink: their weight counts for none, and
+                they stay in sight when a part is hidden
     step        called after every layer and every part
 
     A model that predicts must be opened with `predicts=True`; of a table, and where a model's attention can't be
     changed, `hidden` is None.
     """
     asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
-    watcher = _Watcher(prompt, parts, reading, step)
+    watcher = _Watcher(prompt, parts, reading, hides, step)
     earliest = min((rows[0] for part in parts if (rows := _rows_after(part, len(prompt.tokens)))), default=None)
     look = Look(selection, watcher.visit)
     experiment, obstacle = _experiment(source, prompt, reading, look, earliest=earliest if everywhere else None)
     if experiment is None or not experiment.looked:
-        watcher.summaries.clear()
+        watcher.forget()
         source.each([prompt], selection, watcher.visit)
     hidden = None
     if experiment is not None:
         try:
-            hidden = _hidden_parts(experiment, prompt, parts, selection, everywhere=everywhere, step=step)
+            hidden = _hidden_parts(experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step)
         except LoadError as error:
             obstacle = error.message
-    read = shares_read(prompt, watcher.summaries)
-    return PartsRead(cut, asked, prompt, read, hidden, obstacle, tuple(watcher.summaries))
+    read = shares_read(prompt, watcher.summaries, watcher.hidden)
+    return PartsRead(asked, prompt, read, hidden, obstacle, summaries=tuple(watcher.summaries))
 
 
 def _rows(source: LookedAt, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
@@ -344,23 +370,51 @@ def _experiment(
 
 
 class _Watcher:
-    """Keeps what the rows give to the parts, in every call that reads the text, and what are its sinks."""
+    """Keeps what the rows give to the parts, in every call that reads the text, and what are its sinks.
+
+    parts   those that were asked about; after the first call without the tokens that are hidden there
+    hidden  the weight on these
+    """
 
     def __init__(
-        self, prompt: Prompt, parts: Sequence[TextPart], rows: tuple[int, ...], step: Callable[[], None]
+        self,
+        prompt: Prompt,
+        parts: Sequence[TextPart],
+        rows: tuple[int, ...],
+        hides: Hides,
+        step: Callable[[], None],
     ) -> None:
-        self.shares, self.sinks, self.step = SharesOfParts(parts, rows), SinksOfHeads(), step
+        self.parts, self.rows, self.hides, self.step = parts, rows, hides, step
+        self.sinks = SinksOfHeads()
         self.crosses = "decoder" in prompt.others
         self.is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
         self.summaries: list[Summary] = []
+        self.hidden = HiddenWeight()
+        self._shares: SharesOfParts | None = None
 
     def visit(self, call: Call) -> None:
         """Look at one call."""
         reads = call.place.stream == "cross" if self.crosses else self.is_text(call.queries)
         if reads and self.is_text(call.keys):
+            hidden = self.hides(call)
+            if self._shares is None:
+                self.parts = _without(self.parts, hidden)
+                self._shares = SharesOfParts(self.parts, self.rows)
             of_all = reduce(call, self.sinks)
-            self.summaries.append(replace(of_all, parts=(reduce(call, self.shares).parts[0], *of_all.parts)))
+            shown = HiddenKeys(call, hidden, self.hidden) if hidden else call
+            of_rows = reduce(shown, self._shares)
+            self.summaries.append(replace(of_rows, parts=(*of_rows.parts, *of_all.parts)))
         self.step()
+
+
+def _without(parts: Sequence[TextPart], hidden: Sequence[int]) -> list[TextPart]:
+    """The parts without hidden tokens; those that have none but these are left out."""
+    left = [(part, tuple(token for token in part.tokens if token not in set(hidden))) for part in parts]
+    return [replace(part, tokens=tokens) for part, tokens in left if tokens or not part.tokens]
 
 
 def _hidden_parts(

@@ -68,7 +68,9 @@ def _legend(answer: PartsRead) -> str:
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
-    words = ["share: of all weight of these rows"]
+    words = [
+        "share: of " + ("what these rows give to keys not hidden" if answer.rescaled else "all weight of these rows")
+    ]
     words += ["of size: 1 as if even" + (f", without sinks: {', '.join(sinks)}" if sinks else "")]
     if hidden is None:
         return " · ".join(words)
@@ -88,6 +90,7 @@ class _Table:
         self.answer, self.wide = answer, screen.width >= _NARROW
         self.effects = None if answer.hidden is None else answer.hidden.effects
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
+        self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
         numbers = 7 + (9 if self.wide else 0) + (0 if self.effects is None else 9)
         room = screen.width - 4 - self.places - numbers
@@ -108,7 +111,7 @@ class _Table:
     def line(self, read: ReadPart) -> Text:
         """A part: its tokens, the beginning of its text, its numbers."""
         line = Text(f"  {_place(read):>{self.places}}  ")
-        line.append(fit(self._label(read), self.label)).append(f"{read.share:>7.3f}")
+        line.append(fit(self._label(read), self.label)).append(f"{read.share / self.whole:>7.3f}")
         if self.wide:
             line.append(f"{'' if read.of_size is None else format(read.of_size, '.2f'):>9}")
         effect = self.answer.effects[read.number]
@@ -119,7 +122,7 @@ class _Table:
     def rest(self, reads: list[ReadPart]) -> str:
         """The parts that have no line of their own: their number, their share together, and their effects."""
         label = fit(f"… {counted(len(reads), 'more part')}", self.places + 2 + self.label)
-        share = f"{sum(read.share for read in reads):>7.3f}"
+        share = f"{sum(read.share for read in reads) / self.whole:>7.3f}"
         if self.effects is None:
             return f"  {label}{share}"
         effects = [self.effects[read.number] for read in reads]

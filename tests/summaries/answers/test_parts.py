@@ -146,11 +146,32 @@ def test_hiding_from_some_heads_alone_and_what_no_row_sees(kind: str) -> None:
     assert len(one.read.head_shares) == 1 and one.read.head_shares[0][1].shape == (1, len(PARTS))
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt_oss"])
+def test_a_token_left_out_is_of_no_part_and_stays_in_sight(kind: str) -> None:
+    """Its weight is no part's; hiding the part leaves it; what is left and what is learned add to the rest."""
+    source, prompt = speaking_source(kind), prompt_of()
+    answer = read_parts(source, prompt, PARTS, rows=ROWS, hides=lambda call: [0])
+    weights = eager_weights(source, prompt)
+    by_key = np.mean([layer[:, ROWS].mean((0, 1)) for layer in weights], axis=0)  # [m]
+    assert [part.share for part in answer.read.parts] == pytest.approx(
+        [by_key[1] + by_key[2], 0, by_key[3] + by_key[6], by_key[4] + by_key[5], by_key[7:].sum()], abs=1e-5
+    )
+    assert answer.read.left == pytest.approx(by_key[1:].sum(), abs=1e-5)
+    assert answer.read.learned_share == pytest.approx(1 - by_key.sum(), abs=1e-5)
+    assert [token.index for token in answer.read.left_out] == [0]
+    first = TextPart("first", (), (1, 2))
+    apart = read_parts(source, prompt, (TextPart("sink", (), (0,)), first, *PARTS[1:]), rows=ROWS)
+    assert answer.hidden is not None and apart.hidden is not None
+    assert answer.hidden.effects == pytest.approx(apart.hidden.effects[1:], abs=1e-6)
+    nothing = read_parts(source, prompt, PARTS, rows=ROWS, hides=lambda call: [0, 1, 2])
+    assert [part.part.name for part in nothing.read.parts] == ["empty", "apart", "between", "last"]
+
+
 def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
     source = ModelSource(minilm)
     prompt = source.read(["he sat on the river bank"])[0]
     parts = parts_of(prompt, "words")
-    answer = read_parts(source, prompt, parts, cut="words")
+    answer = read_parts(source, prompt, parts)
     assert answer.asked == "all" and answer.hidden is not None and answer.hidden.target is None
     with torch.no_grad():
         plain = minilm.model(**source._arguments([prompt]))["last_hidden_state"][0].double().mean(0)
