@@ -22,7 +22,9 @@ from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.whole_call import OfWholeCall
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
+from attn_cli.summaries.report import Report
 from attn_cli.views.view import SizedView, View
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -44,9 +46,9 @@ def inspect(
     """The overview: tokens, heads, most attended tokens, one matrix.
 
     Heads are named by what they look at (attn guide kinds), where the text is long enough. The matrix is that of the
-    head that is most worth a look, with the reason; with --scores, --by, --hide or --no-special the mean over the
-    chosen heads of the last chosen layer. It is pooled if it is larger than the screen. As .html it is an interactive
-    page of all heads, in one file.
+    head that is most worth a look, with the reason; with --scores or --by the mean over the chosen heads of the last
+    chosen layer. It is pooled if it is larger than the screen. As .html it is an interactive page of all heads, in one
+    file.
 
     \b
     Examples:
@@ -76,33 +78,35 @@ def inspect(
         height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
-        plain = not scores and measure.by == "weight" and not hiding.rescale
+        weights = not scores and measure.by == "weight"
         texts = memoised(lambda tokens: KindTexts([tokens]))
-
-        def look(rows: Rows, call: Call) -> Sequence[Reducer]:
-            kinds = HeadKinds(texts(call.keys))
-            matrix = WorthiestMatrix(PooledMatrix(height, width, pooling=drawing.pool), kinds)
-            return [HeadStatistics(), kinds, ReceivedShares(), matrix]
+        # files hold weights, and beside them what is rescaled
+        scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            if plain and rows is None and keys_left(call) is None:
-                return look(rows, call)
-            rescale = hiding.rescale
-            received = ReceivedShares(rows, by=measure.by, rescale=rescale)
-            reducers: list[Reducer] = [HeadStatistics(rows, rescale=rescale), received]
+            kinds = HeadKinds(texts(call.keys))
+            is_whole = rows is None and keys_left(call) is None
+            reducers: list[Reducer] = [
+                HeadStatistics(rows, rescale=hiding.rescale),
+                kinds if is_whole else OfWholeCall(kinds, rows),
+                ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
+            ]
+            if weights:
+                pooled = (
+                    PooledMatrix(height, width, rows=rows, pooling=drawing.pool, rescale=share) for share in scaled
+                )
+                return [*reducers, *(WorthiestMatrix(each, kinds) for each in pooled)]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                for share in (False, True) if rescale and view.largest is None else (rescale,):
-                    pooled = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, by=measure.by,
-                                          pooling=drawing.pool, rescale=share)  # fmt: skip
-                    reducers.append(pooled)
+                matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=drawing.pool,
+                                      by=measure.by, rescale=hiding.rescale)  # fmt: skip
+                reducers.append(matrix)
             return reducers
 
-        return Look(
-            of_call,
-            lambda report: replace(report, summaries=with_worthiest_alone(report.summaries)),
-            recordable=not any(changes.values()),
-        )
+        def finished(report: Report) -> Report:
+            return replace(report, summaries=with_worthiest_alone(report.summaries)) if weights else report
+
+        return Look(of_call, finished, recordable=not any(changes.values()))
 
     return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure)
 

@@ -68,10 +68,10 @@ class WorthiestMatrix:
 
     needs_scores = False
     whole_heads = True
-    rows: Sequence[int] | None = None
 
     def __init__(self, pooled: PooledMatrix, kinds: HeadKinds) -> None:
         self.pooled, self.kinds = pooled, kinds
+        self.rows = pooled.rows
 
     def start(self, call: Call) -> None:
         """Allocate the blocks of all heads."""
@@ -94,9 +94,12 @@ class WorthiestMatrix:
     def result(self) -> Matrix:
         """The matrix of that head."""
         matrix, part = self.pooled.result(), self.kinds.part
-        assert matrix.weights is not None
         at = int(worth(part).argmax())
-        return replace(matrix, weights=matrix.weights[[at]], heads=(self.heads[at],), reason=reason(part, at))
+        matrix = replace(matrix, heads=(self.heads[at],), reason=reason(part, at))
+        if matrix.rest_share is not None:
+            return replace(matrix, rest_share=matrix.rest_share[[at]])
+        assert matrix.weights is not None
+        return replace(matrix, weights=matrix.weights[[at]])
 
 
 def with_worthiest_alone(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
