@@ -12,6 +12,7 @@ from tests.benchmarks import (
     knock,
     lines,
     memory,
+    page,
     parts,
     parts_used,
     peers,
@@ -35,6 +36,7 @@ def main() -> None:
     for part in options.parts:
         tables = {
             "memory": lambda: memory.lines(quick=options.quick),
+            "page": lambda: page.lines(options.repeats, quick=options.quick),
             "peers": lambda: peers.lines(options.repeats, quick=options.quick),
             "used": parts_used.lines,
         }

@@ -13,7 +13,7 @@ const KEYS = [
 ];
 const $ = (id) => document.getElementById(id);
 const look = { layer: 0, head: 0, q: 0, k: 0, turned: false, held: false, window: null };
-let page, blob, streams, cells, map, grid, colours, inks, tokens, painted, opening = 0, matches = [];
+let page, blob, streams, cells, map, grid, colours, inks, mark, tokens, painted, opening = 0, matches = [];
 
 const layer = () => page.layers[look.layer];
 const label = (text, at) => `${page.texts[text].numbers?.[at] ?? at} ${page.texts[text].flags[at] & 2 ? "+" : ""}${page.texts[text].tokens[at]}`;
@@ -52,6 +52,7 @@ async function start() {
   listen();
   if (!(await follow(location.hash))) await open(look.layer, look.head);
   document.documentElement.dataset.ready = "yes";
+  performance.mark("ready");
 }
 
 function fill(select, options) {
@@ -141,6 +142,8 @@ function drawHeads() {
   }));
   $("heads").setAttribute("aria-label", `All heads, ${$("by").selectedOptions[0].text}: rows are layers, columns heads`);
   choose(look.layer, look.head);
+  const box = $("all"), y = edge + rows.indexOf(look.layer) * side;
+  if (y < box.scrollTop || y + side > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
 }
 
 function picture(draw, of, head, left, top, side) {
@@ -166,7 +169,7 @@ function choose(at, head) {
   draw.clearRect(0, 0, 1e4, 1e4);
   for (const [row, column, width] of [[look.layer, look.head, 3], [at, head, 1]]) {
     draw.lineWidth = width;
-    draw.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--mark");
+    draw.strokeStyle = mark;
     draw.strokeRect(edge + column * side - 1, edge + rows.indexOf(row) * side - 1, side, side);
   }
   const numbers = page.statistics.map((each) => [each, of.numbers[each.name]?.[head] ?? null]).filter(([, value]) => value !== null);
@@ -297,7 +300,7 @@ function put(q, k, force, scroll) {
   const draw = $("cursor").getContext("2d"), i = Math.floor((q - window.q) / grid.a), j = Math.floor((k - window.k) / grid.b);
   const x = grid.left + j * grid.x, y = grid.top + i * grid.y;
   draw.clearRect(0, 0, 1e4, 1e4);
-  draw.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--mark");
+  draw.strokeStyle = mark;
   draw.lineWidth = 1;
   draw.beginPath();
   for (const at of [y, y + grid.y]) draw.rect(grid.left, at, grid.keys * grid.x, 0);
@@ -385,31 +388,36 @@ function reveal(span) {
 }
 
 function table(list, most) {
-  const { q, k, turned } = look, rows = $("rows"), name = turned ? queryName : keyName;
+  const { q, k, turned } = look, name = turned ? queryName : keyName;
   $("asked").textContent = turned ? `who looks at ${keyName(k)}` : `what ${queryName(q)} looks at`;
   $("turn").setAttribute("aria-pressed", turned);
   $("what").textContent = turned ? "query" : "key";
-  rows.replaceChildren();
-  for (const [at, weight] of list.slice(0, LINES)) {
-    const row = addRow(rows, name(at), shown(weight), ""), bar = document.createElement("i");
-    bar.style.width = `${(100 * Math.abs(weight)) / most}%`;
-    row.lastChild.append(bar);
-    row.addEventListener("click", () => {
-      hold(...(turned ? [at, k] : [q, at]));
-      reveal((turned ? tokens.query : tokens.key)[at]);
-    });
-  }
-  const rest = (words, weight) => (addRow(rows, words, weight, "").className = "rest");
+  const entries = list.slice(0, LINES).map(([at, weight]) => [name(at), shown(weight), Math.abs(weight) / most, at]);
+  const rest = (words, weight) => entries.push([words, weight]);
   const sum = (some) => some.reduce((all, [, weight]) => all + weight, 0), kept = sum(list), more = list.slice(LINES);
   if (more.length) rest(many(more.length, turned ? "more query" : "more key").replace("querys", "queries"), shown(sum(more)));
-  if (turned || cells.absent) {
-    $("share").textContent = cells.absent ? "the rows of this head had no room in this page" : page.threshold === null ? `among ${page.rows}` : `of ${page.rows}`;
-    return;
+  let share = page.threshold === null ? `among ${page.rows}` : `of ${page.rows}`;
+  if (cells.absent) share = "the rows of this head had no room in this page";
+  else if (!turned) {
+    const all = cells.sums ? cells.sums[q] : 1, left = allowedKeys(map, q) - list.length, missing = left && !cells.loose ? Math.max(0, all - kept) : 0;
+    const under = page.threshold === null ? "" : ` under ${page.threshold},`;
+    if (left) rest(`${many(left, "key")}${under} not in this page`, cells.loose ? "" : shown(missing));
+    if (cells.sums && all < 0.998 && layer().sink) rest("learned sink", shown(1 - all));
+    share = cells.loose || !(kept + missing) ? "" : `${Math.round((100 * kept) / (kept + missing))} % of this row is in this page`;
   }
-  const all = cells.sums ? cells.sums[q] : 1, left = allowedKeys(map, q) - list.length, missing = left && !cells.loose ? Math.max(0, all - kept) : 0;
-  if (left) rest(page.threshold === null ? `${many(left, "key")} not in this page` : `${many(left, "key")} under ${page.threshold}, not in this page`, cells.loose ? "" : shown(missing));
-  if (cells.sums && all < 0.998 && layer().sink) rest("learned sink", shown(1 - all));
-  $("share").textContent = cells.loose || !(kept + missing) ? "" : `${Math.round((100 * kept) / (kept + missing))} % of this row is in this page`;
+  $("share").textContent = share;
+  entries.forEach((entry, at) => fillRow($("rows").rows[at] ?? addRow($("rows"), "", "", ""), ...entry));
+  while ($("rows").rows.length > entries.length) $("rows").deleteRow(-1);
+}
+
+// Rows stay and change what they say: a table made anew at every move would cost more than all else.
+function fillRow(row, words, weight, part, token) {
+  const bar = row.cells[2].firstChild ?? row.cells[2].appendChild(document.createElement("i"));
+  row.cells[0].textContent = words;
+  row.cells[1].textContent = weight;
+  bar.style.width = `${100 * (part ?? 0)}%`;
+  row.className = token === undefined ? "rest" : "";
+  row.token = token;
 }
 
 // ---- mouse, keys, address
@@ -514,6 +522,7 @@ function setTheme(dark, keep) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   $("theme").textContent = dark ? "light" : "dark";
   $("theme").setAttribute("aria-label", `${dark ? "light" : "dark"} colours`);
+  mark = getComputedStyle(document.documentElement).getPropertyValue("--mark");
   colours = ramp(dark ? DARK : LIGHT);
   inks = new Uint32Array(new Uint8Array([...colours.slice(0, 255), masked()].flatMap((colour) => [...colour, 255])).buffer);
   if (cells) redraw();
@@ -571,6 +580,12 @@ function listen() {
   $("cursor").addEventListener("dblclick", () => zoom(0.5));
   $("texts").addEventListener("pointerover", (event) => {
     if (!look.held && event.pointerType !== "touch" && event.target.asQuery !== undefined) put(...ask(event.target.at, event.target.asQuery));
+  });
+  $("rows").addEventListener("click", (event) => {
+    const at = event.target.closest("tr").token, turned = look.turned;
+    if (at === undefined) return;
+    hold(...(turned ? [at, look.k] : [look.q, at]));
+    reveal((turned ? tokens.query : tokens.key)[at]);
   });
   $("texts").addEventListener("click", (event) => {
     if (event.target.asQuery !== undefined) hold(...ask(event.target.at, event.target.asQuery));
