@@ -10,7 +10,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from tests.program import SHORT, environment
+from tests.program import SHORT, attn, environment
 
 HEAVY = {"torch", "transformers"}
 _REPORT = """
@@ -48,12 +48,16 @@ def q(tmp_path: Path) -> str:
         ["matrix", "the cat sat", "-m", "toy:the-cat-sat", "-f", "html"], ["top", "river bank", "-f", "csv"],
         ["heads", "river bank"], ["compute", "--q", "Q"], ["compute", "--q", "Q", "-f", "npz"],
         ["nearest", "bank", "-k", "2"], ["compare", "river bank", "bank loan"], ["plane", "river bank"],
+        ["heads", "-m", "RECORDING"], ["inspect", "-m", "RECORDING"], ["top", "-m", "RECORDING", "-o", "OUT.attn"],
         ["learn", "apple phone", "--word", "apple", "--to", "phone", "--steps", "3"],
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_tables_and_matrices_start_without_torch(arguments: list[str], q: str) -> None:
-    assert not HEAVY & modules_after(*(q if word == "Q" else word for word in arguments))
+def test_tables_matrices_and_recordings_start_without_torch(arguments: list[str], q: str, tmp_path: Path) -> None:
+    files = {"Q": q, "RECORDING": os.fspath(tmp_path / "x.attn"), "OUT.attn": os.fspath(tmp_path / "y.attn")}
+    if "RECORDING" in arguments:
+        assert attn("heads", "river bank", "-o", files["RECORDING"]).code == 0
+    assert not HEAVY & modules_after(*(files.get(word, word) for word in arguments))
 
 
 def test_what_a_command_does_not_need_is_not_imported() -> None:

@@ -10,7 +10,7 @@ from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.shared_options import LoadOptions, OutputOptions, check_alone
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode
-from attn_cli.sources import DEFAULT_MODEL
+from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
 
@@ -50,7 +50,7 @@ def layers(
     """
     image_file, audio_file = o.once(image, "--image"), o.once(audio, "--audio")
     check_alone(inputs, text=text is not None, media=(image_file, audio_file) != (None, None))
-    without_text = any(x is not None for x in (inputs, image_file, audio_file))
+    without_text = is_recording(model) or any(x is not None for x in (inputs, image_file, audio_file))
     (text,) = whole_texts(("" if without_text else DEFAULT_TEXT,) if text is None else (text,))
     with output.view() as view:
         source = loading.open(

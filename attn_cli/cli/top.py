@@ -16,7 +16,7 @@ from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import Source
+from attn_cli.sources import Source, is_recording
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.calls.in_words import prompt_in_words
@@ -150,6 +150,9 @@ def _through(
     hiding: HidingOptions,
 ) -> ExitCode:
     """The tokens that each row is made of, through all layers of an encoder."""
+    if is_recording(options.model):
+        raise InputError(f"{options.model} is a recording, and --by through takes values, W_O and norms",
+                         "choose the model itself")  # fmt: skip
     clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": reading.mean,
                "--token and --overall": token is not None and overall}  # fmt: skip
     for option in (name for name, is_on in (clashes | hiding.given).items() if is_on):

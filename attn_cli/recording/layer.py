@@ -1,23 +1,25 @@
 """One attention call as a recording keeps it: a call like any other, and any rectangle of its cells at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.call import Place
-from attn_cli.errors import LoadError
+from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
-from attn_cli.recording.rules import rule_of_head
+from attn_cli.recording.rules import rule_of_heads
 from attn_cli.recording.terms import Terms
 
 LEVELS = 254  # the level of weight 1 in a thumbnail; a weight w has round(254 sqrt w)
@@ -91,8 +93,35 @@ class RecordedLayer:
     def like(self) -> Array:
         """An empty array of NumPy in the precision of weights."""
         kept = self.seen if self.q is None else self.q
-        assert kept is not None
-        return np.empty(0, np.float64 if kept.dtype == np.float64 else np.float32)
+        return np.empty(0, np.float64 if kept is not None and kept.dtype == np.float64 else np.float32)
+
+    def of_heads(self, heads: Sequence[int]) -> "RecordedLayer":
+        """The same call of some heads alone, by their places in `place.heads`; itself for all of them."""
+        heads = list(heads)
+        if heads == list(range(self.h)):
+            return self
+        g = self.h if self.k is None else self.k.shape[0]
+        groups = [head // (self.h // g) for head in heads]
+        rule = rule_of_heads(self.rule, heads)
+        place = self.place
+        return replace(
+            self,
+            place=replace(
+                place,
+                heads=tuple(place.heads[head] for head in heads),
+                groups=tuple(place.groups[head] for head in heads),
+            ),
+            rule=rule,
+            log_sums=self.log_sums[heads],
+            statistics={name: values[heads] for name, values in self.statistics.items()},
+            received=self.received[heads],
+            value_norms=None if self.value_norms is None else self.value_norms[groups],
+            thumbnail=self.thumbnail[heads],
+            q=None if self.q is None else self.q[heads],
+            k=None if self.k is None else self.k[groups],
+            seen=None if self.seen is None else self.seen[heads],
+            _rules={},
+        )
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -109,7 +138,17 @@ class RecordedLayer:
         v = np.empty((*k.shape[:2], 0), self.like.dtype)
         yield from bands(q, k, v, self.rule, plan)
 
+    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
+        """What is asked of every row, by compiled code; None where none suits."""
+        if self.q is None or self.k is None or self.like.dtype != np.float32 or not fused.suits_rule(self.rule, self.m):
+            return None
+        q, k = readable(self.q), readable(self.k)
+        if 0 in (*q.shape, *k.shape):
+            return None
+        return fused.row_numbers(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, needs, None)
+
     def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
+        self._require_kept()
         assert self.seen is not None
         if want_scores:
             self._require_scores()
@@ -172,7 +211,7 @@ class RecordedLayer:
             return Terms(None, None, None, None, None, None, score, log_sum, weight, rank)
         group = head // (self.h // self.k.shape[0])
         q, k = readable(self.q[head, query]), readable(self.k[group, key])
-        bias = self._rule_of(head).bias_of(query, query + 1, key, key + 1)
+        bias = self.rule_of(head).bias_of(query, query + 1, key, key + 1)
         cap, scale = self.rule.softcap, float(self.rule.scale)
         added = None if bias is None else float(np.ravel(bias)[0])
         return Terms(q * k, q, k, scale, None if cap is None else float(cap), added, score, log_sum, weight, rank)
@@ -181,12 +220,13 @@ class RecordedLayer:
         """The scores `[b, c]`, -inf where masked; the weights where there are no scores."""
         i, j = numbers_of(rows, self.n, self.like), numbers_of(keys, self.m, self.like)
         if self.q is None or self.k is None:
+            self._require_kept()
             assert self.seen is not None
             seen: np.ndarray = self.seen[head][i[:, None], j[None, :]]
             return seen
         group = head // (self.h // self.k.shape[0])
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
-        cells: np.ndarray = scores_between(q, k, self._rule_of(head), i, j)[0]
+        cells: np.ndarray = scores_between(q, k, self.rule_of(head), i, j)[0]
         return cells
 
     def _pooled_strip(
@@ -205,11 +245,23 @@ class RecordedLayer:
         largest[masked] = np.nan
         return largest
 
-    def _rule_of(self, head: int) -> Rule:
+    def rule_of(self, head: int) -> Rule:
         """The rule of one head, made once."""
         if head not in self._rules:
-            self._rules[head] = rule_of_head(self.rule, head)
+            self._rules[head] = rule_of_heads(self.rule, [head])
         return self._rules[head]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether cells can be computed; where memory was short, statistics and thumbnails alone are kept."""
+        return self.q is not None or self.seen is not None
+
+    def _require_kept(self) -> None:
+        if not self.is_kept:
+            raise LimitError(
+                f"layer {self.place.layer} is in the recording with its numbers alone: memory was short",
+                f"record it with -l {self.place.layer}",
+            )
 
     def _require_scores(self) -> None:
         if not self.shows_scores:

@@ -18,10 +18,10 @@ def rule_in_numpy(call: Call) -> Rule:
     return replace(rule, bias=_bias(rule.bias, call), mask=_mask(rule.mask, call, call.n, call.m), sink=sink)
 
 
-def rule_of_head(rule: Rule, head: int) -> Rule:
-    """The rule of one of the heads alone; `rule` is one of NumPy's."""
-    sink = None if rule.sink is None else rule.sink[head : head + 1]
-    return replace(rule, bias=_head_of_bias(rule.bias, head), mask=_head_of_mask(rule.mask, head), sink=sink)
+def rule_of_heads(rule: Rule, heads: list[int]) -> Rule:
+    """The rule of some of the heads alone, by their places; `rule` is one of NumPy's."""
+    sink = None if rule.sink is None else rule.sink[heads]
+    return replace(rule, bias=_heads_of_bias(rule.bias, heads), mask=_heads_of_mask(rule.mask, heads), sink=sink)
 
 
 def _bias(bias: object, call: Call) -> object:
@@ -55,30 +55,32 @@ def _mask(mask: Mask, call: Call, n: int, m: int) -> Mask:
     return mask
 
 
-def _head_of_bias(bias: object, head: int) -> object:
+def _heads_of_bias(bias: object, heads: list[int]) -> object:
     match bias:
         case None:
             return None
         case BiasSum(parts=parts):
-            return BiasSum([_head_of_bias(part, head) for part in parts])  # type: ignore[misc]
+            return BiasSum([_heads_of_bias(part, heads) for part in parts])  # type: ignore[misc]
         case Alibi(slopes=slopes, offset=offset):
-            return Alibi(slopes[head : head + 1], offset)
+            return Alibi(slopes[heads], offset)
         case GivenBias(numbers=numbers):
-            return GivenBias(_head_of_cells(numbers, head))
-    return _head_of_cells(bias, head)  # type: ignore[arg-type]
+            return GivenBias(_heads_of_cells(numbers, heads))
+    return _heads_of_cells(bias, heads)  # type: ignore[arg-type]
 
 
-def _head_of_mask(mask: Mask, head: int) -> Mask:
+def _heads_of_mask(mask: Mask, heads: list[int]) -> Mask:
     match mask:
         case Given(cells=cells):
-            return replace(mask, cells=_head_of_cells(cells, head))
+            return replace(mask, cells=_heads_of_cells(cells, heads))
         case Intersection(masks=masks):
-            return Intersection(tuple(_head_of_mask(part, head) for part in masks))
+            return Intersection(tuple(_heads_of_mask(part, heads) for part in masks))
         case Submask(mask=inner):
-            return replace(mask, mask=_head_of_mask(inner, head))
+            return replace(mask, mask=_heads_of_mask(inner, heads))
     return mask
 
 
-def _head_of_cells(cells: np.ndarray, head: int) -> np.ndarray:
-    """`[1, n, m]` of cells `[h, n, m]`; cells that are the same for all heads as they are."""
-    return cells[head : head + 1] if cells.ndim == 3 and cells.shape[0] > 1 else cells
+def _heads_of_cells(cells: np.ndarray, heads: list[int]) -> np.ndarray:
+    """`[heads, n, m]` of cells `[h, n, m]`, a view of a single head; cells that are the same for all as they are."""
+    if cells.ndim < 3 or cells.shape[0] == 1:
+        return cells
+    return cells[heads[0] : heads[0] + 1] if len(heads) == 1 else cells[heads]

@@ -1,22 +1,23 @@
 """A recording: the attention of one text in every layer that was looked at."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import os
 
-from attn_cli.prompt import Prompt
-from attn_cli.recording.layer import RecordedLayer
+from attn_cli.recording import file
+from attn_cli.recording.document import Contents
 
 
-@dataclass(frozen=True, eq=False)
-class Recording:
-    """One text that a model has read.
+class Recording(Contents):
+    """One text that a model has read: `about` the model, `prompt`, and its `layers` in the order of the forward pass.
 
-    about   the source: model, type, revision, dtype, device
-    prompt  the text, and its tokens
-    layers  in the order of the forward pass, those of all streams
+    Any cell, row, column or block of any head again, without n x n and without the model; `attn_cli.record` makes one.
     """
 
-    about: Mapping[str, Any]
-    prompt: Prompt
-    layers: tuple[RecordedLayer, ...]
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as one file, which `load` and every command read: `attn heads -m PATH`."""
+        file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Recording":
+        """Read a file that `save` or `-o x.attn` wrote; LoadError for any other."""
+        contents = file.load(path)
+        return cls(contents.about, contents.prompt, contents.layers)

@@ -180,7 +180,7 @@ class ScanFolder:
     @staticmethod
     def _write(path: Path, content: bytes | memoryview) -> None:
         with Sink(os.fspath(path), binary=True, force=True) as sink:
-            sink.write(content)  # type: ignore[arg-type]
+            sink.write(content)
 
     @staticmethod
     def _read(path: Path) -> dict[str, np.ndarray] | None:

@@ -108,7 +108,7 @@ def open_source(
     projections: str | None = None,
     **loading: Unpack[Loading],
 ) -> Source:
-    """The source behind a `--model` value: `toy`, `toy:NAME`, a table file, a model folder, .gguf file or hub id.
+    """The source behind a `--model` value: `toy`, `toy:NAME`, a table or recording file, a model folder, .gguf, hub id.
 
     decoder_text  what the decoder of an encoder-decoder reads
     generate      how many tokens the model generates first, at most; they are read with the text
@@ -120,6 +120,15 @@ def open_source(
     loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline; and
                   whether one that has a head of words is loaded with it, because it predicts
     """
+    if is_recording(model):
+        values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
+                 "--audio": audio, "--chat": chat, "--projections": projections}  # fmt: skip
+        for option in (name for name, value in values.items() if value is not None):
+            raise InputError(f"{option} is for models, and {model} has read its text already", f"leave out {option}")
+        from attn_cli.recording import Recording
+        from attn_cli.sources.recordings import RecordedSource
+
+        return RecordedSource(Recording.load(model), model)
     if is_table(model):
         values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
                  "--audio": audio, "--chat": chat}  # fmt: skip
@@ -147,6 +156,11 @@ def open_source(
 def is_table(model: str) -> bool:
     """Whether a `--model` value means a table of word vectors: toy, toy:NAME, or a file with a table's suffix."""
     return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
+
+
+def is_recording(model: str) -> bool:
+    """Whether a `--model` value means a recording, a file that ends in .attn."""
+    return Path(model).suffix.lower() == ".attn"
 
 
 def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None) -> "TableSource":

@@ -11,6 +11,7 @@ from attn_cli.call import AttentionCall, Call, Place, TextBatch
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
+from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, hidden_keys
 
 
@@ -167,7 +168,7 @@ def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...]
 
 def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
     """Hand numbers of all rows to the reducers, if they are enough for all of them and the compiled walk has them."""
-    if not isinstance(call, AttentionCall | HiddenKeys) or not reducers:
+    if not isinstance(call, AttentionCall | RecordedLayer | HiddenKeys) or not reducers:
         return False
     if not all(map(_reads_rows, reducers)):
         return False

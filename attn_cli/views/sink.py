@@ -53,7 +53,7 @@ class Sink:
         unfinished.add(self.temporary)
         self.file = os.fdopen(handle, "wb")
 
-    def write(self, data: bytes, at: int | None = None) -> None:
+    def write(self, data: bytes | memoryview, at: int | None = None) -> None:
         """Pass `data` on; standard output gets it at once. With `at` it goes to that place of a file."""
         try:
             if at is not None:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from attn_cli.errors import InputError
 from attn_cli.views.invocation import Invocation
 
 if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
@@ -43,6 +44,20 @@ class SizedView(View, Protocol):
     """
 
     size: int
+
+
+@runtime_checkable
+class RecordingAlone(RecordingView, Protocol):
+    """A view that writes nothing but what the model read, whatever the command shows of it."""
+
+    alone: bool
+
+
+def no_recording() -> InputError:
+    """The error where a command has no calls of one text to record."""
+    return InputError(
+        "a recording is of one text that one model reads", "attn inspect TEXT -m MODEL -o FILE.attn writes one"
+    )
 
 
 @runtime_checkable

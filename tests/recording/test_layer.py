@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
@@ -36,6 +36,7 @@ def call_of(problem: Problem, *, torches: bool = False) -> AttentionCall:
     return AttentionCall(q, k, v, rule, Place(0, "test", heads, groups), tokens(n), tokens(m))
 
 
+@settings(max_examples=30)
 @given(problems(raw=True), st.booleans(), st.data())
 def test_cells_are_those_of_the_definition(problem: Problem, torches: bool, data: st.DataObject) -> None:
     call = call_of(problem, torches=torches)
@@ -51,6 +52,7 @@ def test_cells_are_those_of_the_definition(problem: Problem, torches: bool, data
     assert np.array_equal(layer.allowed(rows, keys), np.broadcast_to(allowed, (call.n, call.m))[rows][:, keys])
 
 
+@settings(max_examples=30)
 @given(problems(), st.integers(1, 9), st.integers(1, 9), st.data())
 def test_pooled_blocks_are_maxima_of_their_cells(problem: Problem, a: int, b: int, data: st.DataObject) -> None:
     call = call_of(problem)
@@ -74,6 +76,7 @@ def block_loop(cells: np.ndarray, a: int, b: int) -> np.ndarray:
     return blocks
 
 
+@settings(max_examples=30)
 @given(problems(), st.data())
 def test_terms_add_up_to_the_score_and_the_weight(problem: Problem, data: st.DataObject) -> None:
     call = call_of(problem)
@@ -92,6 +95,7 @@ def test_terms_add_up_to_the_score_and_the_weight(problem: Problem, data: st.Dat
     assert terms.rank == 1 + sum(row > row[j])
 
 
+@settings(max_examples=30)
 @given(problems(), st.booleans())
 def test_every_reducer_runs_on_it(problem: Problem, torches: bool) -> None:
     call = call_of(problem, torches=torches)
@@ -106,6 +110,7 @@ def test_every_reducer_runs_on_it(problem: Problem, torches: bool) -> None:
         np.testing.assert_allclose(layer.statistics[name], values, atol=2e-5, err_msg=name)
 
 
+@settings(max_examples=30)
 @given(problems())
 def test_thumbnails_tell_masked_blocks_from_small_weights(problem: Problem) -> None:
     layer = recorded(call_of(problem))

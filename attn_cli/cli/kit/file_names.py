@@ -35,15 +35,20 @@ def note_on_name(text: str, option: str | None = None) -> list[str]:
     """A note on a text that is a file's name, or looks like one: that it is read as a text, and what reads the file.
 
     option  the command's own option that reads a text from a file; None where it has none
+
+    Raises InputError for the name of a recording: nobody means that as a text.
     """
     name = text.strip()
     if not name or len(name) > _LONGEST or "\n" in name:
         return []
     suffix = Path(name).suffix.lower()
+    command = sys.argv[1] if len(sys.argv) > 1 else "inspect"
     try:
         exists = Path(name).expanduser().is_file()
     except (OSError, ValueError, RuntimeError):
         return []
+    if exists and suffix == ".attn":
+        raise InputError(f"{excerpt(name)} is a recording, and no text", command_words([command, "-m", name]))
     known = bool(_NAME.fullmatch(name)) and suffix in (*_TEXTS, *_ARRAYS, *_IMAGES, *_SOUNDS, *_MODELS)
     if exists:
         return [f"{name!r} is a file, and is read as a text here; {_line(text, name, suffix, option)} reads the file"]

@@ -71,6 +71,7 @@ class Request:
     measure       what calls must carry beside their weights
     finish        what becomes of each report before it is shown; None: it is shown as it is
     recordable    whether the view may have a recording beside each report
+    record        makes what records a call
     """
 
     command: str
@@ -91,6 +92,7 @@ class Request:
     measure: Measure = WEIGHTS
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
+    record: Callable[[], Record] = Record
     quiet: bool = False
     verbose: bool = False
 
@@ -294,12 +296,12 @@ def _look(request: Request, texts: Sequence[LookedAt], progress: Progress) -> No
         keys = request.hiding.keys(call, display.text)
         shown = HiddenKeys(call, keys) if keys else call
         reducers = () if rows is not None and not rows else request.reducers(rows, shown)
-        if reducers:
+        records = [request.record()] if request.recorder else []
+        if reducers or records:
             text.hidden.add(call, keys)
             measured = request.measure.of(call)
             measured = HiddenKeys(measured, keys, text.hidden.weight) if keys else measured
-            summary = reduce(measured, *reducers, *([Record()] if request.recorder else []))
-            text.summaries.append(_without_record(summary, text.recorded))
+            text.summaries.append(_without_record(reduce(measured, *reducers, *records), text.recorded))
         progress.step()
 
     prompts = [text.question.prompt for text in texts]

@@ -17,17 +17,19 @@ from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, ans
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
-from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_table, open_source
+from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
+from attn_cli.sources.memory import free_memory
 from attn_cli.sources.model_files import size_on_disk
 from attn_cli.summaries.calls.read_shares import MEASURES, WEIGHTS, Measure
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
-from attn_cli.views.view import View
+from attn_cli.views.view import RecordingAlone, View, no_recording
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class LoadOptions:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
         check_names(self.device, self.dtype)
         start = time.monotonic()
-        with ticking_line(_loading(model), quiet=quiet or is_table(model)):
+        with ticking_line(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
             source = open_source(
                 model,
                 revision=self.revision,
@@ -256,6 +258,8 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         texts, reading = self.texts_and_reading()
         with self.view() as view:
             source = self.source(**reading)
+            if isinstance(view, RecordingAlone):
+                return answer_texts(self._recording(command, source, texts, view))
             look = reducers(view, source)
             return answer_texts(
                 Request(
@@ -282,6 +286,32 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 )
             )
 
+    def _recording(
+        self, command: str, source: Source, texts: Iterator[str | InputError], view: RecordingAlone
+    ) -> Request:
+        """What a file of a recording takes, whatever a command shows: all keys and rows of the chosen heads."""
+        budget = MemoryBudget(free_memory())
+
+        def finish(report: Report) -> Report:
+            print_notes(filter(None, [left_out_note(budget)]), quiet=self.quiet)
+            return report
+
+        return Request(
+            command=command,
+            source=source,
+            texts=texts,
+            view=view,
+            reducers=lambda rows, call: (),
+            record=lambda: Record(budget),
+            finish=finish,
+            selection=self.selection,
+            lines=self.lines,
+            pair=self.pair,
+            generate=self.generate,
+            quiet=self.quiet,
+            verbose=self.verbose,
+        )
+
     def run_each(self, report: Callable[[Predicting, View, str, int | None], Report]) -> ExitCode:
         """Answer each text by itself, with a model that says what comes next; all options are checked before it loads.
 
@@ -293,6 +323,8 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if is_table(self.model):
             raise InputError(f"{self.model} is a table of word vectors, and predicts nothing",
                              "choose a model with --model")  # fmt: skip
+        if is_recording(self.model):
+            raise InputError(f"{self.model} is a recording, and this runs a model again", "choose the model itself")
         if self.backend != "attn":
             raise InputError(f"--backend {self.backend} runs the model's own attention, which can't be changed",
                              "leave out --backend")  # fmt: skip
@@ -313,6 +345,8 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     def _each(self, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
         texts, reading = self.texts_and_reading()
         with self.view() as view:
+            if isinstance(view, RecordingAlone):
+                raise no_recording()
             source = self.source(predicts=not is_table(self.model), **reading)
             return show_each(
                 texts,
@@ -328,8 +362,9 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             print_notes(["--scale is called --color-scale now"], quiet=self.quiet)
         o.one_of(self.colors_by, SCALES, "--color-scale")
         reading = self.reading()
+        without_text = self.without_text or (is_recording(self.model) and (self.text, self.file) == (None, None))
         texts: Iterator[str | InputError] = Texts(
-            "" if self.without_text else self.text, self.file, lines=self.lines, quiet=self.quiet
+            "" if without_text else self.text, self.file, lines=self.lines, quiet=self.quiet
         )
         if not self.lines:
             texts = iter(list(texts))

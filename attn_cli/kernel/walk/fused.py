@@ -25,11 +25,14 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
     """
     return (
         all(is_torch(x) and x.device.type == "cpu" and str(x.dtype) in _TYPES for x in (q, k, v))
-        and rule.softmax
-        and _reads_bias(rule, k.shape[1])
         and min(*q.shape, *k.shape, *v.shape) > 0
-        and _is_built()
+        and suits_rule(rule, k.shape[1])
     )
+
+
+def suits_rule(rule: Rule, m: int) -> bool:
+    """Whether the compiled code is there and knows the rule of a call of m keys."""
+    return rule.softmax and _reads_bias(rule, m) and _is_built()
 
 
 def _bias_numbers(rule: Rule) -> Array | None:

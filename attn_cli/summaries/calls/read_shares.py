@@ -13,6 +13,7 @@ from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError, LoadError
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.walk.band import Band
+from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
 
 By = Literal["weight", "value", "written"]
@@ -99,6 +100,8 @@ WEIGHTS = Measure()
 
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
+    if isinstance(call, RecordedLayer):
+        raise InputError(f"a recording keeps no values, which --by {by} takes", "give the model in its place: -m MODEL")
     if not isinstance(call, AttentionCall):
         raise LoadError(
             f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",

@@ -1,12 +1,13 @@
 """The reducer behind recordings: what is kept of a call, so that any of its cells can be computed again."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, namespace, to_numpy
+from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
@@ -15,10 +16,12 @@ from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.recording.numbers import kept
 from attn_cli.recording.rules import rule_in_numpy
+from attn_cli.selection import ranges
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.text import decimal_bytes
 
 THUMBNAIL = 64  # blocks a side, at most
 
@@ -40,6 +43,36 @@ class Recorded(Part):
         return {}
 
 
+class MemoryBudget:
+    """Half of the free memory, for queries and keys; without a limit where nobody knows what is free."""
+
+    def __init__(self, free: int | None = None) -> None:
+        self.size = self.left = None if free is None else free // 2
+        self.asked, self.left_out = 0, set[int]()
+
+    def take(self, size: int, layer: int) -> bool:
+        """Whether so many bytes are left for a layer; then they are taken."""
+        self.asked += size
+        if self.left is None:
+            return True
+        if size > self.left:
+            self.left_out.add(layer)
+            return False
+        self.left -= size
+        return True
+
+
+def left_out_note(budget: MemoryBudget) -> str:
+    """A note that says which layers are recorded with their numbers alone; "" if all are whole."""
+    if not budget.left_out or budget.size is None:
+        return ""
+    return (
+        f"all queries and keys take {decimal_bytes(budget.asked)}, half of the free memory is "
+        f"{decimal_bytes(budget.size)}: layers {ranges(sorted(budget.left_out))} are kept with their numbers and "
+        "thumbnails alone; -l chooses which"
+    )
+
+
 class Record:
     """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums while the bands pass; q, k beside."""
 
@@ -47,7 +80,8 @@ class Record:
     whole_heads = False
     rows: Sequence[int] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self.budget = budget or MemoryBudget()
         self.heads, self.received = HeadStatistics(), ReceivedShares()
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
@@ -79,6 +113,8 @@ class Record:
     def result(self) -> Recorded:
         """The call, without the model."""
         call = self.call
+        if isinstance(call, RecordedLayer):
+            return Recorded(call)
         pooled = self.pooled.result()
         assert pooled.weights is not None
         layer = RecordedLayer(
@@ -88,28 +124,30 @@ class Record:
             rule_in_numpy(call),
             self.heads.log_sums().astype(np.float32),
             dict(self.heads.result().statistics),
-            self.received.result().shares,
+            self.received.result().shares.astype(np.float32),
             None if call.v is None else _norms(call.v),
             np.empty(0, np.uint8),
             pooled.block,
-            **_operands(call),
+            **self._operands(call),
         )
         return Recorded(replace(layer, thumbnail=_levels(layer, pooled.weights)))
 
-
-def _operands(call: Call) -> dict[str, Any]:
-    """What cells are computed from: q and k, or the cells themselves of a model that shows nothing else."""
-    if isinstance(call, AttentionCall):
-        return {"q": kept(call.q), "k": kept(call.k)}
-    scores = getattr(call, "scores", None)
-    seen = call.like if scores is None else scores
-    return {"seen": kept(seen), "shows_scores": scores is not None}
+    def _operands(self, call: Call) -> dict[str, Any]:
+        """What cells are computed from: q and k, or the cells themselves of a model that shows nothing else."""
+        if isinstance(call, AttentionCall):
+            size = sum(itemsize(x) * math.prod(x.shape) for x in (call.q, call.k))
+            return {"q": kept(call.q), "k": kept(call.k)} if self.budget.take(size, call.place.layer) else {}
+        scores = getattr(call, "scores", None)
+        seen = call.like if scores is None else scores
+        shown = {"shows_scores": scores is not None}
+        size = itemsize(seen) * math.prod(seen.shape)
+        return {"seen": kept(seen), **shown} if self.budget.take(size, call.place.layer) else shown
 
 
 def _norms(v: Array) -> np.ndarray:
     """The length of each value, `[g, m, e]` to `[g, m]`."""
     xp = namespace(v)
-    return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1))
+    return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1)).astype(np.float32)
 
 
 def _levels(layer: RecordedLayer, weights: np.ndarray) -> np.ndarray:

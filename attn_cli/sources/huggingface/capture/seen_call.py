@@ -52,7 +52,9 @@ class SeenCall(WeightsAlone):
         for start, stop in plan_of_weights(self.weights, rows).pieces():
             # Copies, because the model still uses these tensors and readers may change a band in place.
             weights = self.weights[:, start:stop].clone()
-            scores = self.scores[:, start:stop].clone() if want_scores and self.scores is not None else None
+            scores = None
+            if want_scores and self.scores is not None:
+                scores = self.scores[:, start:stop].clamp(min=torch.finfo(self.scores.dtype).min)
             yield Band(start, stop, 0, self.m, weights, scores, weights.new_empty((self.h, stop - start, 0)))
 
 

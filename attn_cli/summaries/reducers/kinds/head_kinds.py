@@ -13,6 +13,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
+from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, PLACE
 from attn_cli.summaries.reducers.kinds.kind_sums import (
@@ -152,7 +153,7 @@ class HeadKinds:
     def _begin(self, call: Call) -> None:
         self.call, self.targets = call, self.texts.targets(call)
         # a call made from another one has its mask in places of the other, and a model's own rule isn't known
-        self.seen = intervals(call.rule.mask, call.n, call.m) if isinstance(call, AttentionCall) else None
+        self.seen = intervals(call.rule.mask, call.n, call.m) if _knows_mask(call) else None
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """Sums over the lists and of marked keys, moments and column sums."""
@@ -211,7 +212,7 @@ class HeadKinds:
     def result(self) -> KindsOfHeads:
         """All sums over rows, and the sinks of each head."""
         seen = self.seen
-        if seen is None and not isinstance(self.call, AttentionCall):
+        if seen is None and not _knows_mask(self.call):
             seen = self.weighed
         factors = self.texts.factors(self.call, self.targets, seen)
         received, few = self.numbers.received, self.numbers.received_few
@@ -280,11 +281,18 @@ def _surprise(weights: Array) -> Array:
     return -xp.sum(weights * xp.log(xp.where(weights > 0, weights, xp.ones_like(weights))), axis=-1)
 
 
+def _knows_mask(call: Call) -> bool:
+    """Whether the call's mask is that of its own rows and keys, and not read off weights."""
+    return isinstance(call, AttentionCall) or (isinstance(call, RecordedLayer) and call.q is not None)
+
+
 def _value_lengths(call: Call) -> np.ndarray | None:
     """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
-    if call.v is None or call.e == 0 or call.m == 0:
+    if isinstance(call, RecordedLayer) and call.value_norms is not None and call.m > 0:
+        lengths = call.value_norms.astype(np.float64)  # [g, m]
+    elif call.v is None or call.e == 0 or call.m == 0:
         return None
-    values = call.v
-    lengths = to_numpy(namespace(values).linalg.vector_norm(values, axis=-1)).astype(np.float64)  # [g, m]
+    else:
+        lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
     median = np.median(lengths, axis=1, keepdims=True)
     return np.median(np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0), axis=0)

@@ -1,0 +1,173 @@
+"""A recording as an object of JSON and named arrays, and back: what its file holds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from attn_cli.call import Place
+from attn_cli.prompt import Prompt
+from attn_cli.recording.layer import RecordedLayer
+from attn_cli.recording.prompt_document import (
+    Tokens,
+    TokenTables,
+    prompt_document,
+    prompt_of_document,
+    tables_of_document,
+)
+from attn_cli.recording.rule_document import rule_document, rule_of_document
+
+Arrays = Mapping[str, np.ndarray]
+_MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")  # of each layer, where it has them
+_BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """All that a recording is.
+
+    about   the source: model, type, revision, dtype, device
+    prompt  the text, and its tokens
+    layers  in the order of the forward pass, those of all streams
+    """
+
+    about: Mapping[str, Any]
+    prompt: Prompt
+    layers: tuple[RecordedLayer, ...]
+
+
+class BadDocument(Exception):
+    """What was read is no recording; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A recording without its arrays, `content`, and these by name: those of layer 3 are 3.q, 3.k and so on."""
+
+    content: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def document_of(recording: Contents) -> Document:
+    """A recording as it is written; equal arrays of rules, such as one mask in all layers, are written once."""
+    arrays: dict[str, np.ndarray] = {}
+    names: dict[bytes, str] = {}
+
+    def put(array: np.ndarray) -> str:
+        array = np.ascontiguousarray(array)
+        key = blake2b(array.tobytes(), salt=f"{array.dtype}{array.shape}".encode()[:16].ljust(16)).digest()
+        name = names.setdefault(key, f"rule.{len(names)}")
+        arrays[name] = array
+        return name
+
+    tables = TokenTables()
+    prompt = prompt_document(recording.prompt, tables)
+    layers = []
+    for at, layer in enumerate(recording.layers):
+        for name in _MAIN:
+            values = getattr(layer, name)
+            if values is not None:
+                arrays[f"{at}.{name}"] = values
+        arrays[f"{at}.statistics"] = np.array([*layer.statistics.values()]).reshape(len(layer.statistics), layer.h)
+        place = layer.place
+        layers.append(
+            {
+                "layer": place.layer,
+                "name": place.name,
+                "heads": list(place.heads),
+                "groups": list(place.groups),
+                "stream": place.stream,
+                "call": place.call,
+                "way": place.way,
+                "queries": tables.place(layer.queries),
+                "keys": tables.place(layer.keys),
+                "statistics": list(layer.statistics),
+                "thumbnail_block": list(layer.thumbnail_block),
+                "shows_scores": layer.shows_scores,
+                "rule": rule_document(layer.rule, put),
+            }
+        )
+    content = {"source": dict(recording.about), "input": prompt, "tokens": tables.document(), "layers": layers}
+    return Document(content, arrays)
+
+
+def contents_of(content: Mapping[str, Any], arrays: Arrays) -> Contents:
+    """The recording again, whose arrays are those given; BadDocument for what is none."""
+    try:
+        tables = tables_of_document(content["tokens"])
+        prompt = prompt_of_document(content["input"], tables)
+        layers = tuple(_layer(at, entry, arrays, tables) for at, entry in enumerate(content["layers"]))
+        about = content["source"]
+        if not isinstance(about, dict) or not {"model", "type", "revision", "dtype", "device"} <= set(about):
+            raise ValueError("nothing says which model it is of")
+    except _BAD as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise BadDocument(what) from None
+    return Contents(about, prompt, layers)
+
+
+def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[Tokens]) -> RecordedLayer:
+    heads, groups = (tuple(map(int, entry[name])) for name in ("heads", "groups"))
+    queries, keys = tables[entry["queries"]], tables[entry["keys"]]
+    own = {name: arrays.get(f"{at}.{name}") for name in _MAIN}
+    numbers, names = arrays[f"{at}.statistics"], entry["statistics"]
+    height, width = map(int, entry["thumbnail_block"])
+    layer = RecordedLayer(
+        Place(int(entry["layer"]), str(entry["name"]), heads, groups, str(entry["stream"]), int(entry["call"]), 0,
+              str(entry["way"])),
+        queries,
+        keys,
+        rule_of_document(entry["rule"], arrays),
+        statistics={str(name): values for name, values in zip(names, numbers, strict=True)},
+        thumbnail_block=(height, width),
+        shows_scores=bool(entry["shows_scores"]),
+        **own,  # type: ignore[arg-type]
+    )  # fmt: skip
+    _check(layer, f"layer {entry['layer']}")
+    return layer
+
+
+def _check(layer: RecordedLayer, where: str) -> None:
+    """ValueError for arrays whose shapes or types don't fit each other."""
+    h, n, m = layer.h, layer.n, layer.m
+    q, k, seen = layer.q, layer.k, layer.seen
+    (height, width), g = layer.thumbnail_block, h if k is None or k.ndim != 3 else k.shape[0]
+    if h == 0 or len(layer.place.groups) != h or g == 0 or h % g or min(height, width) < 1:
+        raise ValueError(f"{where}: {h} heads over {g} key heads")
+    if (q is None) != (k is None) or (q is not None and seen is not None):
+        raise ValueError(f"{where} has queries without keys")
+    d = q.shape[-1] if q is not None and q.ndim else 0
+    expected: dict[str, tuple[np.ndarray | None, tuple[int, ...], str]] = {
+        "q": (q, (h, n, d), "f2 f4 f8 u2"),
+        "k": (k, (g, m, d), "f2 f4 f8 u2"),
+        "seen": (seen, (h, n, m), "f4 f8"),
+        "log_sums": (layer.log_sums, (h, n), "f4"),
+        "received": (layer.received, (h, m), "f4"),
+        "thumbnail": (layer.thumbnail, (h, -(-n // height), -(-m // width)), "u1"),
+        "value_norms": (layer.value_norms, (len(layer.value_norms) if layer.value_norms is not None else 0, m), "f4"),
+    }
+    for name, (values, shape, kinds) in expected.items():
+        if values is None and name in ("log_sums", "received", "thumbnail"):
+            raise ValueError(f"{where} has no {name}")
+        if values is not None and (values.shape != shape or values.dtype.str[1:] not in kinds.split()):
+            raise ValueError(f"{where}: {name} has shape {values.shape} of {values.dtype}, expected {shape}")
+    _check_rule(layer, where)
+
+
+def _check_rule(layer: RecordedLayer, where: str) -> None:
+    """ValueError for a rule that doesn't fit the layer, by its first and last cell."""
+    h, n, m = layer.h, layer.n, layer.m
+    sink = layer.rule.sink
+    if sink is not None and sink.shape != (h,):
+        raise ValueError(f"{where}: {sink.shape} sinks for {h} heads")
+    if n and m:
+        for head in (0, h - 1):
+            rule = layer.rule_of(head)
+            for i, j in ((0, 0), (n - 1, m - 1)):
+                bias = rule.bias_of(i, i + 1, j, j + 1)
+                allowed = np.asarray(rule.mask.allowed(np.array([[i]]), np.array([[j]])))
+                sizes = [x.shape for x in (bias, allowed) if x is not None]
+                if any(len(size) not in (2, 3) or int(np.prod(size)) != 1 for size in sizes):
+                    raise ValueError(f"{where}: mask or bias of another size")

@@ -1,0 +1,154 @@
+"""A rule as an object of JSON, with its arrays beside, and back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
+from attn_cli.kernel.definition.masks import (
+    Causal,
+    Dilated,
+    Given,
+    Intersection,
+    Keys,
+    Mask,
+    Open,
+    Prefix,
+    Submask,
+    Window,
+)
+from attn_cli.kernel.definition.rule import Rule, UnknownRule
+
+Put = Callable[[np.ndarray], str]
+"""Stores an array, and says under which name."""
+
+_DEEPEST = 8  # masks in masks, in a file
+_FARTHEST = 2**31  # positions in a file
+
+
+def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
+    """The rule, whose arrays are NumPy's, without them."""
+    return {
+        "known": not isinstance(rule, UnknownRule),
+        "scale": float(rule.scale),
+        "softcap": None if rule.softcap is None else float(rule.softcap),
+        "softmax": rule.softmax,
+        "bias": _bias_document(rule.bias, put),
+        "mask": _mask_document(rule.mask, put),
+        "sink": None if rule.sink is None else put(rule.sink),
+    }
+
+
+def rule_of_document(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Rule:
+    """The rule again; KeyError, TypeError or ValueError for what is no such document."""
+    kind = Rule if document["known"] else UnknownRule
+    cap, sink = document["softcap"], document["sink"]
+    return kind(
+        scale=float(document["scale"]),
+        softcap=None if cap is None else float(cap),
+        bias=_bias(document["bias"], arrays),
+        mask=_mask(document["mask"], arrays, _DEEPEST),
+        sink=None if sink is None else arrays[sink],
+        softmax=bool(document["softmax"]),
+    )
+
+
+def _bias_document(bias: object, put: Put) -> dict[str, Any] | None:
+    match bias:
+        case None:
+            return None
+        case BiasSum(parts=parts):
+            return {"kind": "sum", "parts": [_bias_document(part, put) for part in parts]}
+        case Alibi(slopes=slopes, offset=offset):
+            return {"kind": "alibi", "slopes": put(slopes), "offset": offset}
+        case GivenBias(numbers=numbers):
+            return {"kind": "given", "numbers": put(numbers)}
+    return {"kind": "array", "numbers": put(np.asarray(bias))}
+
+
+def _bias(document: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]) -> object:
+    if document is None:
+        return None
+    match document["kind"]:
+        case "sum":
+            parts = [_bias(part, arrays) for part in document["parts"]]
+            if not parts or any(isinstance(part, BiasSum | None) for part in parts):
+                raise ValueError("a bias of no parts")
+            return BiasSum(parts)  # type: ignore[arg-type]
+        case "alibi":
+            return Alibi(arrays[document["slopes"]], _place(document["offset"]))
+        case "given":
+            return GivenBias(arrays[document["numbers"]])
+        case "array":
+            return arrays[document["numbers"]]
+    raise ValueError(f"no kind of bias: {document['kind']!r}")
+
+
+def _mask_document(mask: Mask, put: Put) -> dict[str, Any]:
+    match mask:
+        case Open():
+            return {"kind": "open"}
+        case Causal(offset=offset):
+            return {"kind": "causal", "offset": offset}
+        case Window(size=size, offset=offset, both_sides=both_sides):
+            return {"kind": "window", "size": size, "offset": offset, "both_sides": both_sides}
+        case Dilated(size=size, gap=gap, offset=offset):
+            return {"kind": "dilated", "size": size, "gap": gap, "offset": offset}
+        case Prefix(length=length, offset=offset):
+            return {"kind": "prefix", "length": length, "offset": offset}
+        case Keys(real=real):
+            return {"kind": "keys", "shape": list(real.shape), "bits": put(np.packbits(real))}
+        case Given(cells=cells, words=words):
+            return {"kind": "given", "shape": list(cells.shape), "bits": put(np.packbits(cells)), "words": words}
+        case Intersection(masks=masks):
+            return {"kind": "all", "masks": [_mask_document(part, put) for part in masks]}
+        case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
+            return {"kind": "part", "mask": _mask_document(inner, put), "rows": rows, "columns": columns, "keys": keys}
+    raise TypeError(f"a mask that can't be written: {mask}")
+
+
+def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: int) -> Mask:
+    if depth == 0:
+        raise ValueError("masks in masks without an end")
+
+    def number(name: str) -> int:
+        return _place(document[name])
+
+    match document["kind"]:
+        case "open":
+            return Open()
+        case "causal":
+            return Causal(number("offset"))
+        case "window":
+            return Window(number("size"), number("offset"), bool(document["both_sides"]))
+        case "dilated":
+            return Dilated(number("size"), max(1, number("gap")), number("offset"))
+        case "prefix":
+            return Prefix(number("length"), number("offset"))
+        case "keys":
+            return Keys(_booleans(document, arrays, 1))
+        case "given":
+            return Given(_booleans(document, arrays, len(document["shape"])), str(document["words"]))
+        case "all":
+            return Intersection(tuple(_mask(part, arrays, depth - 1) for part in document["masks"]))
+        case "part":
+            inner = _mask(document["mask"], arrays, depth - 1)
+            return Submask(inner, number("rows"), number("columns"), number("keys"))
+    raise ValueError(f"no kind of mask: {document['kind']!r}")
+
+
+def _place(number: object) -> int:
+    """A position or a distance, as a file has it."""
+    if not isinstance(number, int) or abs(number) >= _FARTHEST:
+        raise ValueError(f"no place in a text: {number!r}")
+    return number
+
+
+def _booleans(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], axes: int) -> np.ndarray:
+    """The booleans of packed bits."""
+    bits, shape = arrays[document["bits"]], tuple(map(_place, document["shape"]))
+    count = int(np.prod([1, *shape], dtype=object))
+    if axes not in (1, 2, 3) or len(shape) != axes or min(shape) < 0 or bits.shape != (-(-count // 8),):
+        raise ValueError(f"{bits.size} bytes of bits for a mask of {shape}")
+    return np.unpackbits(bits, count=count).astype(bool).reshape(shape)

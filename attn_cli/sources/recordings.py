@@ -1,0 +1,115 @@
+"""A recording as a source: a model that has read its text, without the model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from attn_cli.call import Call
+from attn_cli.errors import InputError
+from attn_cli.model_blocks import Block, BlockVectors
+from attn_cli.prompt import Prompt
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.text import excerpt
+
+
+class RecordedSource:
+    """The layers of a recording, in the order in which the model ran them.
+
+    name  of its file, in messages
+    """
+
+    batch_size = 1
+
+    def __init__(self, recording: Recording, name: str) -> None:
+        self.recording, self.name = recording, excerpt(name, 200)
+        self.about: dict[str, Any] = dict(recording.about)
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The text that was recorded; InputError for another one."""
+        for text in texts:
+            if text not in ("", self.recording.prompt.text):
+                raise InputError(f"{self.name} holds the text that it was made of, and reads no other",
+                                 f"leave the text out, or give the model: -m {self.about['model']}")  # fmt: skip
+        if pair is not None:
+            raise InputError(f"--pair, and {self.name} has read its text already", "leave out --pair")
+        return [self.recording.prompt for _ in texts]
+
+    def repeated(self, seed: int) -> NoReturn:
+        """InputError: it reads nothing more."""
+        raise self._missing("random tokens are for the model to read")
+
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The chosen layers; InputError for one that was not recorded."""
+        layers = self._layers
+        selection.check_layers(sorted({layer.place.layer for layer in layers}))
+        total = self._total
+        return [
+            PlannedLayer(layer.place.layer, len(self._heads(layer, selection)))
+            for layer in layers
+            if selection.has_layer(layer.place.layer, total)
+        ]
+
+    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
+        """Call `visit` with every layer; nothing is known of blocks without attention."""
+        self.each([prompt], Selection(), visit)
+        return []
+
+    def each(
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        *,
+        rotations: bool = False,
+        projections: bool = False,
+    ) -> None:
+        """Call `visit` with the chosen layers and heads, for each prompt.
+
+        Raises InputError for rotations and projections, which take the model.
+        """
+        if rotations:
+            raise self._missing("how rotary positions turned keys is seen while the model runs")
+        if projections:
+            raise self._missing("what heads write takes W_O, which is the model's")
+        selection.check_layers(sorted({layer.place.layer for layer in self._layers}))
+        for text in range(len(prompts)):
+            for layer in self._layers:
+                if selection.has_layer(layer.place.layer, self._total):
+                    chosen = layer.of_heads(self._heads(layer, selection))
+                    visit(replace(chosen, place=replace(chosen.place, text=text)))
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        arrive: Callable[[BlockVectors], None],
+    ) -> None:
+        """InputError: vectors between blocks are the model's."""
+        raise self._missing("vectors between blocks are seen while the model runs")
+
+    @property
+    def _layers(self) -> tuple[RecordedLayer, ...]:
+        return self.recording.layers
+
+    @property
+    def _total(self) -> int:
+        """One more than the last layer's number, from which negative numbers count."""
+        return max(layer.place.layer for layer in self._layers) + 1
+
+    def _heads(self, layer: RecordedLayer, selection: Selection) -> list[int]:
+        """The places of the chosen heads among those of a layer; InputError for one that was not recorded."""
+        numbers = layer.place.heads
+        chosen = selection.pick_heads(max(numbers) + 1, layer.place.layer, self._total)
+        if selection.heads is None and selection.pairs is None:
+            return list(range(len(numbers)))
+        for head in chosen:
+            if head not in numbers:
+                raise InputError(f"head {head} of layer {layer.place.layer} was not recorded",
+                                 f"{self.name} has heads {', '.join(map(str, numbers))}")  # fmt: skip
+        return [numbers.index(head) for head in chosen]
+
+    def _missing(self, why: str) -> InputError:
+        return InputError(f"{self.name} is a recording: {why}", f"give the model: -m {self.about['model']}")

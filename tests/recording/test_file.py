@@ -1,0 +1,189 @@
+"""A recording comes back from its file as it was, to the bit; what is no recording is refused in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attn_cli.errors import LoadError
+from attn_cli.prompt import Generated, Prompt, Token, Word
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.recording.file import chunks
+from attn_cli.summaries.answers.record import recorded
+from tests.recording.test_layer import call_of
+from tests.strategies import Problem, problems
+
+ABOUT = {"model": "tiny", "type": "test", "revision": None, "dtype": "float64", "device": "cpu"}
+ARRAYS = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")
+
+
+def recording_of(problem: Problem, **prompt: object) -> Recording:
+    call = call_of(problem)
+    return Recording(ABOUT, Prompt("0 1", call.keys, **prompt), (recorded(call),))
+
+
+def saved(recording: Recording, path: Path) -> Recording:
+    path.write_bytes(b"".join(chunks(recording)))
+    return Recording.load(path)
+
+
+def assert_same(layer: RecordedLayer, other: RecordedLayer) -> None:
+    """Every array to the bit, and all else equal."""
+    assert (layer.place, layer.queries, layer.keys) == (other.place, other.queries, other.keys)
+    assert layer.thumbnail_block == other.thumbnail_block
+    for name in ARRAYS:
+        one, two = getattr(layer, name), getattr(other, name)
+        assert one is two is None or (one.dtype == two.dtype and one.tobytes() == two.tobytes()), name
+    assert list(layer.statistics) == list(other.statistics)
+    for name, values in layer.statistics.items():
+        assert np.array_equal(values, other.statistics[name], equal_nan=True)
+    every = (slice(0, layer.n), slice(0, layer.m))
+    for head in range(layer.h):
+        assert layer.scores(head, *every).tobytes() == other.scores(head, *every).tobytes()
+        assert layer.weights(head, *every).tobytes() == other.weights(head, *every).tobytes()
+    assert layer.rule.describe() == other.rule.describe()
+
+
+@settings(max_examples=30)
+@given(problems(raw=True))
+def test_a_recording_comes_back_to_the_bit(problem: Problem) -> None:
+    path = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path("/tmp")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=path) as folder:
+        recording = recording_of(problem)
+        again = saved(recording, Path(folder) / "x.attn")
+    assert_same(recording.layers[0], again.layers[0])
+
+
+def test_prompts_come_back_whole(tmp_path: Path) -> None:
+    word = Word("river\ud800")
+    tokens = (
+        Token(0, "riv", 7, 0, 3, word=word),
+        Token(1, "er\x1b[31m", 8, 3, 5, word=word, generated=True),
+        Token(2, "", None, special=True, row=1, column=2, piece=0),
+    )
+    prompt = Prompt(
+        "river", tokens, ("a note",), {"decoder": tokens[:1]}, {"image": "a.png"}, Generated("er", 1, True, 3)
+    )
+    again = saved(Recording(ABOUT, prompt, ()), tmp_path / "x.attn").prompt
+    assert (again.text, again.tokens, again.warnings) == (prompt.text, prompt.tokens, prompt.warnings)
+    assert (again.others, again.files, again.generated) == (prompt.others, prompt.files, prompt.generated)
+    assert again.tokens[0].word is again.tokens[1].word is again.others["decoder"][0].word
+    assert again.tokens[0].word.text == word.text and again.tokens[2].word is None
+
+
+def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:
+    recording = Recording(ABOUT, Prompt("a", (Token(0, "a"),)), ())
+    recording.save(tmp_path / "x.attn")
+    recording.save(tmp_path / "x.attn")
+    assert [file.name for file in tmp_path.iterdir()] == ["x.attn"]
+    assert Recording.load(tmp_path / "x.attn").prompt.text == "a"
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    """A file with all that a rule may hold."""
+    from attn_cli.kernel.definition.bias import Alibi
+    from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Submask
+    from attn_cli.kernel.definition.rule import Rule
+
+    rng = np.random.default_rng(0)
+    given = Given(np.tril(np.ones((9, 9), bool)))
+    mask = Intersection((Causal(), Submask(given, 1, 1, 8), Keys(np.arange(8) != 3)))
+    rule = Rule(0.5, 3.0, Alibi(rng.random(4)), mask, rng.random(4))
+    shapes = ((4, 8, 6), (2, 8, 6), (2, 8, 5))
+    recording = recording_of(Problem(*(rng.normal(size=shape) for shape in shapes), rule))
+    return b"".join(chunks(recording))
+
+
+def test_the_safetensors_library_reads_it(content: bytes, tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    (tmp_path / "x.safetensors").write_bytes(content)
+    with safe_open(tmp_path / "x.safetensors", framework="np") as file:
+        assert file.metadata()["attn"] == "recording/1"
+        assert file.get_tensor("0.q").shape == (4, 8, 6)
+
+
+@settings(derandomize=True, max_examples=200)
+@given(data=st.data())
+def test_spoiled_files_are_refused_in_one_line(content: bytes, data: st.DataObject, tmp_path_factory) -> None:
+    """Whatever is wrong with a file, reading and looking at it ends well or with one line."""
+    spoiled = bytearray(content)
+    length = int.from_bytes(content[:8], "little")
+    kind = data.draw(st.sampled_from(["cut", "bytes", "header", "document"]))
+    if kind == "cut":
+        del spoiled[data.draw(st.integers(0, len(content) - 1)) :]
+    elif kind == "bytes":
+        for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=9)):
+            spoiled[at] = data.draw(st.integers(0, 255))
+    else:
+        header = json.loads(content[8 : 8 + length])
+        target = header if kind == "header" else json.loads(header["__metadata__"]["recording"])
+        _spoil(target, data)
+        if kind == "document":
+            header["__metadata__"]["recording"] = json.dumps(target)
+        encoded = json.dumps(header).encode()
+        spoiled = len(encoded).to_bytes(8, "little") + encoded + content[8 + length :]
+    path = tmp_path_factory.getbasetemp() / "spoiled.attn"
+    path.write_bytes(spoiled)
+    try:
+        recording = Recording.load(path)
+    except LoadError as error:
+        assert "\n" not in error.message and error.hint
+        return
+    for layer in recording.layers:
+        layer.pooled(0, slice(0, layer.n), slice(0, layer.m), (3, 3))
+
+
+_VALUES = [None, -1, 0, 10**30, 1e308, "", "x", [], {}, [[[]]], True, {"kind": "all", "masks": []}]
+
+
+def _spoil(target: object, data: st.DataObject) -> None:
+    """Put something else, or nothing, in a place somewhere in a document."""
+    while True:
+        keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(target[key], dict | list) and target[key] and data.draw(st.booleans()):
+            target = target[key]
+            continue
+        if data.draw(st.booleans()):
+            target[key] = data.draw(st.sampled_from(_VALUES))
+        else:
+            del target[key]
+        return
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "cut short"),
+        (b"\xff" * 40, "cut short"),
+        ((10**7).to_bytes(8, "little") + b"[" * 10**7, "no JSON"),
+        ((2).to_bytes(8, "little") + b"[]", "no object"),
+        ((2).to_bytes(8, "little") + b"{}", "no metadata"),
+        ((37).to_bytes(8, "little") + b'{"__metadata__":{"format":"pt"}}     ', "tensors and no recording"),
+    ],
+    ids=["empty", "noise", "nested", "list", "bare", "a model"],
+)
+def test_what_is_wrong_is_said(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "x.attn").write_bytes(content)
+    with pytest.raises(LoadError, match=said):
+        Recording.load(tmp_path / "x.attn")
+
+
+def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
+    from attn_cli.call import AttentionCall
+    from attn_cli.kernel.definition.rule import Rule
+
+    x = torch.randn(2, 7, 8, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(0))
+    like = call_of(Problem(*3 * (np.zeros((2, 7, 8)),), Rule(1.0)))
+    call = AttentionCall(x, x, x, Rule(0.3), like.place, like.queries, like.keys)
+    again = saved(Recording(ABOUT, Prompt("", call.keys), (recorded(call),)), tmp_path / "x.attn").layers[0]
+    assert_same(recorded(call), again)
+    assert b'"BF16"' in (tmp_path / "x.attn").read_bytes()
