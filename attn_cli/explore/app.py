@@ -111,9 +111,12 @@ class Explorer(App[int], inherit_bindings=False):
 
     def redraw(self) -> None:
         """Draw what the session shows now."""
-        error = self.session.scene.answers.error
-        if error is not None:
-            raise error
+        answers = self.session.scene.answers
+        if isinstance(answers.error, AttnError):
+            self.session.say(answers.error.message)
+            answers.error = None
+        elif answers.error is not None:
+            raise answers.error
         self.canvas.show(draw(self.session))
 
     def press(self, event: events.Key) -> None:

@@ -98,7 +98,11 @@ class Session:
     def click(self, view: Viewpoint) -> None:
         """The mouse put the cursor somewhere."""
         self.message = ""
-        self._stand(view)
+
+        def stand() -> None:
+            self._stand(view)
+
+        self._guarded(stand)
 
     def request(self, request: Request) -> Request | None:
         """Do what a command asks for; what is left for the terminal, None for nothing."""
@@ -154,9 +158,9 @@ class Session:
 
     def _stand(self, view: Viewpoint) -> None:
         view = self.scene.settled(view)
-        if view.pane == "matrix":
-            view = self.scene.settled(self.scene.snapped(view))
         self.view = view
+        if view.pane == "matrix":
+            self.view = self.scene.settled(self.scene.snapped(view))
 
     def _requested(self, request: Request) -> Request | None:
         """What the session can do itself is done; the rest is handed on."""

@@ -52,10 +52,11 @@ def recording(
     special: bool = False,
     generated: int = 0,
     seed: int = 0,
+    d: int = 8,
 ) -> Recording:
     """Layers of `heads` query heads over half as many key heads."""
     prompt = prompt_of(n, special=special, generated=generated)
-    random, d, mask = np.random.default_rng(seed), 8, Causal() if causal else Open()
+    random, mask = np.random.default_rng(seed), Causal() if causal else Open()
     return Recording(
         {"model": "small", "type": "test"},
         prompt,

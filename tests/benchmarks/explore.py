@@ -1,0 +1,82 @@
+"""What the explorer takes: until its first paint, of processor time and bytes for a key, and while nobody types."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.explore.recordings import recording
+from tests.explore.terminal import Terminal
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_IDLE = 5.0  # seconds
+_KEYS = 40  # of each kind, for the processor's clock counts in hundredths of a second
+# size, what, keys before it, keys pressed again and again, and the budgets: milliseconds of processor and kB
+_CASES = (
+    ((80, 24), "a move in the heads", "", ("l", "j", "h", "k"), 10, 3.5),
+    ((80, 24), "a move in the matrix", "2", ("l", "k", "h", "j"), 10, 3.5),
+    ((80, 24), "another head, all redrawn", "2", ("]",), 20, 20),
+    ((200, 60), "a move in the matrix", "2", ("l", "k", "h", "j"), 10, 3.5),
+    ((200, 60), "another head, all redrawn", "2", ("]",), 35, 100),
+)
+
+
+def lines(repeats: int, *, quick: bool) -> Iterator[str]:
+    """A line for every budget: of a recording of SmolLM2's shape, 30 x 8 heads."""
+    yield f"{'explorer':<44} {'size':>8} {'measured':>10} {'budget':>8}"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.attn"
+        recording(layers=30, heads=8, n=512, d=64).save(file)
+        paints = [_first_paint(file) for _ in range(repeats)]
+        yield f"{'first paint of a recording, s':<44} {'80 x 24':>8} {statistics.median(paints):10.2f} {0.7:8.2f}"
+        for size, what, before, keys, milliseconds, kilobytes in _CASES:
+            spent, written = _keys(file, size, before, keys)
+            where = f"{size[0]} x {size[1]}"
+            yield f"{what + ', ms of processor':<44} {where:>8} {spent:10.1f} {milliseconds:8.1f}"
+            yield f"{what + ', kB':<44} {where:>8} {written / 1000:10.1f} {kilobytes:8.1f}"
+        yield f"{'idle for five seconds, bytes':<44} {'80 x 24':>8} {_idle(file):10.0f} {0:8.1f}"
+
+
+def _first_paint(file: Path) -> float:
+    """Seconds from the start of the process until the screen is there."""
+    start = time.perf_counter()
+    with Terminal("explore", file) as terminal:
+        terminal.wait("? keys")
+        seconds = time.perf_counter() - start
+        terminal.press("q")
+        terminal.end()
+    return seconds
+
+
+def _keys(file: Path, size: tuple[int, int], before: str, keys: tuple[str, ...]) -> tuple[float, float]:
+    """Milliseconds of processor and bytes for a key."""
+    with Terminal("explore", file, columns=size[0], lines=size[1]) as terminal:
+        terminal.wait("? keys")
+        for key in before + "".join(keys):
+            terminal.press(key)
+            terminal.settle()
+        spent, written = _processor(terminal), terminal.written
+        for at in range(_KEYS):
+            terminal.press(keys[at % len(keys)])
+            terminal.settle(0.1)
+        result = (_processor(terminal) - spent) * 1000 / _KEYS, (terminal.written - written) / _KEYS
+        terminal.press("q")
+        terminal.end()
+    return result
+
+
+def _idle(file: Path) -> int:
+    with Terminal("explore", file) as terminal:
+        terminal.wait("? keys")
+        terminal.settle()
+        written = terminal.written
+        terminal.settle(_IDLE)
+        return terminal.written - written
+
+
+def _processor(terminal: Terminal) -> float:
+    """Seconds of processor that the process has taken."""
+    fields = Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
