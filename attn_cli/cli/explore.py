@@ -3,30 +3,34 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.commands import imported_command
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.invocation import current
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions, TextOptions
+from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions, TextOptions, opened
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import Origin
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
-from attn_cli.recording import Recording
-from attn_cli.selection import Selection
-from attn_cli.sources import Source
+from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.sources.memory import free_memory
+from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import recorded
+from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.screen import screen_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
@@ -60,14 +64,26 @@ def explore(
     o.one_of(color, o.COLOR_CHOICES, "--color")
     _check_terminal()
     screen = screen_of(sys.stdout, color)
-    recording, read = _read(options, quiet=quiet)
+    options = _of_recording(options)
+    reader = _Reader(options, quiet=quiet)
+    recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    outside = Outside(_origin(options), picked_tokens, _write, read)
+    outside = Outside(_origin(options), picked_tokens, _write, None if is_recording(options.model) else reader.again)
     # imported here: the options are checked, and the text is read, without it
     from attn_cli.explore.app import run
 
     return ExitCode(run(Session(Scene(recording, screen), outside), mouse=not no_mouse))
+
+
+def _of_recording(options: ExploreOptions) -> ExploreOptions:
+    """The options, with a text that is the name of a recording as the model."""
+    text = options.text
+    if text is None or not is_recording(text) or not Path(text).expanduser().is_file():
+        return options
+    if options.model != DEFAULT_MODEL:
+        raise InputError(f"{text} is a recording, and --model was given, too", "leave out one of them")
+    return replace(options, model=text, text=None)
 
 
 def _check_terminal() -> None:
@@ -83,41 +99,47 @@ def _is_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
-def _read(options: ExploreOptions, *, quiet: bool) -> tuple[Recording, Callable[[str, Callable[[], None]], Recording]]:
-    """The recording of the text, and how another text is read."""
-    reading = options.reading()
-    text = next(Texts("" if options.without_text else options.text, options.file, lines=False, quiet=quiet))
-    assert isinstance(text, str)  # never an error: without `lines` those are raised
-    selection = selection_of(options.layer, options.head)
-    source = options.open(options.model, quiet=quiet, projections=options.projections, **reading)
+class _Reader:
+    """Reads texts with what the options name, each in one pass whose every layer is kept."""
 
-    def read(text: str, step: Callable[[], None]) -> Recording:
-        return _recording(source, text, options.pair, selection, step)
+    def __init__(self, options: ExploreOptions, *, quiet: bool) -> None:
+        self.options, self.quiet = options, quiet
+        reading = options.reading()
+        alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
+        self.text = next(Texts("" if alone else options.text, options.file, lines=False, quiet=quiet))
+        self.selection = selection_of(options.layer, options.head)
+        self.source = options.open(options.model, quiet=quiet, projections=options.projections, **reading)
 
-    layers = len(source.planned_layers(selection))
-    with Progress(layers, 1, 0, quiet=quiet, verbose=False) as progress:
-        recording = read(text, progress.step)
-    print_notes(recording.prompt.warnings, quiet=quiet)
-    return recording, read
+    def first(self) -> Recording:
+        """The recording of the command line's text, with progress on stderr."""
+        assert isinstance(self.text, str)  # never an error: without `lines` those are raised
+        budget = MemoryBudget(free_memory())
+        layers = len(self.source.planned_layers(self.selection))
+        with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
+            recording = self._recording(self.text, progress.step, budget)
+        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
+        return recording
 
+    def again(self, text: str, step: Callable[[], None]) -> Recording:
+        """The recording of another text; `step` is called after every layer."""
+        return self._recording(text, step, MemoryBudget(free_memory()))
 
-def _recording(
-    source: Source, text: str, pair: str | None, selection: Selection, step: Callable[[], None]
-) -> Recording:
-    """One pass over a text; `step` is called after every layer."""
-    prompt = source.read([text], pair)[0]
-    layers = []
+    def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
+        prompt = self.source.read([text], self.options.pair)[0]
+        layers: list[RecordedLayer] = []
 
-    def visit(call: Call) -> None:
-        layers.append(recorded(call))
-        step()
+        def visit(call: Call) -> None:
+            layers.append(call if isinstance(call, RecordedLayer) else recorded(call, budget))
+            step()
 
-    source.each([prompt], selection, visit)
-    return Recording(dict(source.about), prompt, tuple(layers))
+        self.source.each([prompt], self.selection, visit)
+        return Recording(dict(self.source.about), prompt, tuple(layers))
 
 
 def _origin(options: ExploreOptions) -> Origin:
     """The words of the command line that say what is read."""
+    if is_recording(options.model):
+        return Origin((), ("-m", options.model))
     given = current.get()
     assert given is not None
     text = [word for each in given.given if each.name in ("text", "file") for word in each.words]
@@ -126,5 +148,9 @@ def _origin(options: ExploreOptions) -> Origin:
 
 
 def _write(recording: Recording, words: list[str]) -> None:
-    """Run a command line of attn on a recording."""
-    raise InputError("recordings can't be written yet")
+    """Run a command line of attn, whose --model is left as it is, on a recording."""
+    token = opened.set(RecordedSource(recording, "the explorer's text"))
+    try:
+        imported_command(words[0]).main(args=[*words[1:], "-q"], prog_name=f"attn {words[0]}", standalone_mode=False)
+    finally:
+        opened.reset(token)

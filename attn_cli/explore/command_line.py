@@ -37,6 +37,8 @@ def command_words(origin: Origin, scene: Scene, view: Viewpoint) -> list[str]:
     place = scene.layer(view).place
     options = ["-l", str(place.layer), *([] if view.mean else ["-H", str(place.heads[view.head])])]
     options += ["--mean"] if view.mean else []
+    if view.pane == "cell" and not origin.text:  # how positions turned queries takes the model
+        return origin.words("matrix", [*options, "-t", str(view.query)])
     if view.pane == "cell":
         return origin.words("top", [*options, "-t", str(view.query), "--why", "--key", str(view.key)])
     if view.words and scene.has_words(view):

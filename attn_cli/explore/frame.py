@@ -5,7 +5,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from attn_cli.errors import LoadError
+from attn_cli.errors import AttnError
 from attn_cli.explore.panes.cell import draw_cell
 from attn_cli.explore.panes.heads import draw_heads, head_at
 from attn_cli.explore.panes.help import draw_help, hints
@@ -45,7 +45,7 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
     for pane, region in sorted(regions.items(), key=lambda each: each[1].x):
         try:
             drawn = _DRAWN[pane](scene, view, region)
-        except LoadError as error:  # a layer of which numbers and thumbnails alone are kept
+        except AttnError as error:  # a layer of which numbers and thumbnails alone are kept
             drawn = [line(error.message, region.width), line(error.hint, region.width), *([[]] * (region.height - 2))]
         if pane != view.pane:  # the reversed line is that of the pane with the keys
             drawn = [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]

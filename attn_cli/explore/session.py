@@ -143,7 +143,7 @@ class Session:
         try:
             return run()
         except AttnError as error:
-            self.message = error.message
+            self.message = f"{error.message}: {error.hint}" if error.hint else error.message
             return None
 
     def _run(self, command: Command, words: str) -> Request | None:
@@ -190,7 +190,9 @@ class Session:
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
             return
         whole = Path(file).suffix.lower() in _OF_EVERYTHING
-        origin = self.outside.origin
+        if self.view.against is not None and not whole:
+            raise InputError("a comparison is written by its line, with -o: y")
+        origin = Origin((), ("-m", "shown.attn"))
         line = origin.words("inspect", []) if whole else command_words(origin, self.scene, self.view)
         self.outside.write(self.scene.recording, [*line, "-o", file, *(["--force"] if forced else [])])
         self.message = f"wrote {file}"

@@ -7,6 +7,7 @@ import platform
 from tests.benchmarks import (
     capture,
     compute,
+    explore,
     gpu,
     kinds,
     knock,
@@ -39,6 +40,7 @@ def main() -> None:
             "page": lambda: page.lines(options.repeats, quick=options.quick),
             "peers": lambda: peers.lines(options.repeats, quick=options.quick),
             "used": parts_used.lines,
+            "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }
         if part in tables:
             for line in tables[part]():

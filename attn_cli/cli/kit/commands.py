@@ -56,6 +56,15 @@ class GroupedHelp(TyperCommand):
                 formatter.write_dl(sections[title])
 
 
+def imported_command(name: str) -> Any:
+    """The command of a name, its module imported now, with the settings of its options as defaults."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{name}"), name))
+    command = get_command(alone)
+    command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params])
+    return command
+
+
 class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
@@ -64,11 +73,7 @@ class Commands(TyperGroup):
         stand_in = super().get_command(ctx, cmd_name)
         if stand_in is None:
             return None
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{cmd_name}"), cmd_name))
-        command = get_command(alone)
-        command.context_settings["default_map"] = defaults_for(cmd_name, [str(each.name) for each in command.params])
-        return command
+        return imported_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names; InputError that suggests a command line if it names none."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
@@ -30,6 +31,9 @@ from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import RecordingAlone, View, no_recording
+
+opened: ContextVar[Source | None] = ContextVar("opened", default=None)
+"""The source that commands read, whatever their --model names; None for the one that it names."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,9 @@ class LoadOptions:
         **reading: Unpack[Reading],
     ) -> Source:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
+        source = opened.get()
+        if source is not None:
+            return source
         check_names(self.device, self.dtype)
         start = time.monotonic()
         with ticking_line(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):

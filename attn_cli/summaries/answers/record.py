@@ -8,7 +8,7 @@ from attn_cli.prompt import Prompt
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.record import Record, Recorded
+from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 
 
 class ReadsText(Protocol):
@@ -35,8 +35,8 @@ def record(source: ReadsText, text: str, *, selection: Selection | None = None, 
     return Recording(dict(source.about), prompt, tuple(layers))
 
 
-def recorded(call: Call) -> RecordedLayer:
-    """One attention call, kept."""
-    part = reduce(call, Record()).part(Recorded)
+def recorded(call: Call, budget: MemoryBudget | None = None) -> RecordedLayer:
+    """One attention call, kept; its queries and keys as long as `budget` has memory for them, None for any."""
+    part = reduce(call, Record() if budget is None else Record(budget)).part(Recorded)
     assert part is not None
     return part.layer
