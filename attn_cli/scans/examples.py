@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.scans.batch_targets import PLACED, BatchTargets
+from attn_cli.sources.corpora import Document
 from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, EVEN, FIRST, INDUCTION, KINDS, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH
 
@@ -20,13 +21,19 @@ class Excerpt(NamedTuple):
     """An example as it is read.
 
     file, record  where the document stands
-    text          the document around query and key, or around the query alone where they are far apart
+    whole         whether the text is all that the model read
+    first, last   the characters of the record's text from and to which the model read
+    text          what the model read, of a long text what is around query and key, or around the query alone where they
+                  are far apart
     query_token, key_token  the tokens, as they stand in the text; their names where they stand for none
     query_start, query_end, key_start, key_end  their characters in `text`; -1 where they are not in it
     """
 
     file: str
     record: int
+    whole: bool
+    first: int
+    last: int
     text: str
     query_token: str
     key_token: str
@@ -131,15 +138,19 @@ def _best(
     return np.take_along_axis(best, ranks, axis=-1), queries, places, texts
 
 
-def excerpt_of(text: str, origin: tuple[str, int], query: tuple[int, int, str], key: tuple[int, int, str]) -> Excerpt:
-    """The text around a query and a key, each with its characters in `text` and its name.
+def excerpt_of(document: Document, query: tuple[int, int, str], key: tuple[int, int, str]) -> Excerpt:
+    """The text around a query and a key, each with its characters in the document's text and its name.
 
-    >>> excerpt_of("the cat sat", ("a.txt", 1), (8, 11, "sat"), (4, 7, "cat")).text
+    >>> from attn_cli.sources.corpora import RecordPlace
+    >>> excerpt_of(Document(0, RecordPlace("a.txt", 1), "the cat sat"), (8, 11, "sat"), (4, 7, "cat")).text
     'the cat sat'
     """
-    places = [place for place in (query, key) if place[0] >= 0]
-    start = max(0, min((first for first, _, _ in places), default=0) - _AROUND)
-    end = min(len(text), max((last for _, last, _ in places), default=0) + _AROUND)
+    text = document.text
+    start, end = 0, len(text)
+    if end > _WHOLE:
+        places = [place for place in (query, key) if place[0] >= 0]
+        start = max(0, min((first for first, _, _ in places), default=0) - _AROUND)
+        end = min(len(text), max((last for _, last, _ in places), default=0) + _AROUND)
     if end - start > _WHOLE and query[0] >= 0:
         start, end = max(0, query[0] - _WHOLE // 2), min(len(text), query[1] + _WHOLE // 2)
     spans = []
@@ -147,4 +158,7 @@ def excerpt_of(text: str, origin: tuple[str, int], query: tuple[int, int, str], 
         inside = start <= first and last <= end
         spans += [first - start, last - start] if inside else [-1, -1]
     names = [text[first:last].strip() or name if first >= 0 else name for first, last, name in (query, key)]
-    return Excerpt(*origin, text[start:end], names[0], names[1], spans[0], spans[1], spans[2], spans[3])
+    return Excerpt(
+        document.origin.file, document.origin.record, (start, end) == (0, len(text)), document.start,
+        document.start + len(text), text[start:end], names[0], names[1], spans[0], spans[1], spans[2], spans[3],
+    )  # fmt: skip

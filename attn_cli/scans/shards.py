@@ -185,7 +185,7 @@ def _with_excerpts(examples: Examples, texts: dict[tuple[int, int], ReadText], s
     for at in zip(*np.nonzero(examples.weight > 0), strict=True):
         document, encoded = texts[int(examples.document[at]), int(examples.piece[at])]
         places = [_place(encoded, int(x[at]), source) for x in (examples.query, examples.key)]
-        excerpts[at] = excerpt_of(document.text, (document.origin.file, document.origin.record), places[0], places[1])
+        excerpts[at] = excerpt_of(document, places[0], places[1])
     return examples.with_excerpts(excerpts)
 
 

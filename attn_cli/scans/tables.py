@@ -7,7 +7,8 @@ heads       documents   texts that were added up; of a document that was cut eve
             kind        what the head is named by, over all documents: a kind, "none", or "not judged"
             and the mean over documents of every head statistic, by its name
 statistics  statistic, unit, documents (those that have such a number), mean, variance (between documents),
-            standard_error, low, high (95 % confidence of the mean), minimum, q05, q25, q50, q75, q95, maximum
+            standard_error, low, high (95 % confidence of the mean, by Student's t), minimum, q05, q25, q50, q75, q95,
+            maximum
 kinds       kind, documents, rows (queries that have such a target), weight, share, chance, control, held: means over
             documents, as `attn heads --kinds` has them for one; weight_variance, weight_low, weight_high,
             share_variance, share_low, share_high; named (whether the head is named by this kind)
@@ -19,7 +20,9 @@ tokens      side ("to": tokens that are the key of a row's largest weight; "from
             over rows), exact (false where the vocabulary was too large to count every token)
 parts       part (a field or role), weight (the share of all weight of the head), even
 examples    kind ("any": whatever is no expected sink), rank, weight, document, piece, file, record, query, key (numbers
-            of tokens), query_token, key_token, text (around them), query_start, query_end, key_start, key_end (in text)
+            of tokens), query_token, key_token, text (what the model read, of a long text what is around them), whole
+            (whether that is all), first, last (from and to which character of the record the model read), query_start,
+            query_end, key_start, key_end (in text)
 poison      document, file, record, piece, reason, detail
 """
 
@@ -37,9 +40,9 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
+from attn_cli.summaries.student import half_width
 
 Row = dict[str, Any]
-_SURE = 1.959963984540054  # standard errors on each side of a mean, for 95 %
 _RANKS = {"minimum": 0.0, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "maximum": 1.0}
 MOST_TOKENS = 50  # of a head and side
 
@@ -85,8 +88,9 @@ _COLUMNS: dict[str, dict[str, str]] = {
                "share": "double", "exact": "bool"},
     "parts": {"part": "string", "weight": "double", "even": "double"},
     "examples": {"kind": "string", "rank": "int32", "weight": "float", "document": "int64", "piece": "int32",
-                 "file": "string", "record": "int64", "query": "int32", "key": "int32", "query_token": "string",
-                 "key_token": "string", "text": "string", "query_start": "int32", "query_end": "int32",
+                 "file": "string", "record": "int64", "whole": "bool", "first": "int64", "last": "int64",
+                 "query": "int32", "key": "int32", "query_token": "string", "key_token": "string", "text": "string",
+                 "query_start": "int32", "query_end": "int32",
                  "key_start": "int32", "key_end": "int32"},
 }  # fmt: skip
 _POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
@@ -159,6 +163,7 @@ def _heads(module: ModuleSums) -> Iterator[Row]:
 
 def _statistics(module: ModuleSums) -> Iterator[Row]:
     mean, variance, error = _known(module.values)
+    width = half_width(variance, module.values.count)
     quantiles = module.quantiles.at(tuple(_RANKS.values()))
     for at, lead in _places(module):
         for number, statistic in enumerate(STATISTICS):
@@ -167,14 +172,15 @@ def _statistics(module: ModuleSums) -> Iterator[Row]:
             yield lead | {
                 "statistic": statistic.name, "unit": statistic.unit, "documents": module.values.count[cell],
                 "mean": mean[cell], "variance": variance[cell], "standard_error": error[cell],
-                "low": mean[cell] - _SURE * error[cell], "high": mean[cell] + _SURE * error[cell],
+                "low": mean[cell] - width[cell], "high": mean[cell] + width[cell],
                 **dict(zip(_RANKS, row, strict=True)),
             }  # fmt: skip
 
 
 def _kinds(module: ModuleSums) -> Iterator[Row]:
     kinds = judged_kinds(module)
-    mean, variance, error = _known(module.values)
+    mean, variance, _ = _known(module.values)
+    width = half_width(variance, module.values.count)
     for at, lead in _places(module):
         for number, kind in enumerate(KINDS):
             weight = AT[f"{kind.name}:weight"]
@@ -183,8 +189,8 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 f"{what}_{end}": value
                 for what, row in of.items()
                 for end, value in (
-                    ("variance", variance[row, at]), ("low", mean[row, at] - _SURE * error[row, at]),
-                    ("high", mean[row, at] + _SURE * error[row, at]),
+                    ("variance", variance[row, at]), ("low", mean[row, at] - width[row, at]),
+                    ("high", mean[row, at] + width[row, at]),
                 )
             }  # fmt: skip
             yield lead | numbers | {

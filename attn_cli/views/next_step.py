@@ -16,9 +16,14 @@ from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.nearest import Neighbours
 from attn_cli.summaries.answers.parts import PartsRead
+from attn_cli.summaries.answers.scan_differences import ScanDifferences
+from attn_cli.summaries.answers.scan_head import ScanHead
+from attn_cli.summaries.answers.scan_heads import ScanHeads
+from attn_cli.summaries.answers.scanned import ScannedPlace
 from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.reduce import Kind, Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.top import Top
@@ -49,6 +54,7 @@ _HIDDEN = {"words", "hide", "rescale", "no_special"}
 _OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
 _AGAINST = {"against", "against_model", "against_dtype"}
 _ALONE = {"file", "inputs", "image", "audio", "messages"}  # what is read without a text
+_CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
 _SINK = 0.3  # a key with so much of all weight hides the others
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 _LARGE = ("cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")  # of about 7 billion parameters
@@ -318,6 +324,38 @@ def _of_steps(report: Report, invocation: Invocation) -> Words | None:
     return _asking("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
 
 
+def _of_scan_heads(report: Report, invocation: Invocation) -> Words | None:
+    """After the heads of a scan: the first of them, or the surest of those that find content."""
+    answer = report.answer
+    assert isinstance(answer, ScanHeads)
+    heads = list(answer.heads)
+    if answer.ranking is None and answer.kind is None:
+        content = [head for head in heads if head.kind is not None and head.kind_name in _CONTENT]
+        heads = sorted(content, key=lambda head: -head.kind.share if head.kind else 0.0) or heads
+    return _scanned(answer.folder, heads[0].place) if heads else None
+
+
+def _of_scan_head(report: Report, invocation: Invocation) -> Words | None:
+    """After one head, whose examples have lines of their own: the heads of its kind, or those of induction."""
+    answer = report.answer
+    assert isinstance(answer, ScanHead)
+    if answer.head.kind is not None:
+        return ["scan", "show", answer.folder, "--kind", answer.head.kind_name]
+    return ["scan", "show", answer.folder, "--sort", "induction", "-k", "10"]
+
+
+def _of_scan_differences(report: Report, invocation: Invocation) -> Words | None:
+    """After two scans: the head that differs most, in the second."""
+    answer = report.answer
+    assert isinstance(answer, ScanDifferences)
+    return _scanned(answer.other, answer.differences[0].place) if answer.differences else None
+
+
+def _scanned(folder: str, place: ScannedPlace) -> Words:
+    stream = "" if place.stream == "self" else f"{place.stream}:"
+    return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
+
+
 _RULES: dict[str, Callable[[Report, Invocation], Words | None]] = {
     "inspect": _of_overview,
     "matrix": _of_matrix,
@@ -332,6 +370,9 @@ _RULES: dict[str, Callable[[Report, Invocation], Words | None]] = {
     "kinds": _of_kinds,
     "knock": _of_knock,
     "parts": _of_parts,
+    "scan_heads": _of_scan_heads,
+    "scan_head": _of_scan_head,
+    "scan_differences": _of_scan_differences,
     "layers": _of_layers,
     "compare": _of_compare,
     "plane": _of_plane,

@@ -19,6 +19,7 @@ from attn_cli.views.drawing.cells import height_of, line_count, packed
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.whole_line import WholeLine
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -48,7 +49,7 @@ def render(report: Report, screen: Screen, last: str | None = None) -> str:
         if height is not None and left:
             left += height_of(renderable)
             continue
-        console.print(renderable, soft_wrap=False)
+        console.print(renderable, soft_wrap=False, crop=not isinstance(renderable, WholeLine))
         if height is not None:
             left = max(printed_text(console, screen).count("\n") - height, 0)
     text = printed_text(console, screen)

@@ -16,17 +16,18 @@ from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
 
 _FIRST = (  # the order in --help; other commands follow in alphabetical order
-    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "scan", "layers", "compare", "plane", "learn",
-    "nearest", "compute", "cost", "scale", "guide", "schema",
+    "inspect", "explore", "matrix", "top", "heads", "knock", "parts", "scan", "scan show", "layers", "compare", "plane",
+    "learn", "nearest", "compute", "cost", "scale", "guide", "schema",
 )  # fmt: skip
 
 
 def help_lines(folder: Path) -> dict[str, str]:
     """The commands in a folder by name, each with its help line: the first line of its module's docstring.
 
-    Modules are read, not imported. Those whose name begins with _ and subfolders are not commands.
+    Modules are read, not imported. Those whose name begins with _ and subfolders are not commands. A name of two words
+    has _ between them: `scan_show.py` is `attn scan show`.
     """
-    files = {file.stem: file for file in folder.glob("[!_]*.py")}
+    files = {file.stem.replace("_", " "): file for file in folder.glob("[!_]*.py")}
     names = sorted(files, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
     return {name: _first_line(files[name]) for name in names}
 
@@ -59,7 +60,8 @@ class GroupedHelp(TyperCommand):
 def imported_command(name: str) -> Any:
     """The command of a name, its module imported now, with the settings of its options as defaults."""
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{name}"), name))
+    module = name.replace(" ", "_")
+    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{module}"), module))
     command = get_command(alone)
     command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params])
     return command
@@ -76,7 +78,9 @@ class Commands(TyperGroup):
         return imported_command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names; InputError that suggests a command line if it names none."""
+        """The command that the first two words name, or the first; InputError that suggests another line if none is."""
+        if " ".join(args[:2]) in self.commands:
+            args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")

@@ -26,14 +26,17 @@ _DATASET_SPLITS = "dataset_dict.json"
 class CorpusFile:
     """One file of a corpus.
 
-    name     as messages and origins call it; "-" is standard input
-    kind     how its records are separated: one of KINDS
-    packing  what it is packed by: "", ".gz" or ".zst"
+    name  as messages and origins call it; "-" is standard input
+    kind  how its records are separated: one of KINDS
     """
 
     name: str
     kind: str
-    packing: str = ""
+
+    @property
+    def packing(self) -> str:
+        """What it is packed by, by its name: "", ".gz" or ".zst"."""
+        return _packing(self.name)
 
     @property
     def path(self) -> Path:
@@ -83,18 +86,21 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
 
 
 def _file(name: str, kind: str | None) -> CorpusFile:
-    stem, packing = _unpacked_name(name)
-    suffix = Path(stem).suffix.lower()
+    suffix = Path(_unpacked_name(name)).suffix.lower()
     if kind is None and suffix == ".json":
         raise InputError(f"{excerpt(name)} may be one JSON value, which would be read as a whole",
                          f"--as jsonl if each line is one; else: jq -c '.[]' {excerpt(name)} > X.jsonl")  # fmt: skip
-    return CorpusFile(name, kind or _SUFFIXES.get(suffix, "lines"), packing)
+    return CorpusFile(name, kind or _SUFFIXES.get(suffix, "lines"))
 
 
-def _unpacked_name(name: str) -> tuple[str, str]:
-    """The name without the suffix of a packing, and that suffix."""
-    packing = Path(name).suffix.lower()
-    return (name[: -len(packing)], packing) if packing in PACKINGS else (name, "")
+def _unpacked_name(name: str) -> str:
+    """The name without the suffix of a packing."""
+    return name[: -len(_packing(name))] if _packing(name) else name
+
+
+def _packing(name: str) -> str:
+    suffix = Path(name).suffix.lower()
+    return suffix if suffix in PACKINGS else ""
 
 
 def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
@@ -108,7 +114,7 @@ def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
         for file in files:
             yield CorpusFile(str(Path(name) / str(file["filename"])), "arrow")
         return
-    found = [file for file in _walk(folder) if kind or Path(_unpacked_name(file)[0]).suffix.lower() in _SUFFIXES]
+    found = [file for file in _walk(folder) if kind or Path(_unpacked_name(file)).suffix.lower() in _SUFFIXES]
     if not found:
         raise InputError(f"{excerpt(name)} holds no texts", f"files of texts end in {', '.join(_SUFFIXES)}")
     for file in found:

@@ -1,0 +1,100 @@
+"""Heads of a finished scan: by kind or number, one with its examples, two scans."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.layers_and_heads import head_pairs
+from attn_cli.cli.kit.ranking_options import ranking_of
+from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.summaries.report import Answer, Report
+from attn_cli.views.sink import Sink
+
+
+@takes_options
+def scan_show(
+    folder: Annotated[str, typer.Argument(help="The folder of a finished scan.", metavar="DIR")],
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="COLUMN",
+                     help="Heads by a number, largest first (entropy smallest): its heading; - turns it round."),
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="The heads of a kind: induction.")] = None,
+    top: Annotated[int | None, typer.Option("--top", "-k", help="The first N of them.", min=1, metavar="N")] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", "-H", metavar="LAYER.HEAD", help="All of one head: 18.6, cross:3.0.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="DIR", help="Another scan: what differs beyond chance.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="DOCUMENT", help="The text that the model read: 17; 17.2 of pieces.")
+    ] = None,
+    *,
+    output: OutputOptions,
+) -> ExitCode:  # fmt: skip
+    """Heads of a finished scan: by kind or number, one with its examples, two scans.
+
+    Means are over documents, with 95 % confidence intervals. --head says where a head looks, from which tokens to
+    which, and the strongest examples, each with the line that opens it. --against tests every number of every head, and
+    takes into account how many were tested. A file called show is scanned as ./show.
+
+    \b
+    Examples:
+      attn scan show reviews
+      attn scan show reviews --sort induction -k 10
+      attn scan show reviews --head 18.6
+      attn scan show before --against after -f csv
+    """
+    if text is not None:
+        return _print_text(folder, text)
+    chosen = [name for name, value in (("--sort", sort), ("--kind", kind), ("--head", head)) if value is not None]
+    if len(chosen) > 1 or (head is not None and (against, top) != (None, None)) or (kind and against):
+        both = [*chosen, *(["--against"] if against is not None else []), *(["--top"] if top is not None else [])]
+        raise InputError(f"{' and '.join(both[:2])} at once", "leave out one of them")
+    ranking = None if sort is None else ranking_of(sort, top)
+    place = None if head is None else _place(head)
+    from attn_cli.scans.results import open_scan  # here, for --help
+
+    results = open_scan(folder)
+    answer: Answer
+    if against is not None:
+        from attn_cli.scans.against import differences_of
+
+        other = open_scan(against)
+        answer = differences_of(results, other, None if ranking is None else ranking.column, top)
+    elif place is not None:
+        stream, layer, number = place
+        answer = results.head(layer, number, stream)
+    else:
+        answer = results.show(ranking, kind, top)
+    with output.view() as view:
+        view.show(Report(answer.name, results.about, answer=answer))
+    return ExitCode.DONE
+
+
+def _print_text(folder: str, which: str) -> ExitCode:
+    """Print a document of a scan as it is, for a pipe."""
+    from attn_cli.scans.results import open_scan  # here, for --help
+
+    if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", which):
+        raise InputError(f"--text {which!r} is no number of a document", "such as 17, or 17.2 for a piece of it")
+    document, _, piece = which.partition(".")
+    content = open_scan(folder).text(int(document), int(piece or 0))
+    with Sink(None) as sink:
+        sink.write(content.encode() + b"\n")
+    return ExitCode.DONE
+
+
+def _place(text: str) -> tuple[str | None, int, int]:
+    """The stream, None where none is named, the layer and the head of `18.6` or `cross:3.0`."""
+    stream, _, name = text.rpartition(":")
+    if stream and not re.fullmatch(r"[a-z_]+", stream):
+        raise InputError(f"--head {text!r} names no stream", "such as cross:3.0")
+    pairs = head_pairs(name, "--head")
+    if len(pairs) > 1:
+        raise InputError(f"--head {text} names {len(pairs)} heads", "one is shown: --head 18.6")
+    return stream or None, *pairs[0]

@@ -1,0 +1,33 @@
+"""Two scans against each other: which heads differ beyond chance."""
+
+from attn_cli.errors import InputError
+from attn_cli.scans.results import ScanResults
+from attn_cli.summaries.answers.scan_differences import ScanDifferences, differences
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.text import excerpt
+
+
+def differences_of(
+    one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
+) -> ScanDifferences:
+    """Every number of every head that both scans have, and the kinds that changed.
+
+    statistic  the only one that is compared; None for all, of which more are then taken into account
+    shown      how many of them a screen shows; None for as many as differ
+
+    InputError for scans without a common head.
+    """
+    names = [each.name for each in STATISTICS] if statistic is None else [statistic]
+    kinds = {head.place: head.kind_name for head in other.heads}
+    common = [head for head in one.heads if head.place in kinds]
+    if not common:
+        raise InputError(f"the scans in {excerpt(one.folder)} and {excerpt(other.folder)} have no head in common",
+                         "scans of models of one architecture can be compared")  # fmt: skip
+    alone = len(one.heads) + len(other.heads) - 2 * len(common)
+    renamed = tuple(
+        (head.place, head.kind_name, kinds[head.place]) for head in common if head.kind_name != kinds[head.place]
+    )
+    return ScanDifferences(
+        one.folder, other.folder, one.corpus, other.corpus, str(other.about["model"]), None,
+        differences(one.heads, other.heads, None, names), renamed, alone, shown,
+    )  # fmt: skip

@@ -1,0 +1,246 @@
+"""The results of a scan as tables for notebooks, and as what `attn scan show` draws."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import InputError, LoadError
+from attn_cli.scans.folder import ScanFolder
+from attn_cli.scans.tables import TABLES
+from attn_cli.selection import ranges
+from attn_cli.sources.corpora import Corpus, Document
+from attn_cli.sources.corpora.fingerprint import content_hash
+from attn_cli.sources.corpora.inputs import CorpusFile
+from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCount, WeightRange
+from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
+from attn_cli.summaries.answers.scanned import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, WINDOW
+from attn_cli.summaries.reducers.kinds.kind_sums import (
+    LEAST_EVEN,
+    LEAST_WINDOW,
+    TIMES_CONTROL,
+    WINDOW_TIMES_CHANCE,
+    enough,
+)
+from attn_cli.summaries.student import chance_of
+from attn_cli.text import excerpt, listed
+
+_SCAN = "attn scan INPUT... -m MODEL -o DIR makes one"
+_ABOUT = ("model", "type", "revision", "dtype", "device")
+_QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+_KINDS = {kind.name: kind for kind in KINDS}
+Row = dict[str, Any]
+
+
+class ScanResults:
+    """What a scan left in its folder: tables of Parquet, and what was scanned.
+
+    folder    as it was named
+    about     the model: model, type, revision, dtype, device
+    options   everything that the numbers depend on
+    progress  counts: documents, records, tokens, poison
+
+    Raises InputError for a folder without a scan, and for one whose scan is not finished.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        scan = ScanFolder(folder)
+        manifest = scan.read_manifest()
+        if manifest is None:
+            raise InputError(f"{excerpt(folder)} holds no scan", _SCAN)
+        if not manifest["progress"].get("finished"):
+            raise InputError(f"the scan in {excerpt(folder)} is not finished", "the line that began it goes on with it")
+        self.path = scan.path
+        self.options: Row = manifest["scan"]
+        self.progress: Row = manifest["progress"]
+        self.about: Row = {name: self.options.get(name) for name in _ABOUT}
+
+    def table(self, name: str) -> Any:
+        """A table as `pyarrow.Table`; what tables there are says `attn guide scan`. InputError for another name."""
+        if name not in TABLES:
+            raise InputError(f"a scan has no table {name!r}", f"one of {', '.join(TABLES)}")
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
+        file = self.path / f"{name}.parquet"
+        with parse_errors(excerpt(str(file)), "was the folder copied whole?"):
+            return parquet.read_table(file)
+
+    def to_pandas(self, name: str = "statistics") -> Any:
+        """The same as `pandas.DataFrame`; ImportError without pandas."""
+        return self.table(name).to_pandas()
+
+    @cached_property
+    def corpus(self) -> ScannedCorpus:
+        """What was scanned."""
+        poison: dict[str, int] = {}
+        for row in self.table("poison").select(["reason"]).to_pylist():
+            poison[row["reason"]] = poison.get(row["reason"], 0) + 1
+        inputs = tuple(str(file["name"]) for file in self.options["files"])
+        return ScannedCorpus(self.progress["documents"], self.progress["tokens"], poison, inputs)
+
+    @cached_property
+    def heads(self) -> tuple[ScannedHead, ...]:
+        """All heads with their kinds and statistics, in the order of the forward pass."""
+        statistics: dict[ScannedPlace, dict[str, Estimate]] = {}
+        for place, row in self._rows(self.table("statistics")):
+            if row["documents"]:
+                statistics.setdefault(place, {})[row["statistic"]] = _estimate(row)
+        kinds = self.table("kinds")
+        named = {place: kind_estimate(row) for place, row in self._rows(kinds.filter(kinds["named"]))}
+        return tuple(
+            ScannedHead(place, named.get(place), row["kind"] != "not judged", statistics.get(place, {}))
+            for place, row in self._rows(self.table("heads"))
+        )
+
+    def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
+        """The heads in an order; those of one kind alone if it is named, by their share.
+
+        top  how many at most; None for all, or as many as the ranking says
+        """
+        if kind is not None and kind not in _KINDS:
+            raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
+        heads = [head for head in self.heads if kind in (None, head.kind_name)]
+        if kind is not None:
+            heads.sort(key=lambda head: 0.0 if head.kind is None else -head.kind.share)
+        if ranking is not None:
+            heads = ranking.of(heads, lambda head: head.mean(ranking.column))
+        return ScanHeads(self.folder, self.corpus, tuple(heads[:top]), len(self.heads), ranking, kind)
+
+    def head(self, layer: int, head: int, stream: str | None = None) -> ScanHead:
+        """All that is known of one head; negative numbers count from the end. InputError for one that isn't there."""
+        found = self._find(layer, head, stream)
+        kinds = [kind_estimate(row) for row in self._of(found.place, "kinds") if row["documents"]]
+        sides: dict[str, list[TokenCount]] = {"to": [], "from": []}
+        for row in self._of(found.place, "tokens"):
+            sides[row["side"]].append(TokenCount(row["token"], row["count"], row["rows"], row["exact"]))
+        distances = [WeightRange(row["nearest"], row["farthest"], _number(row["weight"]), row["even"])
+                     for row in self._of(found.place, "distances")]  # fmt: skip
+        positions = [WeightRange(row["first"], row["last"], _number(row["weight"]), row["even"])
+                     for row in self._of(found.place, "positions")]  # fmt: skip
+        parts = [(row["part"], row["weight"], row["even"]) for row in self._of(found.place, "parts")]
+        examples = [_example(row) for row in self._of(found.place, "examples")]
+        return ScanHead(
+            str(self.about["model"]), self.folder, self.corpus, found, tuple(kinds), tuple(distances),
+            tuple(positions), tuple(sides["from"]), tuple(sides["to"]), tuple(parts), tuple(examples),
+        )  # fmt: skip
+
+    def text(self, document: int, piece: int = 0) -> str:
+        """What the model read of a document, or of a piece of one; a piece without an example is the whole record.
+
+        InputError for a document that isn't there, for inputs that have changed since, and for standard input.
+        """
+        files = tuple(CorpusFile(file["name"], file["kind"]) for file in self.options["files"])
+        for file, before in zip(files, self.options["files"], strict=True):
+            if file.is_stdin:
+                raise InputError("the scan was of standard input, which can't be read again", "scan a file")
+            if content_hash(file.path) != before["hash"]:
+                raise InputError(f"{excerpt(file.name)} has changed since the scan", "scan once more")
+        found = next(Corpus(files, tuple(self.options["fields"])).documents(document, document + 1), None)
+        if not isinstance(found, Document):
+            why = (
+                f"is no text: {found.reason}" if found is not None else f"isn't there: {self.progress['records']:,} are"
+            )
+            raise InputError(
+                f"document {document} {why}", "attn scan show DIR --head LAYER.HEAD -f csv names documents"
+            )
+        examples = self.table("examples").select(["document", "piece", "first", "last"]).to_pylist()
+        spans = (
+            (row["first"], row["last"]) for row in examples if (row["document"], row["piece"]) == (document, piece)
+        )
+        first, last = next(spans, (0, len(found.text)))
+        return found.text[first:last]
+
+    def _find(self, layer: int, head: int, stream: str | None) -> ScannedHead:
+        heads = [each for each in self.heads if stream in (None, each.place.stream)]
+        layers = sorted({each.place.layer for each in heads})
+        layer = layer + layers[-1] + 1 if layer < 0 and layers else layer
+        inside = sorted({each.place.head for each in heads if each.place.layer == layer})
+        head = head + inside[-1] + 1 if head < 0 and inside else head
+        found = [each for each in heads if (each.place.layer, each.place.head) == (layer, head)]
+        if not found:
+            there = f"layer {layer} has heads {ranges(inside)}" if inside else f"layers: {ranges(layers)}"
+            raise InputError(f"the scan has no head {layer}.{head}", there)
+        streams = list(dict.fromkeys(each.place.stream for each in found))
+        if len(streams) > 1:
+            raise InputError(f"{layer}.{head} is a head of {listed(streams)}", f"--stream {streams[0]} chooses")
+        return found[0]
+
+    def _rows(self, table: Any) -> Iterator[tuple[ScannedPlace, Row]]:
+        return ((self._place(row), row) for row in table.to_pylist())
+
+    def _of(self, place: ScannedPlace, name: str) -> Iterator[Row]:
+        """The rows of a table that are about one head."""
+        import pyarrow.compute
+
+        table, equal = self.table(name), pyarrow.compute.equal
+        mask = pyarrow.compute.and_(equal(table["layer"], place.layer), equal(table["head"], place.head))
+        return (row for found, row in self._rows(table.filter(mask)) if found == place)
+
+    @cached_property
+    def _crowded(self) -> set[tuple[str, int]]:
+        """The layers with several modules or runs of one, by stream."""
+        names = self.table("heads").select(["stream", "layer", "module", "call"]).to_pylist()
+        modules = {tuple(row.values()) for row in names}
+        layers = [module[:2] for module in modules]
+        return {layer for layer in layers if layers.count(layer) > 1}
+
+    def _place(self, row: Row) -> ScannedPlace:
+        several = (row["stream"], row["layer"]) in self._crowded
+        module = (row["module"], row["call"]) if several else ("", 0)
+        return ScannedPlace(row["stream"], row["layer"], row["head"], row["kv_head"], *module)
+
+
+def open_scan(folder: str) -> ScanResults:
+    """The results in the folder of a finished scan. InputError for another folder."""
+    return ScanResults(folder)
+
+
+def kind_estimate(row: Row) -> KindEstimate:
+    """A row of `kinds`, with how certain it is that its mean over documents is enough for the name.
+
+    That is the chance, by Student's t, that the mean of all such documents is above what the name needs: a weight of
+    0.1, five times chance, twice the control.
+    """
+    kind = _KINDS[row["kind"]]
+    numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "chance")}
+    share, chance, control = numbers["share"], numbers["chance"], row["control"]
+    least = float(enough(np.array(chance)))
+    if kind.rank == CONTENT and control is not None:
+        least = max(least, TIMES_CONTROL * control)
+    elif kind is WINDOW:
+        least = max(LEAST_WINDOW, WINDOW_TIMES_CHANCE * chance)
+    elif kind is EVEN:
+        least = LEAST_EVEN
+    error = np.sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else np.nan
+    far = (share - least) / error if error > 0 else np.nan
+    below = float(chance_of(far, row["documents"] - 1)) / 2
+    certainty = 1 - below if far > 0 else below
+    return KindEstimate(row["kind"], row["documents"], **numbers, control=control, named=row["named"],
+                        certainty=certainty)  # fmt: skip
+
+
+def _estimate(row: Row) -> Estimate:
+    quantiles = {name: _number(row[name]) for name in _QUANTILES}
+    deviation = float(np.sqrt(_number(row["variance"])))
+    return Estimate(row["documents"], row["mean"], _number(row["low"]), _number(row["high"]), deviation, quantiles)
+
+
+def _example(row: Row) -> ScanExample:
+    spans = [_span(row["text"], row[f"{name}_start"], row[f"{name}_end"]) for name in ("query", "key")]
+    return ScanExample(*(row[name] for name in ScanExample._fields[: -len(spans)]), *spans)
+
+
+def _span(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The characters of a token without the space before it, which byte-level tokenizers include; None for -1."""
+    return (start + len(text[start:end]) - len(text[start:end].lstrip()), end) if start >= 0 else None
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,180 @@
+"""attn scan show --against: two scans head by head, and what differs beyond chance."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from attn_cli.summaries.answers.scan_heads import ScannedHead, columns_of
+from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.report import Answer
+from attn_cli.summaries.student import chance_of, half_width, holm
+
+LEVEL = 0.05  # the chance that any of the numbers that are said to differ does so by chance
+FEWEST_GROUPS = 10  # for a paired test
+
+
+class GroupMeans(NamedTuple):
+    """A number of one head over groups of documents: how many documents each has, and their means `[G]`."""
+
+    documents: np.ndarray
+    means: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeadDifference:
+    """One statistic of one head in two scans.
+
+    difference, low, high  the second mean less the first, with its 95 % confidence interval
+    effect    the difference over the deviation of a document
+    chance    how likely one as large is where nothing differs
+    adjusted  the same for all compared numbers at once (Holm 1979)
+    """
+
+    place: ScannedPlace
+    statistic: str
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+    effect: float
+    chance: float
+    adjusted: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether it differs beyond chance, with all compared numbers taken into account."""
+        return self.adjusted < LEVEL
+
+    def record(self) -> dict[str, Any]:
+        """As a flat row."""
+        return self.place.lead() | {
+            "statistic": self.statistic, "first": self.first, "second": self.second, "difference": self.difference,
+            "low": self.low, "high": self.high, "effect": self.effect, "chance": self.chance,
+            "adjusted_chance": self.adjusted, "differs": self.differs,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ScanDifferences(Answer):
+    """Two scans, head by head.
+
+    folder, other  of the two
+    paired    over how many groups of the same documents numbers were compared; None for Welch's test
+    differences    of all heads and statistics of both; those that differ first, by effect
+    shown     how many of them a screen shows; None for as many as differ
+    renamed   heads that are of another kind in the second scan, with both kinds
+    alone     how many heads are in one scan only
+    """
+
+    name: ClassVar[str] = "scan_differences"
+
+    folder: str
+    other: str
+    corpus: ScannedCorpus
+    other_corpus: ScannedCorpus
+    other_model: str
+    paired: int | None
+    differences: tuple[HeadDifference, ...]
+    renamed: tuple[tuple[ScannedPlace, str, str], ...]
+    alone: int
+    shown: int | None = None
+
+    @property
+    def beyond_chance(self) -> tuple[HeadDifference, ...]:
+        """Those that differ."""
+        return tuple(each for each in self.differences if each.differs)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One row per head and statistic."""
+        return (each.record() for each in self.differences)
+
+    def document(self) -> dict[str, Any]:
+        """Both corpora, how they were compared, and every number."""
+        return self.corpus.record() | {
+            "against": self.other_corpus.record() | {"model": self.other_model},
+            "paired_groups": self.paired,
+            "level": LEVEL,
+            "compared": len(self.differences),
+            "differ": len(self.beyond_chance),
+            "heads_in_one": self.alone,
+            "differences": [*self.records()],
+            "kinds": [place.lead() | {"first": one, "second": two} for place, one, two in self.renamed],
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The columns of the rows."""
+        return columns_of([*self.records()])
+
+
+def differences(
+    first: Sequence[ScannedHead],
+    second: Sequence[ScannedHead],
+    groups: Mapping[tuple[ScannedPlace, str], tuple[GroupMeans, GroupMeans]] | None,
+    statistics: Sequence[str],
+) -> tuple[HeadDifference, ...]:
+    """Every statistic of every head that is in both scans.
+
+    groups  the numbers over the same documents in both, for a paired test; None for Welch's test, which takes the
+            documents of the two as drawn apart
+
+    A paired test is over the differences of groups of documents, weighed by their documents; of groups of one document
+    it is Student's test over documents.
+    """
+    others = {head.place: head.statistics for head in second}
+    pairs = [
+        (head.place, name, head.statistics[name], others[head.place][name])
+        for head in first
+        if head.place in others
+        for name in statistics
+        if name in head.statistics and name in others[head.place]
+    ]
+    rows = [
+        (place, name, one, two, *(_welch(one, two) if groups is None else _paired(*groups[place, name])))
+        for place, name, one, two in pairs
+    ]
+    if not rows:
+        return ()
+    difference, error, freedom = (np.array([row[at] for row in rows]) for at in (4, 5, 6))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chance = np.where(difference == 0, 1.0, chance_of(difference / error, freedom))
+    width = half_width(error**2 * (freedom + 1), freedom + 1)
+    adjusted = holm(chance)
+    made = [
+        HeadDifference(
+            place, name, one.mean, two.mean, float(difference[at]), float(difference[at] - width[at]),
+            float(difference[at] + width[at]), _effect(float(difference[at]), one, two), float(chance[at]),
+            float(adjusted[at]),
+        )
+        for at, (place, name, one, two, *_) in enumerate(rows)
+    ]  # fmt: skip
+    return tuple(sorted(made, key=lambda each: (not each.differs, -_size(each.effect))))
+
+
+def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:
+    """The difference of the means, its standard error, and the degrees of freedom of that (Welch 1947)."""
+    parts = [each.deviation**2 / each.documents if each.documents > 1 else np.nan for each in (one, two)]
+    below = sum(part**2 / max(each.documents - 1, 1) for part, each in zip(parts, (one, two), strict=True))
+    freedom = sum(parts) ** 2 / below if below > 0 else float(one.documents + two.documents - 2)
+    return two.mean - one.mean, float(np.sqrt(sum(parts))), freedom
+
+
+def _paired(one: GroupMeans, two: GroupMeans) -> tuple[float, float, float]:
+    """The same of the differences of groups, each weighed by its documents."""
+    share = one.documents / max(one.documents.sum(), 1)
+    apart = two.means - one.means
+    mean = float((share * apart).sum())
+    count = len(apart)
+    error = np.sqrt(((share * (apart - mean)) ** 2).sum() * count / max(count - 1, 1))
+    return mean, float(error), float(count - 1)
+
+
+def _effect(difference: float, one: Estimate, two: Estimate) -> float:
+    deviation = float(np.sqrt((one.deviation**2 + two.deviation**2) / 2))
+    return difference / deviation if deviation > 0 else float(np.sign(difference)) * np.inf if difference else 0.0
+
+
+def _size(effect: float) -> float:
+    return abs(effect) if np.isfinite(effect) else 1e300

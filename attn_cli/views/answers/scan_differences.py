@@ -1,0 +1,76 @@
+"""attn scan show --against: the numbers of heads that differ beyond chance, with their intervals."""
+
+from collections.abc import Iterator
+from textwrap import wrap
+
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.scan_differences import LEVEL, HeadDifference, ScanDifferences
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted, visible
+from attn_cli.views.answers.scan_heads import corpus_lines
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_AROUND = 12  # lines around the list
+_FEWEST, _FIRST = 5, 20
+_STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
+
+
+def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """How many numbers were compared and differ, those that differ most, and heads of another kind."""
+    yield from corpus_lines(answer.corpus, screen)
+    against = ["against", visible(answer.other), visible(answer.other_model), *answer.other_corpus.words()]
+    yield Text("\n".join(packed([" ".join(against[:2]), *against[2:]], screen.width)), _DIM)
+    yield ""
+    differ, compared = len(answer.beyond_chance), len(answer.differences)
+    yield Text(
+        "\n".join(packed([f"{differ:,} of {compared:,} numbers differ beyond chance", _test(answer)], screen.width)),
+        _BOLD,
+    )
+    listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
+    room = _FIRST if screen.height is None else max(screen.height - _AROUND, _FEWEST)
+    yield from _lines(listed[: room if answer.shown is None else None], screen)
+    if answer.shown is None and len(listed) > room:
+        yield Text(f"… {len(listed) - room:,} more: -k {len(listed)} lists them, -f csv has all", _DIM)
+    yield from _renamed(answer, screen)
+    words = (
+        f"effect: the difference over the deviation of a document; of scans without a difference {LEVEL:.0%} would "
+        f"have any such number (Holm 1979, {compared:,} compared)"
+    )
+    alone = f" · {counted(answer.alone, 'head')} in one scan only" if answer.alone else ""
+    yield Text("\n".join(wrap(words + alone, screen.width)), _DIM)
+
+
+def _test(answer: ScanDifferences) -> str:
+    if answer.paired is None:
+        return "Welch's test over documents"
+    return f"paired test over {answer.paired} groups of the same documents"
+
+
+def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[Text]:
+    if not differences:
+        return
+    name = max(5, *(len(each.place.label) for each in differences))
+    wide = screen.width >= 72
+    title = f"{'head':>{name}}  {'':<9}{'first':>8}{'second':>8}  difference"
+    yield Text(title + ("  95 % interval     effect" if wide else ""), _BOLD)
+    for each in differences:
+        statistic = _STATISTICS[each.statistic]
+        digits = statistic.digits + 1
+        line = f"{each.place.label:>{name}}  {statistic.heading.split()[0]:<9}"
+        line += f"{each.first:>8.{digits}f}{each.second:>8.{digits}f}  {each.difference:>+10.{digits}f}"
+        if wide:
+            line += f"  {f'{each.low:+.{digits}f} to {each.high:+.{digits}f}':<16}{each.effect:>+8.2f}"
+        yield Text(line, Style.null() if each.differs else _DIM)
+
+
+def _renamed(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
+    if answer.renamed:
+        words = [f"{place.label} {one} → {two}" for place, one, two in answer.renamed]
+        lines = packed([f"{counted(len(words), 'head')} of another kind:", *words], screen.width, "  ")
+        yield Text("\n".join(lines if len(lines) <= _FEWEST else [*lines[: _FEWEST - 1], "  …"]))

@@ -1,0 +1,177 @@
+"""attn scan show --head: one head over a corpus, with its strongest examples and the lines that open them."""
+
+from collections.abc import Iterator, Sequence
+from math import isnan
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCount, WeightRange
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.report import Report
+from attn_cli.text import cut, visible
+from attn_cli.views.answers.scan_heads import corpus_lines, interval
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.whole_line import WholeLine
+from attn_cli.views.shell_words import command_line
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
+_MOST_EXAMPLES = 3
+_MOST_KINDS = 3
+_FEWEST_RANGES = 0.005  # of all weight: smaller ranges at the ends are left out
+
+
+def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """What it is, its numbers, its strongest examples, where it looks, and from which tokens to which."""
+    yield from corpus_lines(answer.corpus, screen)
+    yield ""
+    yield Text("\n".join(packed(list(_names(answer)), screen.width)), _BOLD)
+    yield from _statistics(answer, screen)
+    yield from _kinds(answer, screen)
+    yield from _examples(answer, screen)
+    yield from _ranges("distance back from the query", answer.distances[::-1], screen)
+    for words, tokens in (("attends most to", answer.received), ("looks past sinks from", answer.sent)):
+        yield from _tokens(words, tokens, screen)
+    yield from _parts(answer, screen)
+
+
+def _names(answer: ScanHead) -> Iterator[str]:
+    head = answer.head
+    yield f"head {head.place.label}"
+    if head.kind is not None and not isnan(head.kind.certainty):
+        yield f"{head.kind_name}, {head.kind.certainty:.0%} certain"
+    else:
+        yield {"none": "of no kind", "not judged": "kind not judged"}.get(head.kind_name, head.kind_name)
+    if head.place.kv_head != head.place.head:
+        yield f"key head {head.place.kv_head}"
+
+
+def _statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
+    """A line per statistic."""
+    wide = screen.width >= 66
+    yield Text(f"  {'':<15}{'mean':>8}  {'95 % interval':>16}" + ("      p5     p50     p95" if wide else ""), _BOLD)
+    for statistic in STATISTICS:
+        estimate = answer.head.statistics.get(statistic.name)
+        if estimate is None or (estimate.mean == estimate.deviation == 0 and statistic.nothing == 0):
+            continue
+        digits = statistic.digits + 1
+        line = f"  {fit(statistic.heading, 15)}{estimate.mean:>8.{digits}f}  {interval(estimate, digits):>16}"
+        if wide:
+            line += "".join(f"{estimate.quantiles[name]:>8.{digits}f}" for name in ("q05", "q50", "q95"))
+        yield Text(line[: screen.width])
+
+
+def _kinds(answer: ScanHead, screen: Screen) -> Iterator[Text]:
+    """The kinds whose targets get most, against what even attention would give them."""
+    kinds = sorted(
+        (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.chance)
+    )
+    words = []
+    for kind in kinds[:_MOST_KINDS]:
+        width = (kind.share_high - kind.share_low) / 2
+        words.append(f"{kind.kind} {kind.share:.2f}" + ("" if isnan(width) else f" ±{width:.2f}")
+                     + ("" if isnan(kind.chance) else f", chance {kind.chance:.2f}"))  # fmt: skip
+    if words:
+        yield Text("\n".join(packed([f"  targets get {words[0]}", *words[1:]], screen.width)))
+
+
+def _chance(chance: float) -> float:
+    return 1.0 if isnan(chance) or chance <= 0 else chance
+
+
+def _examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
+    """The strongest cells of its kind, or of any: the text with query and key marked, and the line that opens it."""
+    kind = answer.head.kind_name
+    chosen = [example for example in answer.examples if example.kind == kind]
+    if not chosen:
+        kind, chosen = "any", [example for example in answer.examples if example.kind == "any"]
+    if not chosen:
+        return
+    yield ""
+    of = "past sinks" if kind == "any" else f"of {kind}"
+    yield Text(fit(f"strongest examples {of}: query in [ ], key in {{ }}", screen.width).rstrip(), _BOLD)
+    for example in chosen[:_MOST_EXAMPLES]:
+        place = f"{example.file}:{example.record}"
+        words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
+                 f"row {example.query}, key {example.key}", cut(visible(place), 40)]  # fmt: skip
+        yield Text("\n".join(packed(words, screen.width)))
+        yield _marked(example, screen.width - 4)
+        yield WholeLine(opening_line(example, answer), _DIM)
+
+
+def opening_line(example: ScanExample, answer: ScanHead) -> str:
+    """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe."""
+    place = answer.head.place
+    options = ["-m", answer.model, "-H", f"{place.layer}.{place.head}"]
+    if example.whole and "\n" not in example.text and visible(example.text) == example.text:
+        dash = ["--"] if example.text.startswith("-") else []
+        return command_line(["matrix", *options, *dash, example.text] if dash else ["matrix", example.text, *options])
+    number = f"{example.document}.{example.piece}" if example.piece else str(example.document)
+    return (
+        f"{command_line(['scan', 'show', answer.folder, '--text', number])} | {command_line(['matrix', '-', *options])}"
+    )
+
+
+def _marked(example: ScanExample, width: int) -> Text:
+    """The text around query and key on one line, brackets around both where there are no styles."""
+    spans = [(span, style, marks) for span, style, marks in (
+        (example.query_span, _QUERY, "[]"), (example.key_span, _KEY, "{}")) if span is not None]  # fmt: skip
+    text, line, at = example.text, Text("  "), 0
+    for (start, end), style, marks in sorted(spans, key=lambda each: each[0]):
+        if start < at:
+            continue
+        line.append(visible(text[at:start])).append(marks[0] + visible(text[start:end]) + marks[1], style)
+        at = end
+    line.append(visible(text[at:]))
+    if cell_len(line.plain) <= width:
+        return line
+    first = min((span[0] for span, *_ in spans), default=0)
+    skipped = max(0, min(first - width // 4, cell_len(line.plain) - width))
+    line = Text("  …" if skipped else "  ").append_text(line[2 + skipped :])
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _ranges(title: str, ranges: Sequence[WeightRange], screen: Screen) -> Iterator[Text | str]:
+    """A bar for each range with weight, with what even attention would give."""
+    some = [at for at, each in enumerate(ranges) if each.weight >= _FEWEST_RANGES]
+    if not some:
+        return
+    yield ""
+    yield Text(fit(f"{title}: share of the weight, and of even attention", screen.width).rstrip(), _BOLD)
+    longest = max(each.weight for each in ranges)
+    label = max(len(ranges[at].label) for at in some)
+    for at in range(some[0], some[-1] + 1):
+        each = ranges[at]
+        line = f"  {each.label:>{label}}  {each.weight:5.3f}  {each.even:5.3f}  "
+        yield Text(line + bar(each.weight, max(4, min(40, screen.width - len(line))), longest))
+
+
+def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen) -> Iterator[Text | str]:
+    """The tokens on a line or two, each with how often."""
+    if not tokens:
+        return
+    yield ""
+    kept = [f"{visible(token.token)} {token.times:,}" for token in tokens]
+    lines = packed([f"{words}:", *kept], screen.width, "  ")[:2]
+    yield Text("\n".join(lines))
+    if not all(token.exact for token in tokens):
+        yield Text("\n".join(wrap("counted among the first tokens that came, others left out", screen.width)), _DIM)
+
+
+def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:
+    """The share of each part of the documents."""
+    if not answer.parts:
+        return
+    yield ""
+    yield Text(fit("parts of documents: share of the weight, and of even attention", screen.width).rstrip(), _BOLD)
+    label = min(20, max(len(name) for name, *_ in answer.parts))
+    for name, weight, even in answer.parts:
+        line = f"  {fit(name, label)}  {weight:5.3f}  {even:5.3f}  "
+        yield Text(line + bar(weight, max(4, min(40, screen.width - len(line)))))

@@ -1,0 +1,201 @@
+"""attn scan show: what the heads of a scan do, as a grid of kinds, or in the order of a number with its interval."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import isnan
+from textwrap import wrap
+
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
+from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, SELF
+from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
+from attn_cli.summaries.report import Report
+from attn_cli.text import counted
+from attn_cli.views.answers.kinds import GridRow, cell_style, grid
+from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.screen import Screen
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_AROUND = 9  # lines around a list: header, corpus, title, headings, what columns mean, how to see more, what comes next
+_FEWEST = 6
+_PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
+_DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
+_BAR = 12
+
+
+def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
+    yield from corpus_lines(answer.corpus, screen)
+    yield ""
+    if answer.ranking is not None:
+        yield from _ranked(answer, screen)
+    elif answer.kind is not None:
+        yield from _of_kind(answer, screen)
+    else:
+        yield from _grid(answer, screen)
+
+
+def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
+    """What was scanned, and how much of it could not be."""
+    yield Text("\n".join(packed(corpus.words(), screen.width)), _DIM)
+
+
+def _grid(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+    """A letter for what each head does with tenths of its share, those that find content by name."""
+    for stream in dict.fromkeys(head.place.stream for head in answer.heads):
+        heads = [head for head in answer.heads if head.place.stream == stream]
+        if stream != "self":
+            yield Text(stream, _BOLD)
+        layers = dict.fromkeys((head.place.layer, head.place.module, head.place.call) for head in heads)
+        yield from grid([_row([each for each in heads if _layer(each) == layer]) for layer in layers], screen)
+        yield from _content(heads, screen)
+        yield from _counts(heads, screen)
+    yield Text(
+        "\n".join(packed(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen.width)), _DIM
+    )
+
+
+def _layer(head: ScannedHead) -> tuple[int, str, int]:
+    return head.place.layer, head.place.module, head.place.call
+
+
+def _row(heads: Sequence[ScannedHead]) -> GridRow:
+    place = heads[0].place
+    return GridRow(
+        f"{place.layer}/{place.call}" if place.call else str(place.layer),
+        tuple(head.place.head for head in heads),
+        tuple(head.place.kv_head for head in heads),
+        tuple(_PLACES[head.kind_name] for head in heads),
+        tuple(0.0 if head.kind is None else head.kind.share for head in heads),
+    )
+
+
+def _content(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
+    """`I induction 3  18.6 0.61 ±0.02  ...`, as many as fit; ? after those that are not certain."""
+    for number, kind in enumerate(KINDS):
+        named = [head for head in heads if head.kind is not None and head.kind_name == kind.name]
+        if kind.rank != CONTENT or not named:
+            continue
+        line = Text(f"{kind.letter} {kind.words} {len(named)}", cell_style(number))
+        for head in sorted(named, key=lambda head: -head.kind.share if head.kind else 0.0):
+            assert head.kind is not None
+            width = (head.kind.share_high - head.kind.share_low) / 2
+            piece = f"  {head.place.label} {head.kind.share:.2f}" + ("" if isnan(width) else f" ±{width:.2f}")
+            piece += "?" if head.kind.certainty < 0.95 else ""
+            if len(line) + len(piece) > screen.width:
+                break
+            line.append(piece)
+        yield line
+
+
+def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
+    """How many heads are of every other kind, and how many names are not certain."""
+    counts = Counter(head.kind_name for head in heads)
+    words = []
+    for kind in KINDS:
+        if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[kind.name]:
+            words.append(f"{kind.letter.lower() if kind is FIRST else kind.letter} {kind.words} {counts[kind.name]}")
+        if kind is SELF and (back := sum(counts[other.name] for other in KINDS if (other.back or 0) > 1)):
+            words.append(f"2-8 back {back}")
+    words += [
+        f"{letter} {name} {counts[name]}" for letter, name in (("-", "none"), ("?", "not judged")) if counts[name]
+    ]
+    yield Text("\n".join(packed(words, screen.width)))
+    unsure = sum(head.kind is not None and head.kind.certainty < 0.95 for head in heads)
+    if unsure:
+        text = f"{counted(unsure, 'name')} less than 95 % certain over these documents: --kind KIND lists them"
+        yield Text("\n".join(wrap(text, screen.width)), _DIM)
+
+
+def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+    """A line per head: mean, interval, quantiles, kind and a bar."""
+    ranking = answer.ranking
+    assert ranking is not None
+    rows = [(head, head.statistics.get(ranking.column)) for head in answer.heads]
+    rows = [row for row in rows if row[1] is not None]
+    if not rows:
+        yield Text(f"no head has a number for {ranking.heading} here", _BOLD)
+        return
+    shown = rows[: _room(screen, len(rows))]
+    yield Text(f"{_some(len(shown), answer.total)} {ranking.words}", _BOLD)
+    digits = _DIGITS[ranking.column] + 1
+    name = max(5, *(len(head.place.label) for head, _ in shown))
+    kinds = max(4, *(len(_kind(head)) for head, _ in shown))
+    largest = max((abs(estimate.mean) for _, estimate in shown if estimate is not None), default=0.0)
+    yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", _BOLD)
+    for head, estimate in shown:
+        assert estimate is not None
+        line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
+        line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
+        width = min(_BAR, screen.width - len(line))
+        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else line[: screen.width].rstrip())
+    if len(shown) < len(rows):
+        yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", _BOLD)
+    yield Text(
+        "\n".join(wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)), _DIM
+    )
+
+
+def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+    """The heads of a kind by their share, with what it is held against and how certain its name is."""
+    if not answer.heads:
+        yield Text(f"no head is of the kind {answer.kind}", _BOLD)
+        return
+    shown = answer.heads[: _room(screen, len(answer.heads))]
+    yield Text(f"{_some(len(shown), answer.total)} of the kind {answer.kind}", _BOLD)
+    name = max(5, *(len(head.place.label) for head in shown))
+    wide = screen.width >= 70
+    more = "  weight  chance  control" if wide else ""
+    yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", _BOLD)
+    for head in shown:
+        kind = head.kind
+        assert kind is not None
+        line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
+        if wide:
+            control = "-" if kind.control is None else f"{kind.control:.3f}"
+            line += f"  {kind.weight:>7.2f}  {kind.chance:>6.3f}  {control:>7}"
+        sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
+        line += f"  {sure:>7}"
+        width = min(_BAR, screen.width - len(line) - 2)
+        yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
+    if len(shown) < len(answer.heads):
+        yield Text(f"… {len(answer.heads) - len(shown)} heads more: add | less for all", _BOLD)
+    text = (
+        "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
+    )
+    yield Text("\n".join(wrap(text, screen.width)), _DIM)
+
+
+def interval(estimate: Estimate, digits: int) -> str:
+    """`0.60 to 0.62`; a dash where one document makes none."""
+    return "-" if isnan(estimate.low) else f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+
+
+def _quantile_heads(screen: Screen) -> str:
+    return "     p5    p50    p95" if screen.width >= 66 else ""
+
+
+def _quantiles(estimate: Estimate, digits: int, screen: Screen) -> str:
+    if screen.width < 66:
+        return ""
+    return "".join(f" {estimate.quantiles[name]:>6.{digits}f}" for name in ("q05", "q50", "q95"))
+
+
+def _kind(head: ScannedHead) -> str:
+    """`induction`, with a question mark where that is not certain."""
+    return head.kind_name + ("?" if head.kind is not None and head.kind.certainty < 0.95 else "")
+
+
+def _room(screen: Screen, rows: int) -> int:
+    """How many lines of a list fit."""
+    return rows if screen.height is None else max(screen.height - _AROUND, _FEWEST)
+
+
+def _some(shown: int, total: int) -> str:
+    return f"{shown} of {counted(total, 'head')}" if shown < total else counted(total, "head")

@@ -1,0 +1,230 @@
+"""attn scan show: the tables' numbers as screens and data, examples that open, and what differs between two scans."""
+
+import csv
+import io
+import json
+import shlex
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from attn_cli.scans.against import differences_of
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
+from tests.program import attn, refused, strict_json
+from tests.scans.conftest import Scanned
+from tests.views.test_schemas import hold
+
+Scans = dict[str, Scanned]
+NAMES = [statistic.name for statistic in STATISTICS]
+
+
+@cache
+def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], list[dict[str, float]]]:
+    """What attn heads --lines says of every head and document."""
+    run = attn("heads", "--lines", "--file", file, "-m", model, "-f", "jsonl", "-q", *options)
+    heads: dict[tuple[int, int], list[dict[str, float]]] = {}
+    for line in run.lines:
+        for row in json.loads(line)["result"]["kinds" if options else "heads"]:
+            heads.setdefault((row["layer"], row["head"]), []).append(row)
+    return heads
+
+
+def column(rows: list[dict[str, float]], name: str) -> np.ndarray:
+    return np.array([row[name] for row in rows if row[name] is not None])
+
+
+def test_numbers_equal_those_added_up_by_hand_from_heads_line_by_line(scans: Scans) -> None:
+    scanned = scans["one"]
+    heads = by_hand(scanned.file, scanned.model)
+    assert len(heads) == 72
+    for row in scanned.results.table("statistics").to_pylist():
+        values = column(heads[row["layer"], row["head"]], row["statistic"])
+        assert row["documents"] == len(values)
+        if len(values):
+            assert row["mean"] == pytest.approx(values.mean(), abs=2e-5)
+            assert row["variance"] == pytest.approx(values.var(ddof=1), abs=2e-5, rel=1e-4)
+            assert row["minimum"] == pytest.approx(values.min(), abs=1e-4)
+            assert row["q50"] == pytest.approx(np.median(values), abs=values.std() / 3 + 1e-4)
+            width = (row["high"] - row["low"]) / 2
+            assert width == pytest.approx(2.0096 * values.std(ddof=1) / np.sqrt(len(values)), rel=0.02, abs=1e-5)
+
+
+def test_kinds_equal_those_added_up_by_hand(scans: Scans) -> None:
+    scanned = scans["one"]
+    heads = by_hand(scanned.file, scanned.model, "--kinds")
+    compared = 0
+    for row in scanned.results.table("kinds").to_pylist():
+        rows = heads[row["layer"], row["head"]]
+        weights, shares = (column(rows, f"{row['kind']}_{name}") for name in ("weight", "share"))
+        if len(weights):
+            compared += 1
+            assert row["weight"] == pytest.approx(weights.mean(), abs=1e-4), row
+        if len(shares):
+            assert row["share"] == pytest.approx(shares.mean(), abs=1e-3), row
+    assert compared > 72 * 10
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--sort", "induction", "-k", "5"], ["--sort", "-entropy"], ["--kind", "previous"], ["--head", "0.2"],
+     ["--head", "-1.-1"], ["--against", "longer"], ["--against", "alike", "-k", "3"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_screens_hold_in_any_width(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch, options: list[str], columns: int
+) -> None:
+    monkeypatch.chdir(scans["one"].folder.parent)
+    run = attn("scan", "show", "one", *options, env={"COLUMNS": str(columns)})
+    assert run.code == 0, run.errors
+    assert "\x1b" not in run.text
+    assert not [line for line in run.lines if len(line) > columns and not line.startswith("attn ")]
+    assert "50 documents" in run.text and "2 records not read" in run.text
+
+
+def test_heads_come_in_the_order_asked_for(scans: Scans) -> None:
+    rows = list(csv.DictReader(io.StringIO(show(scans, "--sort", "induction", "-k", "9", "-f", "csv"))))
+    values = [float(row["induction_weight"]) for row in rows]
+    every = [head.mean("induction_weight") for head in scans["one"].results.heads]
+    assert values == sorted(every, reverse=True)[:9]
+    assert all(float(row["induction_weight_low"]) <= value for row, value in zip(rows, values, strict=True))
+
+
+def show(scans: Scans, *options: str, name: str = "one") -> str:
+    run = attn("scan", "show", scans[name].folder, *options)
+    assert run.code == 0, run.errors
+    return run.text
+
+
+def test_data_hold_to_their_schemas(scans: Scans, tmp_path: Path) -> None:
+    folder = scans["one"].folder
+    for options, name in (
+        ([], "scan_heads"), (["--kind", "previous"], "scan_heads"), (["--head", "0.2"], "scan_head"),
+        (["--against", str(scans["longer"].folder)], "scan_differences"),
+    ):  # fmt: skip
+        run = attn("scan", "show", folder, *options, "--json")
+        hold(run, name)
+        assert run.json["result"]["documents"] == 50
+        assert run.json["result"]["poison"] == {"empty": 2}
+        assert attn("scan", "show", folder, *options, "-o", tmp_path / "x.npz", "--force").code == 0
+        assert "layer" in np.load(tmp_path / "x.npz")
+
+
+def test_the_line_of_an_example_opens_it(scans: Scans) -> None:
+    """Pasted into a shell, it draws the matrix in which the example's cell has the weight that was said."""
+    result = strict_json(show(scans, "--head", "0.2", "--json"))["result"]
+    assert result["kind"] == "previous"
+    strongest = [example for example in result["examples"] if example["kind"] == "previous"]
+    printed = [line for line in show(scans, "--head", "0.2").splitlines() if line.startswith("attn matrix")]
+    assert len(printed) == 3 and len(strongest) == 5
+    for line, example in zip(printed, strongest, strict=False):
+        words = shlex.split(line)
+        assert words[:2] == ["attn", "matrix"] and words[2] == example["text"]
+        matrix = attn(*words[1:], "-f", "json").json["result"]["matrices"][0]
+        cell = np.array(matrix["weights"])[0, example["query"], example["key"]]
+        assert cell == pytest.approx(example["weight"], abs=1e-5)
+    assert [example["weight"] for example in strongest] == sorted((x["weight"] for x in strongest), reverse=True)
+
+
+def test_a_text_that_no_line_holds_is_printed_into_a_pipe(scans: Scans) -> None:
+    printed = attn("scan", "show", scans["one"].folder, "--text", "7")
+    assert printed.bytes == scans["one"].lines[7].encode() + b"\n"
+    refused(attn("scan", "show", scans["one"].folder, "--text", "50"), 2, "document 50 is no text: empty")
+    refused(attn("scan", "show", scans["one"].folder, "--text", "99"), 2, "document 99 isn't there")
+    refused(attn("scan", "show", scans["one"].folder, "--text", "x"), 2, "'x'")
+
+
+def test_pieces_of_long_documents_are_printed_as_the_model_read_them(tmp_path: Path, scans: Scans) -> None:
+    file, folder = tmp_path / "long.txt", tmp_path / "long"
+    file.write_text("first\n" + " ".join(scans["longer"].lines))
+    made = attn("scan", file, "-m", scans["one"].model, "-o", folder, "--chunk", "64", "-q")
+    assert made.code == 0, made.errors
+    results = attn("scan", "show", folder, "--head", "0.2", "--json").json["result"]
+    example = next(each for each in results["examples"] if each["piece"] and each["whole"])
+    text = attn("scan", "show", folder, "--text", f"1.{example['piece']}").text.removesuffix("\n")
+    assert text == example["text"]
+    assert not [each for each in results["examples"] if not each["whole"] and each["text"] not in file.read_text()]
+
+
+def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
+    result = strict_json(show(scans, "--against", str(scans["alike"].folder), "--json"))["result"]
+    assert (result["differ"], result["compared"]) == (0, len(result["differences"]))
+    assert result["compared"] == 72 * len(NAMES)
+
+
+def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> None:
+    one, longer = scans["one"], scans["longer"]
+    answer = differences_of(one.results, longer.results)
+    first, second = (
+        {(row["layer"], row["head"], row["statistic"]): row for row in each.results.table("statistics").to_pylist()}
+        for each in (one, longer)
+    )
+    assert 50 < len(answer.beyond_chance) < len(answer.differences)
+    for each in answer.differences:
+        x, y = (rows[each.place.layer, each.place.head, each.statistic] for rows in (first, second))
+        error = np.sqrt(x["variance"] / x["documents"] + y["variance"] / y["documents"])
+        assert each.difference == pytest.approx(y["mean"] - x["mean"])
+        assert each.differs <= (abs(each.difference) > 3.5 * error)  # 0.05 over 500 comparisons is beyond 3.8 errors
+        assert each.differs or abs(each.difference) < 7 * error or error == 0
+        assert each.high - each.low == pytest.approx(4.1 * error, rel=0.06, abs=1e-12)
+        assert each.adjusted >= each.chance
+    assert all(each.differs for each in answer.differences[: len(answer.beyond_chance)])
+
+
+def test_one_number_is_held_against_fewer_comparisons(scans: Scans) -> None:
+    results = scans["one"].results, scans["longer"].results
+    every = {(x.place, x.statistic): x for x in differences_of(*results).differences}
+    alone = differences_of(*results, "distance").differences
+    assert {each.statistic for each in alone} == {"distance"} and len(alone) == 72
+    assert all(each.adjusted <= every[each.place, each.statistic].adjusted for each in alone)
+
+
+def test_duckdb_and_pandas_read_the_tables(scans: Scans) -> None:
+    results = scans["one"].results
+    frame = results.to_pandas("kinds")
+    assert set(frame.kind) == {kind.name for kind in KINDS}
+    chosen = f"FROM '{results.path}/statistics.parquet' WHERE statistic = 'distance'"
+    rows = duckdb.sql(f"SELECT layer, head, mean {chosen} ORDER BY mean DESC").fetchall()
+    heads = sorted(results.heads, key=lambda head: -head.mean("distance"))
+    assert rows == [(head.place.layer, head.place.head, head.mean("distance")) for head in heads]
+
+
+def test_content_kinds_are_named_on_the_first_screen(scans: Scans) -> None:
+    named = [head for head in scans["one"].results.heads if head.kind is not None]
+    content = [head for head in named if head.kind_name in {kind.name for kind in KINDS if kind.rank == CONTENT}]
+    screen = show(scans)
+    assert all(f"{head.place.label} " in screen for head in content[:1])
+    assert all(0 <= head.kind.certainty <= 1 for head in named if head.kind is not None)
+
+
+def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -> None:
+    folder = scans["one"].folder
+    refused(attn("scan", "show", tmp_path / "nothing"), 2, "holds no scan")
+    refused(attn("scan", "show", folder, "--head", "9.1"), 2, "no head 9.1", "layers: 0-5")
+    refused(attn("scan", "show", folder, "--head", "1.99"), 2, "layer 1 has heads 0-11")
+    refused(attn("scan", "show", folder, "--head", "1"), 2, "names no layer")
+    refused(attn("scan", "show", folder, "--head", "1.0,1.1"), 2, "names 2 heads")
+    refused(attn("scan", "show", folder, "--head", "1.0", "--sort", "first"), 2, "at once")
+    refused(attn("scan", "show", folder, "--kind", "inductive"), 2, "inductive", "induction, duplicate")
+    refused(attn("scan", "show", folder, "--sort", "entrpy"), 2, "entropy?")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "scan.json").write_text(json.dumps({"scan": {}, "progress": {"finished": False}}))
+    refused(attn("scan", "show", tmp_path / "half"), 2, "is not finished")
+
+
+def test_inputs_that_changed_since_are_not_shown_as_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("he sat on the bank\n")
+    assert attn("scan", tmp_path / "a.txt", "-o", tmp_path / "scan", "-q").code == 0
+    (tmp_path / "a.txt").write_text("he sat on the river\n")
+    refused(attn("scan", "show", tmp_path / "scan", "--text", "0"), 2, "has changed since the scan")
+
+
+def test_a_file_called_show_is_scanned_as_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("show").write_text("he sat on the bank\n")
+    assert "1 document" in attn("scan", "./show", "-o", "scan").text
+    assert "1 document" in attn("scan", "show", "scan").text
