@@ -7,6 +7,7 @@ from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.figure_options import FigureOptions
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
@@ -37,8 +38,8 @@ def matrix(
     token: o.TokenPick = None,
     *,
     kinds: KindOptions,
+    drawing: FigureOptions,
     words: o.Words = False,
-    pool: o.Pooling = "max",
     reading: MeasureOptions,
     hiding: HidingOptions,
     against: AgainstOptions,
@@ -56,11 +57,13 @@ def matrix(
       attn matrix "river bank"
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
+      attn matrix "river bank" -m ./my-model -H 5.1 --width 84mm -o figure.pdf
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    o.one_of(pool, ("max", "mean"), "--pool")
+    drawing.check(options)
+    pool = drawing.pool
     scores, weights = kinds.scores, kinds.weights
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
@@ -68,7 +71,13 @@ def matrix(
     if scores and measure.by != "weight":
         raise InputError(f"--scores and --by {reading.by} at once", "leave out one of the two")
     if against.requested(
-        {"--scores": scores, f"--by {reading.by}": measure.by != "weight", "--pool mean": pool == "mean"} | hiding.given
+        {
+            "--scores": scores,
+            "--width": drawing.width is not None,
+            f"--by {reading.by}": measure.by != "weight",
+            "--pool mean": pool == "mean",
+        }
+        | hiding.given
     ):
         return against.run(options, _changes(options, token, reading.mean, merges))
     show_weights = weights or not scores
@@ -81,6 +90,8 @@ def matrix(
         )
 
     def reducers(view: View, source: Source) -> ReducersFor:
+        drawing.prepare(view)
+
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)

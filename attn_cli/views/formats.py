@@ -41,7 +41,8 @@ class Format:
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"
-_SCREEN = "the screen as an image, complete in one file"
+_SCREEN = "the screen as an image, complete in one file; a figure with `attn matrix --width`"
+_IMAGE = "the same, by the extra `figure`: `pip install 'attn-cli[figure]'`"
 
 FORMATS = (
     Format("terminal", (".txt",), "terminal:TerminalView",
@@ -61,6 +62,8 @@ FORMATS = (
     Format("html", (".html", ".htm"), "webpage:WebpageView",
            "`attn inspect`: an interactive page (`attn guide page`); other commands: the screen as a page"),
     Format("svg", (".svg",), "page:PageView", _SCREEN),
+    Format("png", (".png",), "page:PageView", _IMAGE, binary=True),
+    Format("pdf", (".pdf",), "page:PageView", _IMAGE, binary=True),
     Format("md", (".md",), "md:MarkdownView",
            "heads, top keys, layers and matrices of up to 64 x 64 as GitHub tables; of `inspect`, `heads`, `top`, "
            "`matrix` and `layers`"),

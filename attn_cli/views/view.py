@@ -47,6 +47,16 @@ class SizedView(View, Protocol):
 
 
 @runtime_checkable
+class FigureView(View, Protocol):
+    """A view that can draw maps as a figure.
+
+    figure_width  in millimetres; None for a screen
+    """
+
+    figure_width: float | None
+
+
+@runtime_checkable
 class RecordingAlone(RecordingView, Protocol):
     """A view that writes nothing but what the model read, whatever the command shows of it."""
 

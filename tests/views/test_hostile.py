@@ -158,7 +158,7 @@ def test_tokens_and_models_of_any_name_are_shown_harmless(width: int, ascii_only
 
 
 def test_pages_hold_no_foreign_markup() -> None:
-    html, svg = to_html(reports(ALL)).decode(), to_svg(reports(ALL)).decode()
+    html, svg = to_html(reports(ALL)).decode(), to_svg(reports(ALL))
     for page in (html, svg):
         harmless(page)
         assert "<script" not in page

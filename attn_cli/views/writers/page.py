@@ -1,11 +1,15 @@
-"""html and svg: reports as one self-contained page or image, without a script, network or font to fetch."""
+"""html, svg, png, pdf: reports as one self-contained page or image, without a script, network or font to fetch."""
 
 from rich.console import Console
 from rich.segment import Segment
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
+from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.console import console_for
+from attn_cli.views.drawing.figure import figure_svg
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
@@ -38,11 +42,16 @@ body {{ color: {foreground}; background-color: {background}; }}
 
 
 class PageView:
-    """Keeps all reports and writes them as one page at the end."""
+    """Keeps all reports and writes them at the end, as one page, or as one image in svg, png or pdf.
+
+    figure_width  in millimetres: then the image is a figure of the reports' maps; None for their screens
+    """
 
     def __init__(self, sink: Sink, format: str, color: str) -> None:
+        require(format)
         self.sink, self.format = sink, format
         self.largest: tuple[int, int] | None = largest_map(PAGE)
+        self.figure_width: float | None = None
         self.reports: list[Report] = []
 
     def show(self, report: Report) -> None:
@@ -51,7 +60,12 @@ class PageView:
 
     def close(self) -> None:
         """Write the page."""
-        self.sink.write((to_html if self.format == "html" else to_svg)(self.reports))
+        if self.format == "html":
+            self.sink.write(to_html(self.reports))
+            return
+        width = self.figure_width
+        svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
+        self.sink.write(converted(svg, self.format))
 
 
 def to_html(reports: list[Report]) -> bytes:
@@ -66,7 +80,13 @@ def static_screen(reports: list[Report]) -> StaticScreen:
     return StaticScreen(code, css)
 
 
-def to_svg(reports: list[Report]) -> bytes:
+def to_figure(reports: list[Report], width: float) -> str:
+    """All maps of the reports as one figure, `width` millimetres wide."""
+    drawn = (part for report in reports for part in draw_answer(report, PAGE))
+    return figure_svg([part for part in drawn if isinstance(part, HeatMap)], width)
+
+
+def to_svg(reports: list[Report]) -> str:
     """All reports in one image."""
     console = console_for(PAGE)
     lines: list[list[Segment]] = []
@@ -74,7 +94,7 @@ def to_svg(reports: list[Report]) -> bytes:
         lines += [[]] if number else []
         for renderable in renderables(report, PAGE):
             lines += console.render_lines(renderable, pad=False)
-    return svg_of(lines, _THEME).encode("utf-8", "backslashreplace")
+    return svg_of(lines, _THEME)
 
 
 def _recorded(reports: list[Report]) -> Console:

@@ -78,7 +78,7 @@ def test_few_patches_have_numbers(golden: Callable[[str, str], None]) -> None:
 
 def test_pages_show_the_same_image() -> None:
     grid = report(14, 14)
-    for page in (to_html([grid]).decode(), to_svg([grid]).decode().replace("&#160;", " ")):
+    for page in (to_html([grid]).decode(), to_svg([grid]).replace("&#160;", " ")):
         assert "rows and columns of patches" in page
         assert "on the image 0.750" in page
 

@@ -1,0 +1,58 @@
+"""How matrices are drawn: pooling, and the width of a figure."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.errors import InputError
+from attn_cli.text import cut
+from attn_cli.views.formats import format_for
+from attn_cli.views.view import FigureView, View
+
+_MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
+_FORMATS = ("svg", "png", "pdf")
+_LARGEST = (512, 512)  # cells of a figure, beyond which it is pooled
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """Options for what a matrix looks like."""
+
+    pool: o.Pooling = "max"
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
+                     help="A figure of this width for a paper, such as 84mm; with -o FILE.svg, .png or .pdf."),
+    ] = None  # fmt: skip
+
+    def check(self, options: OutputOptions) -> None:
+        """InputError for an unknown pooling, a width that is none, and one without a figure."""
+        o.one_of(self.pool, ("max", "mean"), "--pool")
+        if self.width is None:
+            return
+        millimetres(self.width)
+        if options.json or format_for(options.format, options.output).name not in _FORMATS:
+            raise InputError("--width is for a figure", "add -o figure.svg, .png or .pdf")
+
+    def prepare(self, view: View) -> None:
+        """Tell the view to draw a figure, if one is asked for."""
+        if self.width is not None and isinstance(view, FigureView):
+            view.figure_width = millimetres(self.width)
+            view.largest = _LARGEST
+
+
+def millimetres(width: str) -> float:
+    """A width in millimetres, from words like 84mm, 3.3in or 240pt. Raises InputError for others.
+
+    >>> millimetres("3.5 cm")
+    35.0
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)\s*(mm|cm|in|pt)", width.strip().lower())
+    value = 0.0 if match is None else float(match[1]) * _MILLIMETRES[match[2]]
+    if not 10 <= value <= 2000:
+        raise InputError(f"--width {cut(width, 40)!r} is no width of 10 mm to 2 m", "one column is about 84mm")
+    return value

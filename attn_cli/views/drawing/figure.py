@@ -1,0 +1,246 @@
+"""Maps as a figure for a paper: vector graphics of a given width, labels that can be read, a bar of colours."""
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from rich.cells import cell_len
+
+from attn_cli.errors import InputError
+from attn_cli.text import cut, visible
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.palette import Ramp, color_at, ramp_for
+
+MOST_PANELS = 36
+MOST_CELLS = 64  # a side that is drawn as rectangles; larger maps are images with hard edges
+_POINT = 72 / 25.4  # points in a millimetre
+_FONT = "DejaVu Sans, Arial, Helvetica, sans-serif"
+_SIZE, _SMALL, _LEAST = 7.0, 6.0, 4.0  # of titles and labels in points; a label smaller than the last is left out
+_WIDE = 0.62  # of a letter, in its size: DejaVu Sans is wider than most
+_GAP, _BAR = 6.0, 6.0
+_LONGEST = 16  # columns of a token's label
+
+
+def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
+    """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours.
+
+    Raises InputError for no map, and for more than 36.
+    """
+    if not 0 < len(maps) <= MOST_PANELS:
+        raise InputError(f"a figure of {len(maps)} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
+    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
+    ramp = ramp_for(finite, maps[0].kind, maps[0].scale, light=True)
+    columns = 1 if len(maps) == 1 else math.ceil(math.sqrt(len(maps)))
+    total = width * _POINT
+    each = (total - _BAR - 24 - (columns - 1) * _GAP) / columns
+    panels = [_Panel(one, each, ramp) for one in maps]
+    body, top = [], 0.0
+    for start in range(0, len(panels), columns):
+        row = panels[start : start + columns]
+        for at, panel in enumerate(row):
+            body.append(f'<g transform="translate({at * (each + _GAP):.2f},{top:.2f})">{"".join(panel.parts())}</g>')
+        top += max(panel.height for panel in row) + _GAP
+    height = top - _GAP
+    offset = panels[0].top
+    body += _color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
+        f'viewBox="0 0 {total:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
+        + "\n".join(body)
+        + "\n</svg>\n"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """One map in `width` points, its title and its labels."""
+
+    map: HeatMap
+    width: float
+    ramp: Ramp
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        n, m = self.map.values.shape
+        return n, m
+
+    @property
+    def rows(self) -> list[str]:
+        """What the rows are called."""
+        return _names(self.map.rows, self.map.block[0], self.map.row_numbers)
+
+    @property
+    def columns(self) -> list[str]:
+        """What the columns are called."""
+        return _names(self.map.columns, self.map.block[1], None)
+
+    @property
+    def left(self) -> float:
+        """Where the cells begin, right of the rows' names."""
+        return min(_length(self.rows, self.label_size) + 3, 0.4 * self.width)
+
+    @property
+    def label_size(self) -> float:
+        """The size of labels: as large as the narrower cells allow, of the usual size at most."""
+        n, m = self.shape
+        return min(_SMALL, max(0.9 * 0.75 * self.width / max(n, m, 1), _LEAST))
+
+    @property
+    def cell(self) -> float:
+        """The side of a cell; cells are squares, unless one side has far more of them."""
+        return (self.width - self.left) / max(1, self.shape[1])
+
+    @property
+    def cell_height(self) -> float:
+        """The height of a cell."""
+        n, m = self.shape
+        return self.cell if n <= 2 * m else self.cell * 2 * m / n
+
+    @property
+    def turned(self) -> bool:
+        """Whether the columns' names stand upright, because one of them is wider than a cell."""
+        return _length(self.columns, self.label_size) > self.cell
+
+    @property
+    def top(self) -> float:
+        """Where the cells begin, below the title and the columns' names."""
+        names = _length(self.columns, self.label_size) if self.turned else self.label_size
+        return _SIZE + 4 + names + 3
+
+    @property
+    def side(self) -> float:
+        """The height of all cells."""
+        return self.shape[0] * self.cell_height
+
+    @property
+    def height(self) -> float:
+        """From the title to the line below the cells."""
+        return self.top + self.side + _SMALL + 3
+
+    def parts(self) -> Iterator[str]:
+        """Title, names, cells, frame, and what the cells are."""
+        values, (n, m) = self.map.values, self.shape
+        yield _text(self.left, _SIZE, self.map.title, _SIZE)
+        yield from self._names()
+        levels = self.ramp.levels(values)
+        yield from self._cells(levels) if max(n, m) <= MOST_CELLS else (self._image(levels),)
+        right, bottom = self.width - self.left, self.side
+        yield (f'<rect x="{self.left:.2f}" y="{self.top:.2f}" width="{right:.2f}" height="{bottom:.2f}" fill="none" '
+               f'stroke="#888" stroke-width="0.4"/>')  # fmt: skip
+        block = self.map.block
+        words = "" if block == (1, 1) else f", {self.map.pooling} over {block[0]} x {block[1]}"
+        note = f"{self.map.row_word} down, {self.map.column_word} across{words}"
+        yield _text(self.left, self.top + self.side + _SMALL + 1, note, _SMALL - 1, color="#555")
+
+    def _names(self) -> Iterator[str]:
+        """The names of rows and columns, as many as there is room for."""
+        size = self.label_size
+        step = max(1, math.ceil(size / self.cell_height))
+        for at in range(0, self.shape[0], step):
+            y = self.top + (at + 0.5) * self.cell_height + 0.36 * size
+            yield _text(self.left - 2, y, self.rows[at], size, anchor="end")
+        step = max(1, math.ceil(size / self.cell)) if self.turned else 1
+        for at in range(0, self.shape[1], step):
+            x = self.left + (at + 0.5) * self.cell
+            if self.turned:
+                yield _text(x + 0.36 * size, self.top - 2, self.columns[at], size, turn=True)
+            else:
+                yield _text(x, self.top - 2, self.columns[at], size, anchor="middle")
+
+    def _cells(self, levels: np.ndarray) -> Iterator[str]:
+        """A rectangle for every cell that is not masked, with its number where that has room."""
+        size = min(_SMALL, 0.36 * self.cell, 0.7 * self.cell_height)
+        for i, row in enumerate(levels):
+            for j, level in enumerate(row):
+                if level != level:
+                    continue
+                x, y = self.left + j * self.cell, self.top + i * self.cell_height
+                yield (f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
+                       f'fill="{_color(level, self.ramp)}" shape-rendering="crispEdges"/>')  # fmt: skip
+                if size >= _LEAST:
+                    value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
+                    middle = y + self.cell_height / 2 + 0.36 * size
+                    yield _text(x + self.cell / 2, middle, value, size, anchor="middle", color=_ink(level, self.ramp))
+
+    def _image(self, levels: np.ndarray) -> str:
+        """All cells as one image with hard edges; masked ones are transparent."""
+        table = np.array([_rgb(level, self.ramp) for level in np.linspace(0, 1, 256)], dtype=np.uint8)
+        masked = np.isnan(levels)
+        pixels = table[np.where(masked, 0, np.rint(np.nan_to_num(levels) * 255)).astype(int)]
+        rgba = np.dstack([pixels, np.where(masked, 0, 255).astype(np.uint8)])
+        data = base64.b64encode(_png(rgba)).decode()
+        return (f'<image x="{self.left:.2f}" y="{self.top:.2f}" width="{self.width - self.left:.2f}" '
+                f'height="{self.side:.2f}" preserveAspectRatio="none" image-rendering="optimizeSpeed" '
+                f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>')  # fmt: skip
+
+
+def _names(labels: Sequence[str], block: int, numbers: Sequence[int] | None) -> list[str]:
+    """What rows or columns are called: their tokens, or the first number of each block."""
+    if block == 1:
+        return [cut(visible(label), _LONGEST) for label in labels]
+    of_rows = range(len(labels)) if numbers is None else numbers
+    return [str(of_rows[at]) for at in range(0, len(labels), block)]
+
+
+def _length(labels: Sequence[str], size: float) -> float:
+    """The width of the longest label in points."""
+    return max((cell_len(label) for label in labels), default=0) * _WIDE * size
+
+
+def _text(
+    x: float, y: float, text: str, size: float, *, anchor: str = "start", color: str = "#000", turn: bool = False
+) -> str:
+    place = f'transform="translate({x:.2f},{y:.2f}) rotate(-90)"' if turn else f'x="{x:.2f}" y="{y:.2f}"'
+    look = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(visible(text))}</text>'
+
+
+def _color_bar(ramp: Ramp, left: float, top: float, height: float) -> Iterator[str]:
+    """Colours from the lowest value, below, to the highest, with three numbers."""
+    steps = 32
+    for at in range(steps):
+        y = top + height * at / steps
+        color = _color(1 - (at + 0.5) / steps, ramp)
+        yield (f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}" '
+               f'shape-rendering="crispEdges"/>')  # fmt: skip
+    yield (f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="none" stroke="#888" '
+           f'stroke-width="0.4"/>')  # fmt: skip
+    middle = {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5) if not ramp.diverging else 0.5
+    for level, share in ((0.0, 0.0), (0.5, middle), (1.0, 1.0)):
+        value = ramp.low + share * (ramp.high - ramp.low)
+        yield _text(left + _BAR + 2, top + height * (1 - level) + 2, f"{value:.2g}", _SMALL - 1)
+
+
+def _rgb(level: float, ramp: Ramp) -> tuple[int, int, int]:
+    colors = ramp.colors if ramp.diverging else "crameri:batlowW"
+    place = level if ramp.diverging else 1 - level  # white for nothing, as paper is
+    color = color_at(round(place * 255), colors, "truecolor").get_truecolor()
+    return color.red, color.green, color.blue
+
+
+def _color(level: float, ramp: Ramp) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*_rgb(level, ramp))
+
+
+def _ink(level: float, ramp: Ramp) -> str:
+    """Black or white, whichever is seen better on a cell."""
+    red, green, blue = _rgb(level, ramp)
+    return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """An image `[n, m, 4]` of bytes as PNG."""
+    height, width = pixels.shape[:2]
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
