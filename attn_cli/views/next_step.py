@@ -1,8 +1,8 @@
 """The last line of a screen: `next: attn ...`, the command that asks what a reader of this answer will ask next.
 
 A command that works when it is pasted: with the user's own text, model and options, quoted for a shell. There is none
-where that can't be: for many texts, for what came through a pipe and can't be given again, and where the line would not
-fit the screen.
+where that can't be: for many texts, for what came through a pipe and can't be given again, and where two lines of the
+screen, the first ending in a backslash, would not hold it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +29,10 @@ from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.reducers.why import Why
 from attn_cli.summaries.report import Report
-from attn_cli.text import visible
 from attn_cli.views.answers.heads import head_rows, sharpest
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.shell_words import command_line
+from attn_cli.views.shell_words import command_line, quoted
 
 Words = list[str]
 
@@ -65,11 +64,22 @@ def next_line(report: Report, invocation: Invocation, screen: Screen) -> str | N
     """The line, None where there is none."""
     rule = _RULES.get(report.command)
     words = None if rule is None or report.index is not None else rule(report, invocation)
-    if words is None or any(visible(word) != word for word in words):
+    if words is None:
         return None
     line = f"next: {command_line(words)}"
-    fits = cell_len(line) <= screen.width and (line.isascii() or not screen.ascii_only)
-    return line if fits else None
+    if screen.ascii_only and not line.isascii():
+        return None
+    return line if cell_len(line) <= screen.width else _in_two(words, screen.width)
+
+
+def _in_two(words: Words, width: int) -> str | None:
+    """The line in two, which a shell reads as one; None where one of them would not fit."""
+    quoted_words = ["next: attn", *map(quoted, words)]
+    for count in range(len(quoted_words) - 1, 0, -1):
+        first, second = " ".join(quoted_words[:count]) + " \\", " ".join(quoted_words[count:])
+        if second.startswith("-") and max(cell_len(first), cell_len(second)) <= width:
+            return f"{first}\n{second}"
+    return None
 
 
 def _command(name: str, texts: Sequence[str], options: Sequence[str]) -> Words:
@@ -235,8 +245,12 @@ def _of_knock(report: Report, invocation: Invocation) -> Words | None:
 
 
 def _of_parts(report: Report, invocation: Invocation) -> Words | None:
-    """After the parts of a text: what the end of the most needed one looks at."""
+    """After the parts of a text: which heads the answer rests on; where none was asked about, what a part looks at."""
     assert isinstance(report.answer, PartsRead)
+    hidden = report.answer.hidden
+    if hidden is not None and hidden.target is not None:
+        rows = invocation.words({"token"}) if report.answer.asked == "picked" else []
+        return _asking("knock", report, invocation, *rows)
     tokens = [read.part.tokens for read in report.answer.order if read.part.tokens]
     if not tokens or report.answer.read.stream != "self":
         return _asking("inspect", report, invocation)

@@ -3,6 +3,10 @@
 from collections.abc import Sequence
 from shlex import quote
 
+from attn_cli.text import visible
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
+
 
 def command_line(words: Sequence[str]) -> str:
     """The command line of `attn` with these words, in full.
@@ -23,9 +27,23 @@ def command_words(words: Sequence[str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there."""
+    """One word in shell quotes if it needs them: double ones unless something in it has a meaning there.
+
+    Line ends and other characters that don't show are written as bash, zsh and ksh read them: $'one\\ntwo'.
+    """
+    if visible(word) != word:
+        return "$'" + "".join(map(_escaped, word)) + "'"
     plain = quote(word) == word or set(word) & set('"$`\\!')
     return quote(word) if plain else f'"{word}"'
+
+
+def _escaped(character: str) -> str:
+    """One character between $' and '."""
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if visible(character) == character:
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 def beginning(text: str) -> str:

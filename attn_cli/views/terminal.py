@@ -38,12 +38,12 @@ _FEW_PATCHES = 6
 
 
 def render(report: Report, screen: Screen, last: str | None = None) -> str:
-    """The report as text, with escape codes if the screen has colours; `last` is a line below it, as it stands."""
+    """The report as text, with escape codes if the screen has colours; `last` stands below it as it is."""
     if screen.ascii_only:
         report = in_ascii(report)
     console = console_for(screen)
     ending = "" if last is None else _ending(last, screen)
-    body = screen.below(-(-cell_len(last or "") // screen.width))
+    body = screen.below(sum(-(-cell_len(line) // screen.width) for line in (last or "").split("\n")))
     height, left = body.height, 0
     for renderable in renderables(report, body):
         if height is not None and left:

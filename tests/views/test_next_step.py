@@ -2,6 +2,7 @@
 
 import io
 import shlex
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +70,27 @@ def test_a_text_is_quoted_for_the_shell(text: str) -> None:
 def test_no_line_where_nobody_would_paste_it_or_it_would_be_false() -> None:
     assert "next:" not in attn("heads", SENTENCE).text  # a pipe
     assert next_of("heads", SENTENCE, "-q") is None
-    assert next_of("heads", SENTENCE, env={"COLUMNS": "40", "NO_COLOR": "1"}) is None  # too long
+    assert next_of("heads", SENTENCE, "-m", "toy:minilm", env={"COLUMNS": "30", "NO_COLOR": "1"}) is None  # too long
     assert next_of("heads", "--lines", stdin=b"river bank\nhe sat\n") is None
-    assert next_of("heads", "river\nbank") is None  # two lines
-    assert next_of("heads", "river \x1b[31mbank") is None
     assert next_of("compute", "--q", "-", stdin=_matrix()) is None
+
+
+@pytest.mark.parametrize("text", ["river\nbank", "river \x1b[31mbank's \\n $HOME\n", "the\u202e bank\t"])
+def test_characters_that_do_not_show_are_escaped_for_the_shell(text: str) -> None:
+    """As bash splits the line: it is asked for the words."""
+    last = attn("heads", "--", text, terminal=True, env=WIDE).text.splitlines()[-1]
+    assert last.startswith("next: attn matrix $'") and last.isprintable()
+    words = ["bash", "-c", f"printf '%s\\0' {last.removeprefix('next: attn ')}"]
+    split = subprocess.run(words, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout.decode()
+    assert split.split("\0")[1] == text
+
+
+def test_a_long_line_is_two_that_a_shell_reads_as_one() -> None:
+    options = ("heads", SENTENCE, "-m", "toy:minilm")
+    *_, one = attn(*options, terminal=True, env=WIDE).text.splitlines()
+    *_, first, second = attn(*options, terminal=True, env={"COLUMNS": "50", "NO_COLOR": "1"}).text.splitlines()
+    assert first.endswith(" \\") and second.startswith("-") and len(first) <= 50
+    assert f"{first[:-1]}{second}" == one
 
 
 def _matrix() -> bytes:

@@ -1,0 +1,41 @@
+"""Whether the direct parts of heads in a logit are known of a type: `direct`, the column of `attn knock`.
+
+all  every head's part is known; parts and rest add up to the logit
+no   the check that failed, without the layer's number
+"""
+
+import re
+
+from transformers import PreTrainedModel
+
+from attn_cli.errors import AttnError
+from attn_cli.prompt import Prompt
+from attn_cli.sources.huggingface.read.tokenize import labels
+from tests.architectures.inputs import Inputs
+from tests.architectures.knock import speaking
+
+_PATH = re.compile(
+    r"^[\w.]*\.\d[\w.]*: |\b(?:layer|block) [\w.]*\d[\w.]*(?: \([\w. ]*\))?:? ?|\b\w+(?:\.\w+)*\.\d+[\w.]*:? ?"
+)
+
+
+def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
+    """Whether they are known of a type that chooses next tokens, or why not; "" for a type that doesn't.
+
+    inputs  of text alone
+    """
+    if not model.can_generate():
+        return ""
+    source = speaking(model)
+    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
+    prompt = Prompt("", labels(None, inputs["input_ids"]), others=others)
+    try:
+        target = source.experiment(prompt).target
+        if target is None:
+            return ""
+        source.logit_parts(prompt, target)
+    except AttnError as error:
+        return f"no: {_PATH.sub('', error.message).strip()}"
+    except Exception as error:  # of any type; it is the model's own code that failed
+        return f"no: {type(error).__name__}"
+    return "all"
