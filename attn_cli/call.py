@@ -187,6 +187,8 @@ class Ingredients:
     projected   whether q, k and v are products of x and not x itself
     rotation    the rotary position embedding of q and k
     turning     finds out how columns of q and k were turned, while the call is visited
+    residual_lengths  finds the lengths of the keys' vectors in the residual stream before the block `[m]`, while the
+                call is visited; None where that isn't seen
     """
 
     x: Array | None = None
@@ -197,6 +199,7 @@ class Ingredients:
     projected: bool = False
     rotation: Rotation | None = None
     turning: Callable[[], Turning] | None = None
+    residual_lengths: Callable[[], Array | None] | None = None
 
 
 @dataclass(frozen=True, eq=False)

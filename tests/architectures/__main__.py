@@ -66,13 +66,16 @@ very array that the attention function returned; *copy*, one of the same numbers
 output doubles exactly that head's slice. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
 not in all: {not_found}, of which {own_softmax} show no values in any layer.
 
+*direct*: whether what each head adds by itself to a logit is known, as `attn knock` says under *writes*: parts and rest
+add up to the logit ({known_parts} types of {speaking}), or the check that failed.
+
 *model's own*: the weights move because the model's outputs do, by the number beside it, under its own eager attention
 too; what `attn` shows equals what eager returns on the same batch. *differs*: not so; of those read one by one because
 keys that the model adds beside those of the text move with its padding.
 
-| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | W_O | note |
-|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|
-"""
+| type | verdict | layers | ways | weights | scores | outputs | right | left | cache | why | knock | W_O | direct | note |
+|---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|---|---|---|
+"""  # noqa: E501
 
 
 def table(results: list[Result], seconds: float) -> str:
@@ -91,6 +94,7 @@ def table(results: list[Result], seconds: float) -> str:
         **_proofs(results),
         **_ways_of_knock(results),
         **_projections(results),
+        **_direct(results),
         **sides,
     )
     return head + "".join(_row(result) for result in results)
@@ -126,6 +130,12 @@ def _projections(results: list[Result]) -> dict[str, int]:
     }
 
 
+def _direct(results: list[Result]) -> dict[str, int]:
+    """Of how many types the direct parts of heads are known, of those that choose next tokens."""
+    known = [result.direct for result in results if result.direct]
+    return {"known_parts": known.count("all"), "speaking": len(known)}
+
+
 def _tally(results: list[Result], side: str) -> str:
     """How many results of each kind a column has."""
     kinds = Counter(_kind(_answer(result, side)) for result in results)
@@ -158,6 +168,7 @@ def _row(result: Result) -> str:
         result.why,
         result.knock,
         result.w_o,
+        result.direct,
         note,
     ]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |\n"

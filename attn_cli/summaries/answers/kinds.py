@@ -15,6 +15,7 @@ from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads
 from attn_cli.summaries.report import Answer, Report
 
 MOST_HEADS_OF_A_SINK = 0.1  # of all heads, for a key to be a sink of the text
+SHORT_VALUE, LONG_RESIDUAL = 0.5, 3.0  # times the median length: a sink has a shorter value, or a longer vector
 
 
 class RunsTexts(Protocol):
@@ -50,10 +51,16 @@ class SinkKey:
     value: float | None
     residual: float | None
 
+    @property
+    def is_hub(self) -> bool:
+        """Whether it has neither sign of a sink: its value is of ordinary length, and so is its vector."""
+        known = self.value is not None and self.residual is not None
+        return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
+
     def record(self) -> dict[str, Any]:
         """As an object of JSON."""
         return {"stream": self.stream, "key": self.key, "key_token": self.token.text, "heads": self.heads,
-                "weight": self.weight, "value": self.value, "residual": self.residual}  # fmt: skip
+                "weight": self.weight, "value": self.value, "residual": self.residual, "hub": self.is_hub}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +190,11 @@ def text_sinks(parts: Sequence[tuple[Summary, KindsOfHeads]]) -> list[SinkKey]:
                 count[of_head] += 1
         weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
         values = [part.value for _, part in of_stream if part.value is not None]
+        lengths = [part.residual for _, part in of_stream if part.residual is not None]
         for key in np.argsort(-count, kind="stable").tolist():
             if count[key] < max(1, MOST_HEADS_OF_A_SINK * heads):
                 break
             value = float(np.median([of_layer[key] for of_layer in values])) if values else None
-            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, None))
+            residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
+            sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))
     return sinks

@@ -274,7 +274,8 @@ def _chance(of_stream: Sequence[tuple[Summary, KindsOfHeads]], number: int) -> f
 def sink_lines(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
     """A line for each sink of the text."""
     for sink in sinks[:_MOST_SINKS]:
-        numbers = [f"sink {token_label(sink.token)}", f"{sink.heads:.0%} of heads", f"weight {sink.weight:.3f}"]
+        kind = "hub" if sink.is_hub else "sink"
+        numbers = [f"{kind} {token_label(sink.token)}", f"{sink.heads:.0%} of heads", f"weight {sink.weight:.3f}"]
         numbers += [f"value {sink.value:.2f} x"] if sink.value is not None else []
         numbers += [f"residual {sink.residual:.0f} x"] if sink.residual is not None else []
         yield Text("\n".join(packed(numbers, screen.width)), _DIM)

@@ -7,12 +7,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaModel
 
+from attn_cli.call import Call
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
-from attn_cli.summaries.answers.kinds import KindMap, head_kinds
+from attn_cli.summaries.answers.kinds import KindMap, SinkKey, head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, MARKS, PLACE
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
@@ -117,6 +118,33 @@ def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel
     assert silenced > 15
     assert abs(np.mean(controls) - plain) < 0.5
     assert max(abs(control - plain) for control in controls) < 0.1 * (silenced - plain)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
+def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    ids = torch.tensor([[9, 21, 33, 45, 57, 69, 7, 81, 93, 3, 9, 17], [5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 0]])
+    mask = (torch.arange(12)[None] < torch.tensor([[12], [8]])).long()
+    found: list[tuple[int, int, np.ndarray]] = []
+
+    def visit(call: Call) -> None:
+        part = reduce(call, HeadKinds(KindTexts([call.keys]))).part(KindsOfHeads)
+        assert part is not None and part.residual is not None
+        found.append((call.place.layer, call.place.text, part.residual))
+
+    texts = [tuple(Token(at, str(at)) for at in range(n)) for n in (12, 8)]
+    with torch.no_grad(), capture(model, visit, texts=texts):
+        states = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    assert len(found) == 4
+    for layer, text, residual in found:
+        lengths = states[layer][text, : len(texts[text])].norm(dim=-1).numpy()
+        np.testing.assert_allclose(residual, lengths / np.median(lengths), rtol=1e-5)
+
+
+def test_a_key_with_neither_sign_of_a_sink_is_a_hub() -> None:
+    signs = {(0.2, 1.0): False, (1.0, 9.0): False, (0.9, 1.1): True, (0.9, None): False, (None, 1.0): False}
+    for (value, residual), is_hub in signs.items():
+        assert SinkKey("self", 0, Token(0, "a"), 0.5, 0.4, value, residual).is_hub == is_hub
 
 
 def loss(loaded: LoadedModel, prompt: Prompt, silenced: list[tuple[int, int]]) -> float:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from attn_cli.call import BatchCall, BatchVisit, Call, Ingredients, Place
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
+from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger
@@ -28,6 +30,7 @@ class BatchVisitor:
         self, visit: Visit, ledger: Ledger, *, keeps_output: bool, rotations: RotationReader | None = None
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
+        self.blocks = BlockInputs()
         self.layouts = BatchLayouts(together=isinstance(visit, BatchVisit))
 
     def visit_products(
@@ -56,7 +59,9 @@ class BatchVisitor:
             return output
         projection = self._projection(place, heads, h, value.shape[-1])
         is_complete = fills_output
-        ingredients = [self._ingredients(query, index, text, projection) for index, text in enumerate(texts)]
+        ingredients = [
+            self._ingredients(place, query, key, index, text, projection) for index, text in enumerate(texts)
+        ]
         for index, (text, call) in enumerate(zip(texts, layer.calls(places, texts, ingredients), strict=True)):
             self.visit(call)
             layer.fill_padding(index, text)
@@ -70,13 +75,22 @@ class BatchVisitor:
         return self.visit.of_batch(BatchCall(place, layer.packed, b, n))
 
     def _ingredients(
-        self, query: torch.Tensor, index: int, text: UnpaddedText, projection: torch.Tensor | None
+        self,
+        place: Place,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        index: int,
+        text: UnpaddedText,
+        projection: torch.Tensor | None,
     ) -> Ingredients:
-        """How the columns of one text's queries were turned, and W_O, if anybody asks."""
-        if self.rotations is None:
-            return Ingredients(projection=projection)
-        turning = self.rotations.turning(query, index, text.rows, text.keys)
-        return Ingredients(turning=turning, projection=projection)
+        """What the block was given, and if anybody asks, how columns of a text's queries were turned, and W_O."""
+        size = key.shape[0], key.shape[2]
+        is_own = place.stream != "cross"
+        lengths = partial(self.blocks.lengths, place.name, index, size, text.keys) if is_own else None
+        turning = None
+        if self.rotations is not None:
+            turning = self.rotations.turning(query, index, text.rows, text.keys)
+        return Ingredients(turning=turning, projection=projection, residual_lengths=lengths)
 
     def visit_weights(
         self, place: Place, groups: list[int], weights: torch.Tensor, scores: torch.Tensor | None

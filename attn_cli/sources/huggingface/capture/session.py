@@ -97,6 +97,7 @@ def watched(
             stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
         labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
         stack.callback(labelling.remove)
+        stack.enter_context(visitor.blocks.watching(model))
         if visitor.rotations is not None:
             stack.enter_context(visitor.rotations.watching(attention_modules(model)))
         stack.enter_context(watching(model, OwnCode(ledger, visitor, tap)))

@@ -39,6 +39,7 @@ class KindsOfHeads(Part):
     sinks      the keys that are sinks of a head, for each head `[h]`
     reception  the mean weight on each key over the rows that may see it, mean over heads `[m]`
     value      the length of each value over the median of all, median over key heads `[m]`; None without values
+    residual   the length of each key's vector before the block over the median of all `[m]`; None where it isn't seen
     by_share   whether heads are named by the share of what they don't give to sinks, as on a text
     """
 
@@ -50,6 +51,7 @@ class KindsOfHeads(Part):
     reception: np.ndarray
     value: np.ndarray | None
     by_share: bool = True
+    residual: np.ndarray | None = None
 
     @cached_property
     def judged(self) -> JudgedKinds:
@@ -227,6 +229,7 @@ class HeadKinds:
             reception.mean(axis=0),
             _value_lengths(self.call),
             self.texts.by_share,
+            _residual_lengths(self.call),
         )
         return self.part
 
@@ -296,3 +299,11 @@ def _value_lengths(call: Call) -> np.ndarray | None:
         lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
     median = np.median(lengths, axis=1, keepdims=True)
     return np.median(np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0), axis=0)
+
+
+def _residual_lengths(call: Call) -> np.ndarray | None:
+    """The length of each key's vector before the block over the median of all `[m]`; None where it isn't seen."""
+    find = call.ingredients.residual_lengths if isinstance(call, AttentionCall) else None
+    lengths = None if find is None else find()
+    median = 0.0 if lengths is None or not len(lengths) else float(np.median(lengths))
+    return None if lengths is None or not median > 0 else lengths / median
