@@ -68,8 +68,9 @@ def _moved(down: int, across: int) -> Run:
             return _token_moved(scene, view, down, across)
         form = scene.form(view)
         rows, keys = (form.rows, form.keys) if view.pane == "matrix" else (1, 1)
-        return replace(view, query=_stepped(view.query, down, rows, scene.size(view)[0]),
-                       key=_stepped(view.key, across, keys, scene.size(view)[1]))  # fmt: skip
+        query = _stepped(view.query, down, rows, scene.size(view)[0])
+        moved = replace(view, query=query, key=_stepped(view.key, across, keys, scene.size(view)[1]))
+        return scene.snapped(moved) if view.pane == "matrix" else moved
 
     return run
 
@@ -119,7 +120,7 @@ def _to_end(last: bool) -> Run:
         if view.pane == "text" and not view.by_column:
             return scene.on_heaviest(replace(view, query=n - 1 if last else 0))
         moved = replace(view, key=m - 1 if last else 0)
-        return scene.on_heaviest(moved) if view.pane == "text" else moved
+        return scene.on_heaviest(moved) if view.pane == "text" else scene.snapped(moved)
 
     return run
 

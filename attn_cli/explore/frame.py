@@ -97,7 +97,7 @@ def _pointed_in(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -
         return None if place is None else replace(view, at=place[0], head=place[1])
     if view.pane == "matrix":
         cell = cell_at(scene, view, x, y)
-        return None if cell is None else replace(view, query=cell[0], key=cell[1])
+        return None if cell is None else scene.snapped(replace(view, query=cell[0], key=cell[1]))
     if view.pane == "text":
         token = token_at(scene, view, x, y)
         if token is not None and scene.same_tokens(view):

@@ -157,10 +157,7 @@ class Session:
         return self._requested(outcome)
 
     def _stand(self, view: Viewpoint) -> None:
-        view = self.scene.settled(view)
-        self.view = view
-        if view.pane == "matrix":
-            self.view = self.scene.settled(self.scene.snapped(view))
+        self.view = self.scene.settled(view)
 
     def _requested(self, request: Request) -> Request | None:
         """What the session can do itself is done; the rest is handed on."""

@@ -30,7 +30,9 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
         file = Path(folder) / "run.attn"
         recording(layers=30, heads=8, n=512, d=64).save(file)
         paints = [_first_paint(file) for _ in range(repeats)]
-        yield f"{'first paint of a recording, s':<44} {'80 x 24':>8} {statistics.median(paints):10.2f} {0.7:8.2f}"
+        for name, at, budget in (("s", 0, 0.7), ("s of processor", 1, 0.7)):
+            seconds = statistics.median(paint[at] for paint in paints)
+            yield f"{'first paint of a recording, ' + name:<44} {'80 x 24':>8} {seconds:10.2f} {budget:8.2f}"
         for size, what, before, keys, milliseconds, kilobytes in _CASES:
             spent, written = _keys(file, size, before, keys)
             where = f"{size[0]} x {size[1]}"
@@ -39,12 +41,12 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
         yield f"{'idle for five seconds, bytes':<44} {'80 x 24':>8} {_idle(file):10.0f} {0:8.1f}"
 
 
-def _first_paint(file: Path) -> float:
-    """Seconds from the start of the process until the screen is there."""
+def _first_paint(file: Path) -> tuple[float, float]:
+    """Seconds, of the clock and of processor, from the start of the process until the screen is there."""
     start = time.perf_counter()
     with Terminal("explore", file) as terminal:
         terminal.wait("? keys")
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start, _processor(terminal)
         terminal.press("q")
         terminal.end()
     return seconds

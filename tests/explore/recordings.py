@@ -58,7 +58,7 @@ def recording(
     prompt = prompt_of(n, special=special, generated=generated)
     random, mask = np.random.default_rng(seed), Causal() if causal else Open()
     return Recording(
-        {"model": "small", "type": "test"},
+        {"model": "small", "type": "test", "revision": None, "dtype": "float32", "device": "cpu"},
         prompt,
         tuple(recorded(_call(random, prompt, layer, heads, d, mask)) for layer in range(layers)),
     )

@@ -167,6 +167,17 @@ def test_words_are_found_one_after_the_other() -> None:
     assert "no token 'absent'" in explorer.message
 
 
+def test_what_was_found_is_where_the_cursor_is_also_among_blocks() -> None:
+    explorer = session(recording(n=300))
+    explorer.press("2")
+    assert explorer.scene.form(explorer.view).rows > 1
+    typed(explorer, "/bank#3")
+    assert explorer.view.query == [token.index for token in recording(n=300).prompt.tokens if token.text == "bank"][2]
+    explorer.press("up")  # a move goes to the heaviest cell of a block
+    scene, view = explorer.scene, explorer.view
+    assert scene.snapped(view) == view
+
+
 def test_steps_go_to_the_rows_from_which_the_model_wrote() -> None:
     explorer = session(recording(generated=6))
     explorer.press("2")

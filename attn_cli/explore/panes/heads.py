@@ -1,5 +1,6 @@
 """All heads: a cell each, coloured by one number, or a small picture each; or a table, the most telling first."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +24,7 @@ _LABEL = 6  # columns before the first head
 _HEADING = 3  # lines above the heads: model, title, ruler
 _NUMBER = 6  # columns of a cell from which it holds a number
 _SMALL = (6, 12, 8)  # least lines below the heads for a preview; its columns; its lines at most
-_PREVIEW_STEPS = 16  # of its levels: few, so that a move writes little
+_THUMBNAIL_STEPS = 12  # of levels: as many as 256 colours have of the map, and few bytes
 _LEAST_THUMBNAIL = (3, 2)  # columns and lines
 
 
@@ -232,7 +233,7 @@ def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Lin
     """The head under the cursor: a small picture, and all its numbers."""
     layer = scene.layer(view)
     columns = min(_SMALL[1], 2 * height)
-    picture = thumbnail(layer, view.head, columns, height, scene.screen, _PREVIEW_STEPS)
+    picture = thumbnail(layer, view.head, columns, height, scene.screen)
     lines: list[Line] = []
     statistics = scene.statistics[:height]
     wide = max((len(each.heading) for each in statistics), default=0)
@@ -251,17 +252,18 @@ def _preview(scene: Scene, view: Viewpoint, width: int, height: int) -> list[Lin
     return lines
 
 
-def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen, steps: int = 64) -> list[Line]:
+def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen: Screen) -> list[Line]:
     """A head's matrix in so many columns and lines; empty where the layer has no such head."""
-    return _layer_thumbnails(layer, columns, lines, screen, steps)[head] if head < layer.h else []
+    return _layer_thumbnails(layer, columns, lines, screen)[head] if head < layer.h else []
 
 
 @lru_cache(maxsize=1024)
-def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen, steps: int) -> list[list[Line]]:
-    """The matrices of all heads of a layer."""
+def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen) -> list[list[Line]]:
+    """The matrices of all heads of a layer; in 256 colours at most, which are half of the bytes."""
+    screen = replace(screen, depth="256") if screen.depth == "truecolor" else screen
     down = lines * (2 if screen.halves else 1)
     ramp = Ramp(0.0, 1.0, scale="sqrt")
-    levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=steps)
+    levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=_THUMBNAIL_STEPS)
     if screen.halves:
         return [[half_cells(head[at], head[at + 1], ramp, screen) for at in range(0, down, 2)] for head in levels]
     return [[full_cells(row, 1, ramp, screen) for row in head] for head in levels]
