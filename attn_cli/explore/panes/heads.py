@@ -31,7 +31,7 @@ _LEAST_THUMBNAIL = (3, 2)  # columns and lines
 def draw_heads(scene: Scene, view: Viewpoint, region: Region) -> list[Line]:
     """The pane; the last line says what the head under the cursor does."""
     width, height = region.width, region.height
-    above = [line(_source(scene), width, BOLD), parts_line(_title(scene, view), width)]
+    above = [parts_line(_source(scene), width, BOLD), parts_line(_title(scene, view), width)]
     room = height - len(above) - 1
     if view.sorted:
         body = _table(scene, view, width, room)
@@ -60,13 +60,13 @@ def head_at(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -> tu
     return (at, head) if x >= _LABEL and y >= 0 and at < len(layers) and head < layers[at].h else None
 
 
-def _source(scene: Scene) -> str:
+def _source(scene: Scene) -> list[str]:
     """The model and the size of all."""
     layers = scene.recording.layers
     heads = sum(layer.h for layer in layers)
     tokens = counted(len(scene.recording.prompt.tokens), "token")
     name = str(scene.recording.about.get("model", "")).rstrip("/").rpartition("/")[2]
-    return f"{name} · {counted(len(layers), 'layer')}, {counted(heads, 'head')} · {tokens}"
+    return [name, f"{counted(len(layers), 'layer')}, {counted(heads, 'head')}", tokens]
 
 
 def _title(scene: Scene, view: Viewpoint) -> list[str]:
@@ -216,8 +216,10 @@ def _thumbnails(scene: Scene, view: Viewpoint, width: int, room: int) -> list[Li
     layers = scene.recording.layers[left : left + max((width - _LABEL) // columns, 1)]
     drawn: list[Line] = [_ruler(scene, left, columns, width)]
     most = max(layer.h for layer in scene.recording.layers)
+    screen = scene.screen  # all of them in 256 colours at most, which are half of the bytes
+    screen = replace(screen, depth="256") if screen.depth == "truecolor" else screen
     for head in range(top, min(top + max((room - 1) // lines, 1), most)):
-        pictures = [thumbnail(layer, head, columns - 1, lines, scene.screen) for layer in layers]
+        pictures = [thumbnail(layer, head, columns - 1, lines, screen) for layer in layers]
         for row in range(lines):
             label = _row_label(scene, view, head) if row == 0 else Segment(" " * _LABEL, PLAIN)
             cells: Line = []
@@ -259,8 +261,7 @@ def thumbnail(layer: RecordedLayer, head: int, columns: int, lines: int, screen:
 
 @lru_cache(maxsize=1024)
 def _layer_thumbnails(layer: RecordedLayer, columns: int, lines: int, screen: Screen) -> list[list[Line]]:
-    """The matrices of all heads of a layer; in 256 colours at most, which are half of the bytes."""
-    screen = replace(screen, depth="256") if screen.depth == "truecolor" else screen
+    """The matrices of all heads of a layer."""
     down = lines * (2 if screen.halves else 1)
     ramp = Ramp(0.0, 1.0, scale="sqrt")
     levels = steps_of(ramp.levels(_resized(thumbnail_weights(layer.thumbnail), down, columns)), steps=_THUMBNAIL_STEPS)
