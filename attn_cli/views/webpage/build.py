@@ -6,7 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -34,6 +34,8 @@ _MANY_HEADS = 300  # more of them have smaller thumbnails
 _SAMPLE = 16  # heads that say how large all will be
 _SURELY = 1.1  # times the room: of so much, all that is expected may still fit
 _THREADS = 2
+_SAID = 200  # bytes at most of what the first stream says of rows, beside
+_HIGH = 30  # for every head whose weights may be above 1
 
 _Place = tuple[RecordedLayer, int]  # a layer and the index of one of its heads
 
@@ -88,7 +90,7 @@ def _pixels(recording: Recording) -> Iterator[int]:
 def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
     """The first line of data; with rows it says what they hold."""
     if rows is None:
-        return packed(contents.stream({})) + b" " * 200  # for what is said with rows
+        return packed(contents.stream({})) + b" " * _SAID
     present = [head for head in rows.heads if head is not None]
     total = sum(head.total for head in present)
     kept = sum(head.kept for head in present) / total if total else 1.0
@@ -100,9 +102,20 @@ def _first_stream(contents: Contents, rows: _Rows | None) -> bytes:
 
 
 def _rows(recording: Recording, room: int) -> _Rows:
-    """The heads in at most `room` bytes."""
+    """The heads in at most `room` bytes, ends of lines among them; None for those that no cells are kept of."""
     places = [(layer, head) for layer in recording.layers for head in range(layer.h)]
-    longest = max((max(layer.n, layer.m) for layer in recording.layers), default=0)
+    kept = [at for at, (layer, _) in enumerate(places) if layer.is_kept]
+    ends = len(places) + _HIGH * sum(not layer.rule.softmax for layer, _ in places)
+    rows = _rows_of([places[at] for at in kept], room - ends)
+    heads: list[PackedHead | None] = [None] * len(places)
+    for at, head in zip(kept, rows.heads, strict=True):
+        heads[at] = head
+    return replace(rows, heads=heads)
+
+
+def _rows_of(places: Sequence[_Place], room: int) -> _Rows:
+    """Heads that can be computed, in at most `room` bytes."""
+    longest = max((max(layer.n, layer.m) for layer, _ in places), default=0)
     if longest > _LONG:
         return _Rows(_as_many(places, Heaviest(_HEAVIEST), room), f"the {_HEAVIEST} largest weights of every row", None)
     words = "weights of {} and more".format
@@ -138,10 +151,10 @@ def _as_many(places: Sequence[_Place], choice: Choice, room: int) -> list[Packed
     for at in order:
         layer, head = places[at]
         packed_one = packed_head(layer, chosen_cells(layer, head, choice))
-        if len(packed_one.data) + 1 > room:
+        if len(packed_one.data) > room:
             break
         heads[at] = packed_one
-        room -= len(packed_one.data) + 1
+        room -= len(packed_one.data)
     return heads
 
 
@@ -153,8 +166,8 @@ def _spread(layer: RecordedLayer, head: int) -> float:
 
 
 def _size(heads: Sequence[PackedHead]) -> int:
-    """Their bytes, with a line's end for each."""
-    return sum(len(head.data) + 1 for head in heads)
+    """Their bytes."""
+    return sum(len(head.data) for head in heads)
 
 
 def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:

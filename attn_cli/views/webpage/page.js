@@ -5,6 +5,7 @@ const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f
 const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LINES = 12;
 const FIRST_HEAD = 2;
+const SLANT = 44; // pixels: how far slanted labels lean over the edge
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
   ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "turn round: who looks at this token?"],
@@ -40,7 +41,7 @@ async function start() {
   streams = [...new Set(page.layers.map((each) => each.stream))];
   $("title").textContent = page.title;
   $("about").textContent = page.about.join(" · ");
-  const absent = page.absent ? ` ${many(page.absent, "head")} had no room and are here as pictures alone.` : "";
+  const absent = page.absent ? ` ${many(page.absent, "head")} had no room in it or in memory, and are pictures alone.` : "";
   $("note").textContent = `In this page: ${page.rows}, ${Math.round(page.kept * 100)} % of all weight.${absent} It holds the text that it was made from: whoever gets the page can read it.`;
   fill($("stream"), streams.map((name) => [name, name]));
   $("streams").hidden = streams.length < 2;
@@ -83,11 +84,11 @@ async function open(at, head, q, k) {
     layOut();
     look.q = q ?? lastWord(now.queries);
   }
-  look.q = Math.min(q ?? look.q, n - 1);
+  look.q = Math.min(q ?? (k === undefined ? look.q : linesOf(cells, Math.min(k, m - 1), true)[0]?.[0] ?? look.q), n - 1);
   pickers();
   drawHeads();
   drawMap();
-  put(look.q, k ?? heaviest(look.q), true, true);
+  put(look.q, Math.min(k ?? heaviest(look.q), m - 1), true, true);
 }
 
 // The last token that is a word.
@@ -202,20 +203,20 @@ function write(draw, text, x, y, align) {
 const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 function drawMap() {
-  const of = layer(), window = look.window, wide = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && wide / window.keys > 9, width = few ? wide - 12 : wide;
+  const of = layer(), window = look.window, wide = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && wide / window.keys > 9, width = few ? wide - SLANT : wide;
   const left = few ? Math.min(96, width / 4) : 28, top = few ? 78 : 20, room = width - left - 2;
   const tall = Math.min(room, Math.max(320, innerHeight - 190));
   grid = cells.absent ? fromPicture(of) : pooled(cells, map, window, Math.floor(tall), Math.floor(room), scale() === "row");
   const side = few ? Math.min(room / grid.keys, tall / grid.rows, 44) : 0;
   Object.assign(grid, { left, top, x: side || room / grid.keys, y: side || Math.min(tall / grid.rows, (room / grid.keys) * 1.0) });
-  const draw = sized($("map"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
+  const draw = sized($("map"), left + grid.keys * grid.x + (few ? SLANT : 1), top + grid.rows * grid.y + 1);
   sized($("cursor"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
   const high = scale() === "row" ? 1 : cells.high, how = scale(), shade = (value) => (value < 0 ? 255 : Math.round(254 * level(value, high, how)));
   draw.drawImage(bitmap(grid.keys, grid.rows, (i) => shade(grid.cells[i])), left, top, grid.keys * grid.x, grid.rows * grid.y);
   labels(draw, few, shade);
   $("name").textContent = `${layerName(of)} · head ${of.heads[look.head]}${streams.length > 1 ? ` · ${of.stream}` : ""}`;
   const block = grid.a * grid.b > 1 ? ` · max over ${grid.a} x ${grid.b}` : "";
-  $("size").textContent = cells.absent ? "the rows of this head had no room in this page: a picture of it alone (attn inspect --page-size, or -H)" :
+  $("size").textContent = cells.absent ? "a picture alone: the rows of this head had no room (attn inspect --page-size, or -H)" :
     `${window.rows} x ${window.keys}, rows are queries · ${of.rule}${block}`;
   $("high").textContent = scale() === "row" ? "largest of the row" : `${shown(cells.high)} · ${scale()}`;
   $("masked").textContent = map.first.length === map.start.length - 1 && map.last.every((last, r) => last - map.first[r] === cells.m) ? "" : "masked";
@@ -425,7 +426,8 @@ function fillRow(row, words, weight, part, token) {
 function note() {
   const of = layer(), number = (text, at) => page.texts[text].numbers?.[at] ?? at;
   const words = `${streams.indexOf(of.stream) ? `${encodeURIComponent(of.stream)}:` : ""}l${of.layer}${of.call ? `c${of.call}` : ""}h${of.heads[look.head]}`;
-  look.address = `#${words}q${number(of.queries, look.q)}${look.held ? `k${number(of.keys, look.k)}` : ""}${look.turned ? "v" : ""}`;
+  const q = look.held || !look.turned ? `q${number(of.queries, look.q)}` : "", k = look.held || look.turned ? `k${number(of.keys, look.k)}` : "";
+  look.address = `#${words}${q}${k}${look.turned ? "v" : ""}`;
   clearTimeout(note.timer);
   note.timer = setTimeout(() => {
     try {
@@ -436,7 +438,7 @@ function note() {
   }, 150);
 }
 
-// Opens what an address names, such as #l15h6q511; false where it names nothing in this page.
+// Opens what an address names, such as #l15h6q511, #l15h6k9v for who looks at 9, #l15h6q511k9 held; false where it names nothing in this page.
 async function follow(address) {
   const found = /^#(?:(.+):)?l(\d+)(?:c(\d+))?h(\d+)(?:q(\d+))?(?:k(\d+))?(v?)$/.exec(address);
   if (!found) return false;
@@ -444,11 +446,11 @@ async function follow(address) {
   const at = page.layers.findIndex((each) => each.stream === wanted && each.layer === Number(number) && each.call === Number(call ?? 0));
   const index = at < 0 ? -1 : page.layers[at].heads.indexOf(Number(head));
   if (index < 0) return false;
-  const place = (text, name) => (name === undefined ? undefined : (page.texts[text].numbers?.indexOf(Number(name)) ?? Number(name)));
-  const key = place(page.layers[at].keys, k);
+  const place = (text, name) => (name === undefined ? undefined : Math.max(0, page.texts[text].numbers?.indexOf(Number(name)) ?? Number(name)));
+  const query = place(page.layers[at].queries, q), key = place(page.layers[at].keys, k);
   look.turned = Boolean(turned);
-  look.held = key !== undefined;
-  await open(at, index, place(page.layers[at].queries, q), key);
+  look.held = query !== undefined && key !== undefined;
+  await open(at, index, query, key);
   return true;
 }
 

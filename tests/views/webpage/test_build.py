@@ -1,5 +1,6 @@
 """A page's size and what it keeps in it; that it names no other file; and what attn says where there can be none."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -136,6 +137,22 @@ def test_inspect_writes_a_page_with_its_screen_inside(tmp_path: Path) -> None:
     assert b"<noscript><pre>" in file.read_bytes()
     assert attn("inspect", "river bank", "-o", file, "--force", "--page-size", "29kB").code == 0
     assert len(file.read_bytes()) <= 29_000
+
+
+def test_a_page_of_a_recordings_file_is_that_of_the_run(tmp_path: Path) -> None:
+    run, page, again = (tmp_path / name for name in ("run.attn", "page.html", "again.html"))
+    assert attn("inspect", "river bank", "-o", run).code == 0
+    assert attn("inspect", "-m", run, "-o", page).code == 0
+    assert attn("inspect", "river bank", "-o", again).code == 0
+    assert page.read_bytes() == again.read_bytes()
+
+
+def test_layers_without_queries_and_keys_are_pictures() -> None:
+    recording = causal_model()
+    hollow = dataclasses.replace(recording.layers[1], q=None, k=None)
+    page = page_html(dataclasses.replace(recording, layers=(recording.layers[0], hollow, recording.layers[2])))
+    assert document(page)["absent"] == hollow.h
+    assert [bool(head) for head in lines_of(page)[2:]] == [True] * 4 + [False] * 4 + [True] * 4
 
 
 @pytest.mark.parametrize("option", ["--scores", "--lines", "--no-special", "--by=value"])

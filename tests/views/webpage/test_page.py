@@ -232,7 +232,7 @@ def test_the_mouse_shows_a_click_holds(shown: Browser) -> None:
 
 def test_an_address_is_a_place_and_a_place_an_address(shown: Browser) -> None:
     browser = shown
-    for address in ("#l2h3q9", "#l2h3q9k7", "#l0h0q4v"):
+    for address in ("#l2h3q9", "#l2h3q9k7", "#l0h0k4v", "#l0h0q9k4v"):
         go(browser, address)
         browser.until(f"location.hash.startsWith('{address}')")
     assert at(browser)["turned"]
@@ -245,6 +245,9 @@ def test_an_address_is_a_place_and_a_place_an_address(shown: Browser) -> None:
     browser.run("(location.hash = '#l0h3q999', 0)")
     browser.until("look.head === 3")
     assert at(browser)["q"] == browser.run("cells.n - 1")
+    go(browser, "#l0h0k4v")
+    expected = causal_model().layers[0].weights(0, slice(None), slice(4, 5))[:, 0]
+    assert at(browser)["q"] == expected.argmax()
 
 
 def test_pickers_and_streams(browser: Browser, tmp_path: Path) -> None:
@@ -384,9 +387,9 @@ def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> N
     recording = recording_of(*(layer_of(at, tokens, heads=12) for at in range(2)), text=words)
     browser.open(page_html(recording, 30_000), tmp_path)
     absent = browser.run("lines.slice(FIRST_HEAD).indexOf('')")
-    assert absent >= 0 and "no room and are here as pictures alone" in text_of(browser, "note")
+    assert absent >= 0 and "are pictures alone" in text_of(browser, "note")
     go(browser, f"#l{absent // 12}h{absent % 12}q3")
-    assert "no room in this page" in text_of(browser, "size")
+    assert "a picture alone" in text_of(browser, "size")
     assert rows(browser) == []
     browser.press("+", "v", Keys.ARROW_UP)
     assert browser.log() == []
