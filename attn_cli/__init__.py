@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from attn_cli.kernel.definition.rule import Rule
     from attn_cli.prompt import Prompt, Token
     from attn_cli.recording import RecordedLayer, Recording
+    from attn_cli.scans.results import ScanResults, open_scan
+    from attn_cli.scans.scan import scan
     from attn_cli.selection import Selection
     from attn_cli.sources import open_source
     from attn_cli.sources.huggingface.capture.session import capture
@@ -61,6 +63,8 @@ _HOMES = {
     "kernel.definition.rule": ("Rule",),
     "prompt": ("Prompt", "Token"),
     "recording": ("RecordedLayer", "Recording"),
+    "scans.results": ("ScanResults", "open_scan"),
+    "scans.scan": ("scan",),
     "selection": ("Selection",),
     "sources": ("open_source",),
     "sources.huggingface.capture.session": ("capture",),
@@ -110,6 +114,7 @@ __all__ = [
     "RecordedLayer",
     "Recording",
     "Rule",
+    "ScanResults",
     "Selection",
     "Summary",
     "TextPart",
@@ -127,11 +132,13 @@ __all__ = [
     "head_changes",
     "head_kinds",
     "knock",
+    "open_scan",
     "open_source",
     "parts_of",
     "read_parts",
     "record",
     "reduce",
+    "scan",
     "side_by_side",
     "through",
 ]  # fmt: skip

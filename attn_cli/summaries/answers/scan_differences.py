@@ -130,7 +130,8 @@ def differences(
         if head.place in others
         for name in statistics
         if name in head.statistics and name in others[head.place]
-    ]
+        and not _says_nothing(head.statistics[name], others[head.place][name])
+    ]  # fmt: skip
     rows = [
         (place, name, one, two, *(_welch(one, two) if groups is None else _paired(*groups[place, name])))
         for place, name, one, two in pairs
@@ -151,6 +152,11 @@ def differences(
         for at, (place, name, one, two, *_) in enumerate(rows)
     ]  # fmt: skip
     return tuple(sorted(made, key=lambda each: (not each.differs, -_size(each.effect))))
+
+
+def _says_nothing(one: Estimate, two: Estimate) -> bool:
+    """Whether a number is the same in every document of both, as the weight on a learned sink that isn't there."""
+    return one.deviation == two.deviation == 0 and one.mean == two.mean
 
 
 def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:
