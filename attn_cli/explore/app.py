@@ -106,6 +106,8 @@ class Explorer(App[int], inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
         screen = self.session.scene.screen
+        if self.canvas.lines and (screen.width, screen.height) == (event.size.width, event.size.height):
+            return
         self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
         self.redraw()
 

@@ -8,7 +8,8 @@ from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 
 _COLOR = Color.parse("#44708c")  # darker than what maps show as large
-_SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT, "16": ColorSystem.STANDARD}
+_CYAN = 6
+_SYSTEMS = {"truecolor": ColorSystem.TRUECOLOR, "256": ColorSystem.EIGHT_BIT}
 
 
 def bar(value: float, width: int, longest_value: float = 1.0) -> str:
@@ -37,7 +38,12 @@ def bar_line(label: str, label_width: int, value: float, screen: Screen, longest
 
 
 def bar_style(depth: str) -> Style:
-    """The colour of bars in that depth: Rich keeps the escape code of the terminal that first drew an equal style."""
+    """The colour of bars in that depth: Rich keeps the escape code of the terminal that first drew an equal style.
+
+    Of the terminal's own 16 colours the nearest is its black, which is no colour on a dark screen: there it is cyan.
+    """
+    if depth == "16":
+        return Style(color=Color.from_ansi(_CYAN))
     return Style(color=_COLOR.downgrade(_SYSTEMS[depth])) if depth in _SYSTEMS else Style.null()
 
 
