@@ -84,6 +84,13 @@ def with_generated() -> Recording:
     return recording_of(layer_of(0, tokens, rule=masked(CAUSAL, sink=np.linspace(-1, 2, 4))), prompt=prompt)
 
 
+def weights_alone() -> Recording:
+    """A layer of a model that shows its weights and neither queries, keys nor scores."""
+    layer = layer_of(0, tokens_of(TEXT), rule=masked(CAUSAL))
+    seen = np.stack([layer.weights(head, slice(None), slice(None)) for head in range(layer.h)])
+    return recording_of(replace(layer, q=None, k=None, seen=seen, shows_scores=False))
+
+
 def without_softmax() -> Recording:
     """Weights that are scores: some above 1, some below 0."""
     return recording_of(layer_of(0, tokens_of(TEXT), rule=Rule(scale=0.5, softmax=False)))

@@ -27,6 +27,7 @@ from tests.views.webpage.recordings import (
     layer_of,
     recording_of,
     tokens_of,
+    weights_alone,
     with_generated,
     without_softmax,
 )
@@ -94,7 +95,7 @@ def test_it_opens_with_one_request_and_an_empty_console(shown: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [causal_model, encoder_decoder, with_generated, without_softmax], ids=lambda x: x.__name__
+    "made", [causal_model, encoder_decoder, with_generated, without_softmax, weights_alone], ids=lambda x: x.__name__
 )
 def test_every_head_has_the_recordings_numbers(made: Any, browser: Browser, tmp_path: Path) -> None:
     recording: Recording = made()
@@ -393,3 +394,25 @@ def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> N
     assert rows(browser) == []
     browser.press("+", "v", Keys.ARROW_UP)
     assert browser.log() == []
+
+
+def test_the_scripts_functions_are_those_of_the_recording(shown: Browser) -> None:
+    browser, layer = shown, causal_model().layers[2]
+    browser.driver.execute_async_script("open(2, 1).then(arguments[0])")
+    whole, part = (0, 0, 20, 20), (6, 3, 9, 12)
+    for (q, k, n, m), (height, width) in ((whole, (99, 99)), (whole, (5, 3)), (part, (99, 99)), (part, (4, 5))):
+        window = {"q": q, "k": k, "rows": n, "keys": m}
+        found = browser.run("pooled(cells, map, ...arguments, false)", window, height, width)
+        blocks = np.array(found["cells"])
+        size = (found["a"], found["b"])
+        expected = layer.pooled(1, slice(q, q + n), slice(k, k + m), size)
+        assert (found["rows"], found["keys"]) == expected.shape
+        masked = np.isnan(expected)
+        assert np.array_equal(blocks.reshape(expected.shape) < 0, masked)
+        np.testing.assert_allclose(blocks.reshape(expected.shape)[~masked], expected[~masked], atol=CLOSE)
+    levels = browser.run("[0, 0.0005, 0.25, 1, 2].map((x) => ['linear', 'sqrt', 'log'].map((how) => level(x, 1, how)))")
+    expected_levels = [[0, 0, 0], [0.0005, 0.0005**0.5, 0], [0.25, 0.5, 1 + np.log10(0.25) / 3], [1, 1, 1], [1, 1, 1]]
+    np.testing.assert_allclose(levels, expected_levels, atol=1e-12)
+    ramp = browser.run("ramp(['000000', '0000ff', 'ffffff'])")
+    assert [ramp[0], ramp[255], len(ramp)] == [[0, 0, 0], [255, 255, 255], 256] and ramp[127][2] in (254, 255)
+    assert browser.run("[shown(0), shown(0.0004), shown(0.5)]") == ["0.000", "0.0004", "0.500"]
