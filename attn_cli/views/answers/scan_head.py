@@ -101,8 +101,10 @@ def _examples(answer: ScanHead, screen: Screen) -> Iterator[RenderableType]:
         words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
                  f"row {example.query}, key {example.key}", cut(visible(place), 40)]  # fmt: skip
         yield Text("\n".join(packed(words, screen.width)))
-        yield _marked(example, screen.width - 4)
-        yield WholeLine(opening_line(example, answer), _DIM)
+        yield _marked(example, screen.width - 2)
+        line = opening_line(example, answer)
+        if visible(line) == line:
+            yield WholeLine(line, _DIM)
 
 
 def opening_line(example: ScanExample, answer: ScanHead) -> str:
