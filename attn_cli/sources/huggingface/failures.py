@@ -1,6 +1,7 @@
 """Errors for a forward pass that failed or in which no attention was captured, in place of an empty answer."""
 
 from collections.abc import Sequence
+from traceback import walk_tb
 
 from transformers import PreTrainedModel
 
@@ -10,6 +11,8 @@ from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modul
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.load.quantised import method_of
 from attn_cli.sources.huggingface.read.processor import file_option
+
+_LIBRARIES = ("torch", "transformers")
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
@@ -49,7 +52,7 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 def why_failed(
     model: PreTrainedModel, error: Exception, name: str, missing: Sequence[str], *, unfit: bool
 ) -> AttnError | None:
-    """The error for a forward pass that ended in `error` of the model's own; None if it looks like a bug.
+    """The error for a forward pass that ended in `error`; None if it looks like a bug of attn's.
 
     missing  arguments that parts of the model need and that were not given
     unfit    whether the given arguments may be the cause
@@ -67,4 +70,13 @@ def why_failed(
         method = method_of(model.config.quantization_config.to_dict())
         return LoadError(f"{title} is quantised ({method}) and can't be run here: {line}",
                          "are its weights packed as its config.json says? --debug shows the whole story")  # fmt: skip
+    if _is_the_models(error):
+        return LoadError(f"{title} can't be run: {line}", "is its config.json right? --debug shows the whole story")
     return None
+
+
+def _is_the_models(error: Exception) -> bool:
+    """Whether it was raised in the code of transformers or torch, which no code of attn had called from inside."""
+    modules = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
+    entered = next((at for at, module in enumerate(modules) if module.startswith(_LIBRARIES)), len(modules))
+    return entered < len(modules) and all(module.startswith(_LIBRARIES) for module in modules[entered:])

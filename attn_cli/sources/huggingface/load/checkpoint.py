@@ -31,6 +31,7 @@ from attn_cli.sources.huggingface.load.memory_check import check_memory
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, vet
 from attn_cli.sources.huggingface.load.quantised import LOGGERS
+from attn_cli.sources.huggingface.load.size_check import check_sizes
 from attn_cli.sources.huggingface.load.weight_report import check_weights, loses_stack, missing_weights
 
 
@@ -74,6 +75,8 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             check_memory(origin, folder)
         with _fast_gguf(origin), network_of(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
+            if not origin.gguf:
+                check_sizes(config, folder, origin)
             tokenizer = _tokenizer(origin)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
@@ -184,7 +187,7 @@ def _fast_gguf(origin: Origin) -> AbstractContextManager[None]:
 
 def _silence_libraries() -> None:
     """Silence what libraries write to stderr, terminal or not; attn reports problems itself."""
-    transformers_logging.set_verbosity_error()
+    transformers_logging.set_verbosity(logging.CRITICAL)  # what it calls an error is raised as one, too
     transformers_logging.disable_progress_bar()
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)

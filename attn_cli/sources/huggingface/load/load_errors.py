@@ -59,7 +59,7 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         return LoadError(
             f"{origin.name} brings code of its own and was not run", "if you trust it, add --trust-remote-code"
         )
-    if broken := _broken_weights(origin):
+    if broken := broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
 
@@ -71,7 +71,7 @@ def _install(error: Exception) -> str:
     return command[0] if command else f"pip install {package}" if package else "install what it names and try again"
 
 
-def _broken_weights(origin: Origin) -> str:
+def broken_weights(origin: Origin) -> str:
     """The first weight file of a local folder that can't be opened, and why; transformers' error doesn't name it."""
     if not origin.local or origin.gguf:
         return ""

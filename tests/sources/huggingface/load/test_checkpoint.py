@@ -15,7 +15,7 @@ from attn_cli.sources.huggingface.failures import why_failed
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
-from tests.sources.huggingface.models import tiny
+from tests.sources.huggingface.models import sentence, tiny
 
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
 
@@ -160,9 +160,42 @@ def test_weights_larger_than_the_free_memory(
 
 
 def test_weights_by_config_json_that_no_memory_holds(folder: Path) -> None:
-    edited_config(folder, vocab_size=10**12)
+    edited_config(folder, max_position_embeddings=10**12)
     with pytest.raises(LimitError, match="doesn't fit into memory"):
         opened(folder)
+
+
+@pytest.mark.parametrize("size", ["vocab_size", "num_hidden_layers", "intermediate_size"])
+def test_more_numbers_than_its_weight_files_hold(folder: Path, size: str) -> None:
+    edited_config(folder, **{size: 2 * 10**6})
+    with pytest.raises(LoadError, match=f"config.json says {size} 2,000,000 and hidden_size 384, and its weight files"):
+        opened(folder)
+
+
+def test_sizes_below_nothing(folder: Path) -> None:
+    edited_config(folder, num_attention_heads=-1)
+    with pytest.raises(LoadError, match="num_attention_heads -1"):
+        opened(folder)
+
+
+def test_a_pass_that_fails_in_the_models_code_is_no_bug_of_attns() -> None:
+    model: Any = tiny("llama")
+
+    def error_of(hook: Any) -> Exception:
+        handle = model.layers[1].mlp.register_forward_pre_hook(hook)
+        try:
+            with pytest.raises(RuntimeError) as caught:
+                model(**sentence(model))
+        finally:
+            handle.remove()
+        return caught.value
+
+    def own(*_: Any) -> None:
+        raise RuntimeError("ours")
+
+    assert why_failed(model, error_of(own), "m", [], unfit=False) is None
+    theirs = why_failed(model, error_of(lambda module, args: (args[0][..., :3],)), "m", [], unfit=False)
+    assert isinstance(theirs, LoadError) and "m (llama) can't be run" in theirs.message
 
 
 def test_a_failing_forward_pass_of_packed_weights_is_told_as_such() -> None:
