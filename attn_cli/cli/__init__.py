@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.kit.commands import Commands, declare
+from attn_cli.cli.kit.commands import Commands, declare, first_page
 from attn_cli.cli.kit.stderr import print_line
 from attn_cli.cli.kit.usage_errors import message_and_hint
 from attn_cli.errors import AttnError, ExitCode, reason
@@ -43,8 +44,9 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def attn(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
@@ -69,6 +71,8 @@ def attn(
       2 usage or unusable input          70 a bug
       3 model can't be loaded            130, 143, 129 interrupted, ended, hung up
     """
+    if context.invoked_subcommand is None:
+        print(first_page(shutil.get_terminal_size().columns))
 
 
 def main() -> NoReturn:
@@ -78,7 +82,7 @@ def main() -> NoReturn:
     debug = "--debug" in options or bool(os.environ.get("ATTN_DEBUG"))
     if "--debug" in options:
         arguments.remove("--debug")
-    if not arguments or arguments[0] == "help":
+    if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
     if sys.stderr is None:  # closed by the caller; print() would fall back on standard output
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115

@@ -287,8 +287,8 @@ def _of_compare(report: Report, invocation: Invocation) -> Words | None:
 def _of_plane(report: Report, invocation: Invocation) -> Words | None:
     """After words on two axes: a word that two texts share, compared; else the overview of the first text."""
     texts: list[str | None] = list(invocation.words({"texts"}))
-    shared = _shared_word(report)
-    if len(texts) == 2 and shared is not None:
+    shared = _shared_word(report) if len(texts) == 2 else None
+    if shared is not None:
         return _with_texts("compare", texts, invocation, "--word", shared)
     return _with_texts("inspect", texts[:1], invocation)
 

@@ -292,7 +292,6 @@ def test_what_a_line_advises_works(here: Path) -> None:
         ["inspect", "river", "bank", "-l", "0"],
         ["matrix", "-H", "0", "the", "river", "bank", "-q"],
         ["version"],
-        ["explore", "--file", "rep.txt"],
         ["cache"],
         ["hedas", "river bank"],
         ["river", "bank"],

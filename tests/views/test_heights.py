@@ -53,6 +53,20 @@ def test_a_long_text_keeps_title_pooling_and_both_axes(columns: int, lines: int,
     assert "-137" in run.text or "\n0" in run.text  # the last row's label, or its first number
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["plane", "river bank"], ["nearest", "bank"], ["compare", "river bank", "bank loan"], ["cost", "-n", "4096", "--heads", "8", "--dim", "64", "--layers", "2"],
+     ["learn", "river bank", "-w", "river", "--to", "bank", "--steps", "2"], ["layers"], []],
+    ids=lambda arguments: " ".join(arguments[:1]),
+)  # fmt: skip
+@pytest.mark.parametrize(("columns", "lines"), [(40, 24), (80, 24)])
+def test_small_answers_fit_small_screens(arguments: list[str], columns: int, lines: int) -> None:
+    run = attn(*arguments, terminal=True, env={"COLUMNS": str(columns), "LINES": str(lines), "NO_COLOR": "1"})
+    assert run.code == 0, run.errors
+    assert len(run.lines) < lines
+    assert max(map(len, run.lines)) <= columns
+
+
 def test_what_is_left_out_is_counted_with_what_chooses() -> None:
     run = attn("matrix", SENTENCE, terminal=True, env={"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"})
     last = next(line for line in run.lines if line.startswith("… "))

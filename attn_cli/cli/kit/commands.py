@@ -1,5 +1,7 @@
 """The commands: every module of `attn_cli.cli` is one, imported when it is called, not for `attn --help`."""
 
+import shutil
+import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -40,8 +42,18 @@ def _first_line(file: Path) -> str:
 COMMANDS = help_lines(Path(__file__).parent.parent)
 
 
+def help_width() -> dict[str, int]:
+    """The width of --help on a terminal for which the library's own least width of 50 is too much."""
+    columns = shutil.get_terminal_size().columns
+    return {"terminal_width": columns} if columns < 52 else {}
+
+
 class GroupedHelp(TyperCommand):
     """A command whose --help lists the common options first, then those of each group."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context, with the width of --help."""
+        return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options without a group, and a section for every group."""
@@ -70,6 +82,10 @@ def imported_command(name: str) -> Any:
 class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context, with the width of --help."""
+        return super().make_context(info_name, args, parent, **help_width() | extra)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The imported command, with the settings of its options as defaults."""
         stand_in = super().get_command(ctx, cmd_name)
@@ -89,6 +105,30 @@ class Commands(TyperGroup):
         """The list of commands in --help, each with its whole line."""
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items()])
+
+
+_EXAMPLES = (
+    ('attn inspect "he sat on the river bank"', "a table of words, built in"),
+    ('attn inspect "river bank" -m gpt2', "a Hugging Face model"),
+    ('attn explore "river bank" -m gpt2', "the same, to walk around in"),
+    ('attn compute "the cat sat" --steps', "every step of it in numbers"),
+    ("attn guide", "tour, tutorial, reference"),
+)
+
+
+def first_page(width: int) -> str:
+    """What `attn` alone shows: a few examples and the commands by name, in lines of at most `width` columns.
+
+    >>> print(first_page(40).splitlines()[-1])
+    attn COMMAND --help  its examples
+    """
+    longest = max(len(example) for example, _ in _EXAMPLES)
+    wide = width >= longest + 34
+    examples = [f"  {example:{longest}}  {words}" if wide else example for example, words in _EXAMPLES]
+    names = textwrap.wrap("  ".join(COMMANDS), width - 2, initial_indent="  ", subsequent_indent="  ")
+    more = ["attn --help          all commands", "attn COMMAND --help  its examples"]
+    title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
+    return "\n".join([*title, "", *examples, "", "Commands:", *names, "", *more])
 
 
 def declare(app: typer.Typer) -> None:

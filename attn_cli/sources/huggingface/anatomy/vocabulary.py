@@ -18,6 +18,7 @@ def outside_vocabulary(model: PreTrainedModel, arguments: Mapping[str, Any]) -> 
         return ""
     for name, ids in arguments.items():
         if name in ("input_ids", "decoder_input_ids") and isinstance(ids, torch.Tensor) and ids.ndim == 2:
+            ids = ids.to(torch.int64)  # torch compares no unsigned ones; what is beyond 64 bits becomes negative
             wrong = ((ids < 0) | (ids >= table.num_embeddings)).nonzero()
             if len(wrong):
                 row, place = wrong[0].tolist()
