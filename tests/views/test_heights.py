@@ -55,7 +55,7 @@ def test_a_long_text_keeps_title_pooling_and_both_axes(columns: int, lines: int,
 
 @pytest.mark.parametrize(
     "arguments",
-    [["plane", "river bank"], ["nearest", "bank"], ["compare", "river bank", "bank loan"], ["cost", "-n", "4096", "--heads", "8", "--dim", "64", "--layers", "2"],
+    [["plane", "river bank"], ["nearest", "bank"], ["compare", "river bank", "bank loan"], "cost -n 4096 --heads 8 --dim 64 --layers 2".split(),
      ["learn", "river bank", "-w", "river", "--to", "bank", "--steps", "2"], ["layers"], []],
     ids=lambda arguments: " ".join(arguments[:1]),
 )  # fmt: skip
