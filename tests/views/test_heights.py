@@ -55,10 +55,17 @@ def test_a_long_text_keeps_title_pooling_and_both_axes(columns: int, lines: int,
 
 @pytest.mark.parametrize(
     "arguments",
-    [["plane", "river bank"], ["nearest", "bank"], ["compare", "river bank", "bank loan"], "cost -n 4096 --heads 8 --dim 64 --layers 2".split(),
-     ["learn", "river bank", "-w", "river", "--to", "bank", "--steps", "2"], ["layers"], []],
+    [
+        ["plane", "river bank"],
+        ["nearest", "bank"],
+        ["compare", "river bank", "bank loan"],
+        ["cost", "-n", "4096", "--heads", "8", "--dim", "64", "--layers", "2"],
+        ["learn", "river bank", "-w", "river", "--to", "bank", "--steps", "2"],
+        ["layers"],
+        [],
+    ],
     ids=lambda arguments: " ".join(arguments[:1]),
-)  # fmt: skip
+)
 @pytest.mark.parametrize(("columns", "lines"), [(40, 24), (80, 24)])
 def test_small_answers_fit_small_screens(arguments: list[str], columns: int, lines: int) -> None:
     run = attn(*arguments, terminal=True, env={"COLUMNS": str(columns), "LINES": str(lines), "NO_COLOR": "1"})
