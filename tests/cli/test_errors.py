@@ -72,7 +72,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["inspct", "x y", "-q"], USAGE, ["no command 'inspct'", 'try: attn inspect "x y" -q ']),
         (["river bank"], USAGE, ["no command 'river bank'", 'try: attn inspect "river bank" ']),
         (["river", "bank", "-m", "gpt2"], USAGE, ["no command 'river'", 'try: attn inspect "river bank" -m gpt2 ']),
-        (["a$b [/]\x1b[31m"], USAGE, ["try: attn inspect 'a$b [/]␛[31m' "]),
+        (["a$b [/]\x1b[31m"], USAGE, ["try: attn inspect $'a$b [/]\\u001b[31m' "]),
         (["--", "-1 river"], USAGE, ['try: attn inspect -- "-1 river" ']),
         (["-"], USAGE, ["try: attn inspect - "]),
         (["word " * 999], USAGE, ["word word…"]),
