@@ -1,13 +1,24 @@
 """attn: look inside any transformer's attention, from a terminal or from Python.
 
-The commands are thin layers over this Python interface:
+In a notebook, one line each; what they return shows itself, and has rows and arrays:
 
-    attend(q, k, v, Rule(scale=...))      scaled dot-product attention, every step kept
-    open_source("gpt2").each(...)         a table or a model as a source of attention calls
-    capture(model, visit)                 the attention of a transformers model in its own forward pass
-    reduce(call, TopKeys(5), ...)         one pass over a call's bands, any number of summaries
+    import attn_cli
+    attn_cli.inspect("he sat on the river bank", model="gpt2")       the overview
+    attn_cli.heads("river bank", model="gpt2").to_pandas()           one row per head, as a data frame
+    attn_cli.top("river bank", model="gpt2", token="bank", layers=9)  what "bank" attends to
+    attn_cli.matrix("river bank", model="gpt2").arrays["weights"]    [layers, heads, n, m]
+    attn_cli.record("gpt2", "he sat on the river bank")              an interactive page of all heads, kept with .save
 
-Names are imported when they are first used: `import attn_cli` costs nothing, and only `capture` needs torch.
+A model is a name, a folder, a .gguf file, a recording, or (model, tokenizer) of transformers. Below these lines, the
+library that the commands are made of:
+
+    attend(q, k, v, Rule(scale=...))               scaled dot-product attention, every step kept
+    open_source("gpt2").each(...)                  a table or a model as a source of attention calls
+    capture(model, visit, tokenizer=tokenizer)     the attention of a transformers model in its own forward pass
+    reduce(call, TopKeys(5), ...)                  one pass over a call's bands, any number of summaries
+
+Names are imported when they are first used: `import attn_cli` costs nothing, and only models need torch.
+`attn guide python` explains it with examples.
 """
 
 from importlib import import_module
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
     from attn_cli.kernel.definition.dense import Attention, attend
     from attn_cli.kernel.definition.masks import Causal, Given, Keys, Window
     from attn_cli.kernel.definition.rule import Rule
+    from attn_cli.notebook import Findings, Table, heads, inspect, matrix, record, top
     from attn_cli.prompt import Prompt, Token
     from attn_cli.recording import RecordedLayer, Recording
     from attn_cli.scans.results import ScanResults, open_scan
@@ -36,7 +48,6 @@ if TYPE_CHECKING:
     from attn_cli.summaries.answers.kinds import KindMap, head_kinds
     from attn_cli.summaries.answers.knock import Knock, knock
     from attn_cli.summaries.answers.parts import PartsRead, read_parts
-    from attn_cli.summaries.answers.record import record
     from attn_cli.summaries.answers.through import Through, through
     from attn_cli.summaries.calls.hidden_keys import HiddenKeys
     from attn_cli.summaries.calls.read_shares import ReadShares
@@ -76,7 +87,7 @@ _HOMES = {
     "summaries.reducers.pooled": ("PooledMatrix",),
     "summaries.reducers.received": ("Received", "ReceivedShares"),
     "summaries.answers.knock": ("Knock", "knock"),
-    "summaries.answers.record": ("record",),
+    "notebook": ("Findings", "Table", "heads", "inspect", "matrix", "record", "top"),
     "summaries.answers.through": ("Through", "through"),
     "summaries.calls.read_shares": ("ReadShares",),
     "summaries.reduce": ("Summary", "reduce"),
@@ -92,6 +103,7 @@ __all__ = [
     "AttnError",
     "Causal",
     "ExplainedKeys",
+    "Findings",
     "FullMatrix",
     "Given",
     "HeadPlace",
@@ -117,6 +129,7 @@ __all__ = [
     "ScanResults",
     "Selection",
     "Summary",
+    "Table",
     "TextPart",
     "Through",
     "Token",
@@ -131,7 +144,10 @@ __all__ = [
     "changed_keys",
     "head_changes",
     "head_kinds",
+    "heads",
+    "inspect",
     "knock",
+    "matrix",
     "open_scan",
     "open_source",
     "parts_of",
@@ -141,6 +157,7 @@ __all__ = [
     "scan",
     "side_by_side",
     "through",
+    "top",
 ]  # fmt: skip
 
 

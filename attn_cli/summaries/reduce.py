@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import numpy as np
 
 from attn_cli.call import AttentionCall, Call, Place, TextBatch
+from attn_cli.display import Displayed
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -101,7 +102,7 @@ Kind = TypeVar("Kind", bound=Part)
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(Displayed):
     """The parts of one call, one per reducer, with everything needed to label them.
 
     n queries, m keys; `rule` in words and numbers as `Rule.describe` gives it; `hidden` the keys that are left out, of
@@ -114,6 +115,10 @@ class Summary:
     rule: Mapping[str, Any]
     parts: tuple[Part, ...]
     hidden: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        place, names = self.place, ", ".join(part.name for part in self.parts)
+        return f"Summary of layer {place.layer} ({place.stream}), {len(place.heads)} heads: {names}"
 
     def part(self, kind: type[Kind]) -> Kind | None:
         """The part of that class, None if no reducer made one."""

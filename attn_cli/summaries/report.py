@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.display import Displayed
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
@@ -36,7 +37,7 @@ class Answer(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Report(Displayed):
     """The answer of `command`, for one text, several that are looked at together, or none.
 
     source       model, type, revision, dtype, device
@@ -62,6 +63,9 @@ class Report:
     scale: str = "linear"
     ranking: Ranking | None = None
     other: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Report of attn {self.command}: {len(self.prompts)} texts, {len(self.summaries)} layers"
 
     @property
     def streams(self) -> list[str]:

@@ -69,7 +69,8 @@ def looked(
         def visit(call: Call) -> None:
             reduce(call, *make())
 
-        with capture(model, visit, selection=selection or Selection(), until_asked=True), torch.no_grad():
+        with capture(model, visit, selection=selection or Selection()) as ledger, torch.no_grad():
+            ledger.end_after_selection()
             model(input_ids=ids, use_cache=False)
 
     return run

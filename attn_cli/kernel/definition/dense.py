@@ -1,8 +1,9 @@
 """Scaled dot-product attention as the paper writes it: the definition that every faster form is tested against."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attn_cli.arrays import Array, at_least_float32, namespace
+from attn_cli.display import mime_bundle
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
@@ -15,6 +16,9 @@ class Attention(NamedTuple):
     scores: Array
     weights: Array
     output: Array
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return mime_bundle(self)
 
 
 def scores(q: Array, k: Array, rule: Rule) -> Array:

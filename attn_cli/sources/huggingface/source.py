@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
@@ -37,6 +38,7 @@ from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
 from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.chat_template import chat_text
@@ -60,6 +62,19 @@ _ENOUGH_TOKENS = 8  # to see which module is given what
 _SHORTER = "shorten the text, or use a model with a longer context"
 # Of a token, more than in any text: a text that has more for each position isn't tokenized at all.
 _MOST_LETTERS = 400
+
+
+def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "ModelSource":
+    """A model that the user loaded, where it is, as a source."""
+    name = str(getattr(model, "name_or_path", "") or type(model).__name__)
+    about = {
+        "model": name,
+        "type": str(model.config.model_type),
+        "revision": None,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": str(model.device),
+    }
+    return ModelSource(LoadedModel(model, tokenizer, about, Origin(name, name, OriginOptions())))
 
 
 class ModelSource:
@@ -258,13 +273,13 @@ class ModelSource:
                     selection=selection,
                     texts=[prompt.tokens for prompt in prompts],
                     others=[prompt.others for prompt in prompts],
-                    until_asked=True,
                     backend=self.loaded.backend,
                     rotations=rotations,
                 ) as ledger,
                 torch.no_grad(),
             ):
                 ledger.projections = found
+                ledger.end_after_selection()
                 model(**arguments)
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
@@ -424,8 +439,9 @@ class ModelSource:
         if not self._keeps_cache(arguments):
             arguments = {"use_cache": False} | arguments
         with self._explained(arguments):
-            opened = capture(model, visit, selection=selection, until_asked=True, backend=self.loaded.backend)
+            opened = capture(model, visit, selection=selection, backend=self.loaded.backend)
             with opened as ledger, torch.no_grad():
+                ledger.end_after_selection()
                 model(**arguments)
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure

@@ -24,7 +24,7 @@ class ReadsText(Protocol):
 
 
 def record(source: ReadsText, text: str, *, selection: Selection | None = None, pair: str | None = None) -> Recording:
-    """One pass over a text, kept: `record(open_source("gpt2"), "a river bank")`.
+    """One pass over a text, kept.
 
     selection  the layers and heads to keep; None for all
     pair       a second text, read after the first

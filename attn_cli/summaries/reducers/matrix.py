@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
+from attn_cli.display import Displayed
 from attn_cli.kernel.walk.band import Band
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
@@ -16,7 +17,7 @@ from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix(Part):
+class Matrix(Part, Displayed):
     """Weights, scores and shares `[h, n, m]` of some rows, those that were asked for; scores are -inf where masked.
 
     rows     the query behind every matrix row; None means all
@@ -45,6 +46,10 @@ class Matrix(Part):
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     reason: str = ""
+
+    def __repr__(self) -> str:
+        maps = ", ".join(f"{name} {values.shape}" for name, values in self.maps)
+        return f"Matrix of {maps}" + ("" if self.block == (1, 1) else f", {self.pooling} over {self.block}")
 
     def head_names(self, summary: Summary) -> list[int | str]:
         """The head behind every matrix, or "mean"."""

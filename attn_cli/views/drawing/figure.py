@@ -29,10 +29,12 @@ _LONGEST = 16  # columns of a token's label
 def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
     """All maps side by side and below each other, `width` millimetres wide; they share one scale of colours.
 
-    Raises InputError for no map, and for more than 36.
+    Raises InputError for no map, for more than 36, and for scores beside weights.
     """
     if not 0 < len(maps) <= MOST_PANELS:
         raise InputError(f"a figure of {len(maps)} maps; it holds 1 to {MOST_PANELS}", "choose heads with -l and -H")
+    if len({each.kind for each in maps}) > 1:
+        raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in maps])
     ramp = ramp_for(finite, maps[0].kind, maps[0].scale, light=True)
     columns = 1 if len(maps) == 1 else math.ceil(math.sqrt(len(maps)))

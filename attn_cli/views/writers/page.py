@@ -22,6 +22,9 @@ _THEME = TerminalTheme(
     (30, 30, 30),
     [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120), (90, 90, 90)],
 )
+_LETTERS = (
+    "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; overflow: auto"
+)
 _PRE = """\
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 """
@@ -71,6 +74,13 @@ class PageView:
 def to_html(reports: list[Report]) -> bytes:
     """All reports on one page."""
     return _recorded(reports).export_html(theme=_THEME, code_format=_HTML).encode("utf-8", "backslashreplace")
+
+
+def inline_html(reports: list[Report]) -> str:
+    """The same screens as one block, with its styles within, for a page of somebody else's."""
+    code = f'<pre style="color: {{foreground}}; background: {{background}}; {_LETTERS}">{{code}}</pre>'
+    html = _recorded(reports).export_html(theme=_THEME, code_format=code, inline_styles=True)
+    return html.encode("utf-8", "backslashreplace").decode()
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 from attn_cli.call import Place
 from attn_cli.prompt import Token
@@ -34,6 +35,7 @@ def numbers(count: int) -> tuple[Token, ...]:
 class BatchLabels:
     """Labels of the texts, and the size, length and padding of the forward pass that runs now.
 
+    tokenizer   labels the tokens of each pass by their ids, where `texts` are not given
     others      for every text the labels of the streams that read something else, by stream: decoder, vision, audio
     size        how many texts the pass has
     length      how many tokens it was given, None if it was given none
@@ -43,8 +45,14 @@ class BatchLabels:
     """
 
     def __init__(
-        self, texts: Labels | None, others: Sequence[Mapping[str, Sequence[Token]]] | None, *, encoder_decoder: bool
+        self,
+        texts: Labels | None,
+        others: Sequence[Mapping[str, Sequence[Token]]] | None,
+        *,
+        encoder_decoder: bool,
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
+        self.tokenizer = tokenizer if texts is None else None
         self.encoder_decoder = encoder_decoder  # cross attention then goes from decoder to encoder
         self.texts, self.others = texts or (), others or ()
         self.size = max(1, len(texts or ()))
@@ -68,6 +76,28 @@ class BatchLabels:
             for side, mask in masks.items()
             if isinstance(mask, torch.Tensor) and mask.ndim == 2 and not bool(mask.all())
         }
+
+        if self.tokenizer is not None:
+            self._labels.clear()
+            self.texts = self._decoded(ids, "text")
+            decoders = self._decoded(arguments.get("decoder_input_ids"), "decoder")
+            self.others = [{"decoder": tokens} for tokens in decoders]
+
+    def _decoded(self, ids: object, side: str) -> list[tuple[Token, ...]]:
+        """The tokens with the ids `[size, n]` of one side, by what the tokenizer makes of each; none without ids."""
+        if self.tokenizer is None or not isinstance(ids, torch.Tensor) or ids.ndim != 2:
+            return []
+        special, texts = set(self.tokenizer.all_special_ids), []
+        for text, row in enumerate(ids.tolist()):
+            real = self._real(side, text, len(row))
+            pieces = [(number, str(self.tokenizer.decode([number]))) for number in row[real]]
+            texts.append(
+                tuple(
+                    Token(index, piece.strip() or piece, number, special=number in special)
+                    for index, (number, piece) in enumerate(pieces)
+                )
+            )
+        return texts
 
     def text_of(self, index: int, batch: int) -> int:
         """The text to which element `index` of a batch of `batch` elements belongs.

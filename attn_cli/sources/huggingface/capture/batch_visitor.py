@@ -31,7 +31,10 @@ class BatchVisitor:
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
         self.blocks = BlockInputs()
-        self.layouts = BatchLayouts(together=isinstance(visit, BatchVisit))
+        self._forget_layouts()
+
+    def _forget_layouts(self) -> None:
+        self.layouts, self._texts = BatchLayouts(together=isinstance(self.visit, BatchVisit)), self.ledger.labels.texts
 
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
@@ -40,6 +43,8 @@ class BatchVisitor:
 
         Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
         """
+        if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
+            self._forget_layouts()
         b, h, n, _ = query.shape
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)

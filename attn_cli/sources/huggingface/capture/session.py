@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Literal
 
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
@@ -39,23 +39,24 @@ def capture(
     selection: Selection = EVERYTHING,
     texts: Sequence[Sequence[Token]] | None = None,
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
-    until_asked: bool = False,
     backend: Literal["attn", "model"] = "attn",
     rotations: bool = False,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Iterator[Ledger]:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
 
     texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
            cut away either way: a padded text gives the same calls as if it ran alone.
+    tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
     others  for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
-    until_asked  end the pass after the last selected layer: an exception is raised through the model and caught here.
-                 There is no model output then.
     backend  "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
              keys and values, to inspect what that backend does. Only selected rows are computed again.
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Yields the ledger of the pass: which layers attended and how often, and which could not be captured. If its
-    `projections` are set, to what `find_projections` returns, calls carry W_O. Attention
+    `projections` are set, to what `find_projections` returns, calls carry W_O. Its `end_after_selection()` ends passes
+    after the last selected layer: an exception is raised through the model and caught here, and there is no model
+    output then. Attention
     outside the registry is captured by a function mode; `Place.way` says how each call was captured.
 
     The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
@@ -64,10 +65,9 @@ def capture(
         with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
             model(**inputs)
     """
-    labels = BatchLabels(texts, others, encoder_decoder=bool(getattr(model.config, "is_encoder_decoder", False)))
+    is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
+    labels = BatchLabels(texts, others, encoder_decoder=is_pair, tokenizer=tokenizer)
     ledger = Ledger(model, selection, labels)
-    if until_asked:
-        ledger.end_after_selection()
     reader = RotationReader() if rotations else None
     visitor = BatchVisitor(visit, ledger, keeps_output=backend == "attn", rotations=reader)
     with watched(model, visitor, backend=backend):

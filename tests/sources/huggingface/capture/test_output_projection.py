@@ -111,7 +111,8 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
             assert matrix is not None and matrix.weights is not None and matrix.shares is not None
             found.extend([float(matrix.weights[0, query, key]), float(matrix.shares[0, query, key])])
 
-    with capture(loaded.model, visit, selection=Selection((layer,), (head,)), until_asked=True) as ledger:
+    with capture(loaded.model, visit, selection=Selection((layer,), (head,))) as ledger:
+        ledger.end_after_selection()
         ledger.projections = projections
         with torch.no_grad():
             loaded.model(**inputs)
@@ -143,7 +144,8 @@ def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: 
             shares = lengths / lengths.sum(axis=-1, keepdims=True)
             apart.append(float((np.abs(part.shares - shares) / shares.max()).max()))  # type: ignore[operator]
 
-    with capture(loaded.model, visit, selection=Selection((3,)), until_asked=True) as ledger:
+    with capture(loaded.model, visit, selection=Selection((3,))) as ledger:
+        ledger.end_after_selection()
         ledger.projections = projections
         with torch.no_grad():
             loaded.model(**inputs)

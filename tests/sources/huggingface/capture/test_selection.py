@@ -148,7 +148,9 @@ def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
             matrices.append(matrix.weights)
 
         ended = False
-        with capture(model, visit, selection=first, until_asked=until_asked) as ledger, torch.no_grad():
+        with capture(model, visit, selection=first) as ledger, torch.no_grad():
+            if until_asked:
+                ledger.end_after_selection()
             model(**sentence(model))
             ended = True
         runs.append(matrices)

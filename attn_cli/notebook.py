@@ -1,0 +1,229 @@
+"""One line in a notebook: what a command answers, as an object that shows itself and gives its rows and arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+import numpy as np
+
+from attn_cli.call import Call
+from attn_cli.cli.kit.picking import picked_tokens
+from attn_cli.display import Displayed
+from attn_cli.errors import InputError
+from attn_cli.recording import Recording
+from attn_cli.selection import Selection
+from attn_cli.sources import DEFAULT_MODEL, Loading, Source, open_source
+from attn_cli.summaries.answers.record import record as record_source
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.matrix import FullMatrix
+from attn_cli.summaries.reducers.pooled import PooledMatrix
+from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.top import TopKeys
+from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
+from attn_cli.summaries.report import Report
+from attn_cli.views.data import to_json
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Model: TypeAlias = str | Source | Recording | tuple[Any, Any]
+"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer."""
+
+Numbers: TypeAlias = int | Sequence[int] | None
+"""Layers or heads: one, several, or None for all; negative numbers count from the end."""
+
+_LARGEST = 64  # cells of an overview's matrix
+
+
+class Table(Sequence[dict[str, Any]]):
+    """Flat rows, each a dictionary with labels; `to_pandas` makes a data frame of them."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._rows[at]
+
+    def __repr__(self) -> str:
+        return f"Table of {len(self)} rows: {', '.join(self._rows[0]) if self._rows else 'empty'}"
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows as a data frame of pandas, which must be installed."""
+        pandas = import_module("pandas")
+        frame: DataFrame = pandas.DataFrame(self._rows)
+        return frame
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Displayed):
+    """What a command found in one text: a notebook shows its screen.
+
+    report  the same as views get it: prompts, summaries of all layers, source
+    """
+
+    report: Report
+
+    def __repr__(self) -> str:
+        tokens = len(self.report.prompts[0].tokens)
+        return f"attn {self.report.command}: {tokens} tokens, {len(self.report.summaries)} layers"
+
+    @property
+    def heads(self) -> Table:
+        """One row per head: entropy, distance, weight on the first key and so on."""
+        return self._rows("heads")
+
+    @property
+    def top(self) -> Table:
+        """One row per query and heavy key."""
+        return self._rows("top")
+
+    @property
+    def received(self) -> Table:
+        """One row per head and key: the share of all attention that it receives."""
+        return self._rows("received")
+
+    @property
+    def cells(self) -> Table:
+        """One row per cell of the matrices."""
+        return self._rows("matrices")
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays of the layers, stacked `[layers, heads, ...]`, by the names that npz files have."""
+        parts = [part.arrays() for summary in self.report.summaries for part in summary.parts]
+        names = dict.fromkeys(name for arrays in parts for name in arrays)
+        return {name: _stacked([arrays[name] for arrays in parts if name in arrays]) for name in names}
+
+    def to_json(self) -> str:
+        """The JSON that the command's --json prints."""
+        return to_json(self.report).decode()
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows of the command's --format csv as a data frame."""
+        return self._rows(self.report.summaries[0].parts[0].name if self.report.summaries else "").to_pandas()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.report._repr_mimebundle_(include, exclude)
+
+    def _rows(self, name: str) -> Table:
+        """The rows of the parts of that name; InputError where the command has none."""
+        streams = len(self.report.streams) > 1
+        rows = [
+            ({"stream": summary.place.stream} if streams else {}) | row
+            for summary in self.report.summaries
+            for part in summary.parts
+            if part.name == name
+            for row in part.records(summary)
+        ]
+        if not rows:
+            has = dict.fromkeys(part.name for summary in self.report.summaries for part in summary.parts)
+            raise InputError(f"attn {self.report.command} has no {name}", f"it has {', '.join(has)}")
+        return Table(rows)
+
+
+def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
+    """Arrays of one shape stacked; of several shapes as an array of objects."""
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    stacked = np.empty(len(arrays), dtype=object)
+    stacked[:] = arrays
+    return stacked
+
+
+def inspect(
+    text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
+    **loading: Unpack[Loading],
+) -> Findings:  # fmt: skip
+    """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix most worth a look.
+
+    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer)
+    layers   the layers to look at; heads likewise
+    loading  how a model is loaded, as for `open_source`
+    """
+    texts: dict[int, KindTexts] = {}
+
+    def reducers(call: Call) -> list[Reducer]:
+        kinds = HeadKinds(texts.setdefault(id(call.keys), KindTexts([call.keys])))
+        matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
+        return [HeadStatistics(), kinds, ReceivedShares(), matrix]
+
+    return _found("inspect", text, _opened(model, loading), _selection(layers, heads), reducers)
+
+
+def heads(
+    text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
+    **loading: Unpack[Loading],
+) -> Findings:  # fmt: skip
+    """One row per head, as `attn heads`; the arguments are those of `inspect`."""
+    chosen = _selection(layers, heads)
+    return _found("heads", text, _opened(model, loading), chosen, lambda call: [HeadStatistics()])
+
+
+def top(
+    text: str | None = None, model: Model = DEFAULT_MODEL, *, k: int = 5, token: str | int | None = None,
+    mean: bool = False, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
+) -> Findings:  # fmt: skip
+    """The k keys that each query attends to most, as `attn top`.
+
+    token  the queries: a word of the text, its number, or None for all
+    mean   the mean over the chosen heads; all else as for `inspect`
+    """
+    return _found(
+        "top", text, _opened(model, loading), _selection(layers, heads),
+        lambda call: [TopKeys(k, rows=_rows(token, call), mean_heads=mean)],
+    )  # fmt: skip
+
+
+def matrix(
+    text: str | None = None, model: Model = DEFAULT_MODEL, *, token: str | int | None = None, mean: bool = False,
+    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
+) -> Findings:  # fmt: skip
+    """Weights and scores, as `attn matrix`: `.arrays["weights"]` `[layers, heads, n, m]`; arguments as for `top`."""
+    return _found(
+        "matrix", text, _opened(model, loading), _selection(layers, heads),
+        lambda call: [FullMatrix(scores=not isinstance(call, Recording), rows=_rows(token, call), mean_heads=mean)],
+    )  # fmt: skip
+
+
+def record(
+    model: Model, text: str, *, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading]
+) -> Recording:
+    """What a model leaves behind when it reads a text: any cell of any head again, without the model.
+
+    model   as for `inspect`: `record("gpt2", "a river bank")`, `record((model, tokenizer), "a river bank")`
+    """
+    return record_source(_opened(model, loading), text, selection=_selection(layers, heads))
+
+
+def _found(command: str, text: str | None, source: Source, selection: Selection, reducers: Any) -> Findings:
+    prompt = source.read(["" if text is None else text])[0]
+    summaries: list[Summary] = []
+    source.each([prompt], selection, lambda call: summaries.append(reduce(call, *reducers(call))))
+    found = with_worthiest_alone(tuple(summaries)) if command == "inspect" else tuple(summaries)
+    return Findings(Report(command, source.about, (prompt,), found, prompt.warnings))
+
+
+def _opened(model: Model, loading: Loading) -> Source:
+    """The source that `model` means; a transformers model is looked at where it is."""
+    if isinstance(model, str):
+        return open_source(model, **loading)
+    if isinstance(model, Recording):
+        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")  # type: ignore[no-any-return]
+    if isinstance(model, tuple):
+        return import_module("attn_cli.sources.huggingface.source").source_of(*model)  # type: ignore[no-any-return]
+    return model
+
+
+def _selection(layers: Numbers, heads: Numbers) -> Selection:
+    chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
+    return Selection(layers=chosen[0], heads=chosen[1])
+
+
+def _rows(token: str | int | None, call: Call) -> list[int] | None:
+    return None if token is None else list(picked_tokens(str(token), call.queries, "")[0])

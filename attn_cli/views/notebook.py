@@ -1,0 +1,109 @@
+"""What a notebook shows of a result: a text for every viewer, and a page or a figure for those that can."""
+
+from functools import singledispatch
+from html import escape
+
+import numpy as np
+
+from attn_cli.arrays import to_numpy
+from attn_cli.errors import LimitError
+from attn_cli.kernel.definition.dense import Attention
+from attn_cli.prompt import Prompt
+from attn_cli.recording import Recording
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.matrix import Matrix
+from attn_cli.summaries.reducers.received import Received
+from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.console import console_for, printed_text
+from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.terminal import render
+from attn_cli.views.webpage.build import page_html
+from attn_cli.views.writers.page import PAGE, inline_html
+
+PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
+WIDTH = 150.0  # millimetres of a figure
+_SCREEN = Screen(width=80)
+_FRAME = (
+    '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '
+    'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
+)
+
+Bundle = dict[str, str]
+
+
+@singledispatch
+def bundle(thing: object) -> Bundle:
+    """What is shown of `thing`, by MIME type; its `repr` for what has nothing to show."""
+    return {"text/plain": repr(thing)}
+
+
+@bundle.register
+def _report(report: Report) -> Bundle:
+    return {"text/plain": render(report, _SCREEN), "text/html": inline_html([report])}
+
+
+@bundle.register
+def _summary(summary: Summary) -> Bundle:
+    """The screen of one layer; of the model it knows nothing but the layer's own name."""
+    place = summary.place
+    about = {"model": place.name, "type": "", "revision": None, "dtype": "", "device": "none"}
+    title = Prompt(f"layer {place.layer}, {place.stream}", summary.queries)
+    return _report(Report("summary", about, (title,), (summary,)))
+
+
+@bundle.register
+def _recording(recording: Recording) -> Bundle:
+    """The interactive page in a frame of its own, which needs no kernel; as text what GitHub shows."""
+    text = render(Report("inspect", recording.about, (recording.prompt,), tuple(_summaries(recording))), _SCREEN)
+    try:
+        page = page_html(recording, PAGE_SIZE).decode()
+    except LimitError:  # a long text: tokens and numbers alone are more
+        return {"text/plain": text}
+    return {"text/plain": text, "text/html": _FRAME.format(page=escape(page))}
+
+
+@bundle.register
+def _matrix(matrix: Matrix) -> Bundle:
+    """Its weights or shares; scores where there is nothing else, for a figure has one scale."""
+    maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
+    names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
+    return _drawn([_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps
+                   for at, head in enumerate(names)])  # fmt: skip
+
+
+@bundle.register
+def _attention(attention: Attention) -> Bundle:
+    weights = to_numpy(attention.weights)
+    weights = weights.reshape(-1, *weights.shape[-2:])
+    return _drawn([_map(values, f"head {head} · weights", "weights", None) for head, values in enumerate(weights)])
+
+
+def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> HeatMap:
+    """Cells under their numbers: a matrix by itself knows no tokens."""
+    block = (1, 1) if matrix is None else matrix.block
+    rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
+    pooling = "max" if matrix is None else matrix.pooling
+    return HeatMap(values, "scores" if kind == "scores" else "weights", title, rows, columns, PAGE, block=block,
+                   pooling=pooling)  # fmt: skip
+
+
+def _drawn(maps: list[HeatMap]) -> Bundle:
+    """Maps as text, and the first of them as a figure, which every viewer of notebooks keeps."""
+    console = console_for(_SCREEN)
+    for one in maps[:MOST_PANELS]:
+        console.print(HeatMap(one.values, one.kind, one.title, one.rows, one.columns, _SCREEN, block=one.block))
+    text = printed_text(console, _SCREEN)
+    return {"text/plain": text, "image/svg+xml": figure_svg(maps[:MOST_PANELS], WIDTH)}
+
+
+def _summaries(recording: Recording) -> list[Summary]:
+    """The numbers that a recording has at hand."""
+    summaries = []
+    for layer in recording.layers:
+        masked = (layer.log_sums == 0).sum(axis=-1)
+        parts = (Heads(layer.statistics, masked), Received(layer.received.astype(np.float64)))
+        summaries.append(Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts))
+    return summaries

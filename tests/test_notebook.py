@@ -1,0 +1,102 @@
+"""One-line functions give what commands give; what a notebook shows is safe, whole, and labelled."""
+
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+import attn_cli
+from attn_cli.errors import InputError
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
+from tests.program import attn
+
+TEXT = "the cat sat on the mat"
+TOY = "toy:the-cat-sat"
+
+
+@pytest.mark.parametrize("command", ["inspect", "heads", "top", "matrix"])
+def test_findings_are_those_of_the_command(command: str) -> None:
+    found = getattr(attn_cli, command)("the cat sat", TOY)
+    run = attn(command, "the cat sat", "-m", TOY, "--json")
+    assert found.to_json() == run.text
+    table = attn(command, "the cat sat", "-m", TOY, "-f", "csv").lines
+    frame = found.to_pandas()
+    assert list(frame.columns) == table[0].split(",") and len(frame) == len(table) - 1
+
+
+def test_tables_and_arrays_by_name() -> None:
+    found = attn_cli.inspect("the cat sat", TOY)
+    assert [row["head"] for row in found.heads] == [0] and len(found.received) == 3
+    assert "entropy_bits" in repr(found.heads) and repr(found) == "attn inspect: 3 tokens, 1 layers"
+    with pytest.raises(InputError, match="has no top"):
+        _ = found.top
+    top = attn_cli.top("the cat sat", TOY, token="cat", k=2)
+    assert [row["query_token"] for row in top.top] == ["cat", "cat"]
+    weights = attn_cli.matrix("the cat sat", TOY).arrays["weights"]
+    np.testing.assert_allclose(weights.sum(axis=-1), 1)
+
+
+def test_a_recording_and_a_model_of_ones_own_are_models_too(tmp_path: Path) -> None:
+    model = tiny_model("bert", "tiny")
+    recording = attn_cli.record((model, tokenizer()), TEXT)
+    recording.save(tmp_path / "x.attn")
+    live = attn_cli.heads(TEXT, (model, tokenizer()))
+    for source in (recording, str(tmp_path / "x.attn")):
+        again = attn_cli.heads(model=source).heads
+        for row, expected in zip(again, live.heads, strict=True):
+            assert row == pytest.approx(expected, abs=1e-5, nan_ok=True)
+
+
+def test_every_result_shows_itself() -> None:
+    found = attn_cli.matrix("the cat sat", TOY)
+    summary = found.report.summaries[0]
+    x = np.eye(3)[None]
+    for thing, kind in ((found, "text/html"), (summary, "text/html"), (found.report, "text/html"),
+                        (summary.part(attn_cli.Matrix), "image/svg+xml"),
+                        (attn_cli.attend(x, x, x, attn_cli.Rule(1.0)), "image/svg+xml")):  # fmt: skip
+        bundle = thing._repr_mimebundle_()
+        assert set(bundle) == {"text/plain", kind}
+        assert "\x1b" not in bundle["text/plain"] and max(map(len, bundle["text/plain"].splitlines())) <= 80
+        if kind == "image/svg+xml":
+            ElementTree.fromstring(bundle[kind])
+        assert len(repr(thing).splitlines()) == 1 or isinstance(thing, tuple)
+
+
+def test_a_recording_is_a_page_in_a_frame_of_its_own() -> None:
+    recording = attn_cli.record(TOY, "the cat sat")
+    bundle = recording._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("the cat sat\n")
+    frame = bundle["text/html"]
+    assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="') and "allow-same-origin" not in frame
+    page = unescape(frame.partition('srcdoc="')[2].partition('"')[0])
+    assert page.startswith("<!DOCTYPE html>") and page.rstrip().endswith("</html>")
+    assert repr(recording) == f"Recording of {TOY}: 3 tokens, 1 layers, 1 heads"
+
+
+def test_capture_labels_the_tokens_of_every_pass() -> None:
+    model, words = tiny_model("bert", "tiny"), tokenizer()
+    seen: list[list[str]] = []
+
+    def visit(call: attn_cli.AttentionCall) -> None:
+        if call.place.layer == 0:
+            seen.append([token.text for token in call.queries])
+
+    with attn_cli.capture(model, visit, tokenizer=words), torch.no_grad():
+        for texts in (["the cat sat", "a photo"], ["on a cat", "the photo"]):
+            ids = [words(text)["input_ids"] for text in texts]
+            longest = max(map(len, ids))
+            mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
+            padded = torch.tensor([row + [0] * (longest - len(row)) for row in ids])
+            model(input_ids=padded, attention_mask=mask)
+    expected = [[words.decode([number]) for number in words(text)["input_ids"]]
+                for text in ("the cat sat", "a photo", "on a cat", "the photo")]  # fmt: skip
+    assert seen == expected
+
+
+def test_help_begins_with_how_to_use_it() -> None:
+    lines = (attn_cli.__doc__ or "").splitlines()
+    assert any("attn_cli.inspect(" in line for line in lines[:8])
