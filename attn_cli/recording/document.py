@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attn_cli._version import __version__
 from attn_cli.call import Place
 from attn_cli.prompt import Prompt
 from attn_cli.recording.layer import RecordedLayer
@@ -21,6 +22,7 @@ from attn_cli.recording.rule_document import rule_document, rule_of_document
 
 Arrays = Mapping[str, np.ndarray]
 _MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")  # of each layer, where it has them
+SCHEMA = "attn.recording/1"
 _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
 
@@ -89,16 +91,24 @@ def document_of(recording: Contents) -> Document:
                 "rule": rule_document(layer.rule, put),
             }
         )
-    content = {"source": dict(recording.about), "input": prompt, "tokens": tables.document(), "layers": layers}
+    content = {
+        "schema": SCHEMA,
+        "attn": __version__,
+        "source": dict(recording.about),
+        "input": prompt,
+        "result": {**tables.document(), "layers": layers},
+        "warnings": list(recording.prompt.warnings),
+    }
     return Document(content, arrays)
 
 
 def contents_of(content: Mapping[str, Any], arrays: Arrays) -> Contents:
     """The recording again, whose arrays are those given; BadDocument for what is none."""
     try:
-        tables = tables_of_document(content["tokens"])
-        prompt = prompt_of_document(content["input"], tables)
-        layers = tuple(_layer(at, entry, arrays, tables) for at, entry in enumerate(content["layers"]))
+        result = content["result"]
+        tables = tables_of_document(result)
+        prompt = prompt_of_document(content["input"], tables, content["warnings"])
+        layers = tuple(_layer(at, entry, arrays, tables) for at, entry in enumerate(result["layers"]))
         about = content["source"]
         if not isinstance(about, dict) or not {"model", "type", "revision", "dtype", "device"} <= set(about):
             raise ValueError("nothing says which model it is of")

@@ -50,7 +50,6 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
         "text": prompt.text,
         "tokens": tables.place(prompt.tokens),
         "others": {stream: tables.place(tokens) for stream, tokens in prompt.others.items()},
-        "warnings": list(prompt.warnings),
         "files": dict(prompt.files),
         "generated": None
         if written is None
@@ -58,13 +57,13 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
     }
 
 
-def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens]) -> Prompt:
-    """The prompt again; errors as for `tables_of_document`."""
+def prompt_of_document(document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str]) -> Prompt:
+    """The prompt again, with its warnings; errors as for `tables_of_document`."""
     written = document["generated"]
     return Prompt(
         _text(document["text"]),
         tables[document["tokens"]],
-        tuple(map(_text, document["warnings"])),
+        tuple(map(_text, warnings)),
         {_text(stream): tables[place] for stream, place in document["others"].items()},
         {_text(kind): _text(name) for kind, name in document["files"].items()},
         None

@@ -8,12 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from attn_cli.errors import LoadError
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.recording.document import SCHEMA, document_of
 from attn_cli.recording.file import chunks
 from attn_cli.summaries.answers.record import recorded
+from attn_cli.views.schemas import composed, schema_id
 from tests.recording.test_layer import call_of
 from tests.strategies import Problem, problems
 
@@ -75,6 +78,14 @@ def test_prompts_come_back_whole(tmp_path: Path) -> None:
     assert (again.others, again.files, again.generated) == (prompt.others, prompt.files, prompt.generated)
     assert again.tokens[0].word is again.tokens[1].word is again.others["decoder"][0].word
     assert again.tokens[0].word.text == word.text and again.tokens[2].word is None
+
+
+@given(problems(raw=True))
+@settings(max_examples=30)
+def test_what_a_file_says_of_itself_holds_its_schema(problem: Problem) -> None:
+    schema = Draft202012Validator(composed("recording"))
+    schema.validate(json.loads(json.dumps(document_of(recording_of(problem)).content)))
+    assert schema_id("recording") == SCHEMA
 
 
 def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:
