@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 
 from attn_cli.errors import AttnError
@@ -31,7 +31,8 @@ def draw(session: Session) -> list[Line]:
         body = [padded(each, width) for each in help_lines]
     else:
         body = _panes(scene, view)
-    drawn = [*body, padded(_last_line(session), width)]
+    last = [padded(each, width) for each in _last_lines(session)]
+    drawn = [*body[: len(body) + 1 - len(last)], *last]
     if scene.screen.ascii_only:
         drawn = [[Segment(marks_in_ascii(part.text), part.style) for part in each] for each in drawn]
     return drawn
@@ -56,19 +57,19 @@ def _panes(scene: Scene, view: Viewpoint) -> list[Line]:
     return rows
 
 
-def _last_line(session: Session) -> Line:
-    """What is typed, else what was said, else what is running, else hints."""
+def _last_lines(session: Session) -> list[Line]:
+    """What is typed, else what was said, over the lines above where it is long; else what is running, else hints."""
     scene, width = session.scene, session.scene.screen.width
     clean = ascii_visible if scene.screen.ascii_only else visible
     if session.entry is not None:
-        return _entry_line(
-            session.entry.prompt, clean(session.entry.text), clean(session.entry.text[: session.entry.place]), width
-        )
+        entry = session.entry
+        return [_entry_line(entry.prompt, clean(entry.text), clean(entry.text[: entry.place]), width)]
     if session.message:
-        return line(clean(session.message), width, REVERSED)
+        pieces = chop_cells(clean(session.message), width)[: scene.lines - 1]
+        return [[Segment(piece, REVERSED)] for piece in pieces]
     if session.task:
-        return line(f"{clean(session.task)} · esc ends it", width, REVERSED)
-    return line(hints(scene, session.view.pane, reads=session.outside.read is not None), width, DIM)
+        return [line(f"{clean(session.task)} · esc ends it", width, REVERSED)]
+    return [line(hints(scene, session.view.pane, reads=session.outside.read is not None), width, DIM)]
 
 
 def _entry_line(prompt: str, text: str, before: str, width: int) -> Line:

@@ -178,6 +178,15 @@ def test_what_was_found_is_where_the_cursor_is_also_among_blocks() -> None:
     assert scene.snapped(view) == view
 
 
+def test_a_long_line_is_seen_whole() -> None:
+    explorer = session(size=(40, 12))
+    explorer.say("attn matrix " + "bank " * 20)
+    lines = ["".join(part.text for part in line) for line in draw(explorer)]
+    assert len(lines) == 12
+    assert {len(line) for line in lines} == {40}
+    assert "".join(lines[-3:]).rstrip() == explorer.message.rstrip()
+
+
 def test_steps_go_to_the_rows_from_which_the_model_wrote() -> None:
     explorer = session(recording(generated=6))
     explorer.press("2")
