@@ -1,7 +1,9 @@
 """What every head does over a whole corpus: resumable, exact, as Parquet."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -9,9 +11,13 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.corpus_options import CorpusOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
+from attn_cli.cli.kit.memory import bytes_of_size
 from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.text import counted
+from attn_cli.text import counted, excerpt
+from attn_cli.views.shell_words import command_words
+
+TABLE = "poison.parquet"
 
 
 @dataclass(frozen=True)
@@ -21,39 +27,69 @@ class ScanModelOptions(LoadOptions, LookOptions):
     COMMANDS_OWN_AFTER: ClassVar[str] = "head"
 
 
+@dataclass(frozen=True)
+class RunningOptions:
+    """How a scan is run."""
+
+    memory: Annotated[str, typer.Option("--memory", help="What sums may take beside the model.", metavar="SIZE")] = (
+        "2GB"
+    )
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", help="Workers of a Ray cluster: auto (also starts one here), or HOST:PORT.",
+                     metavar="ADDRESS"),
+    ] = None  # fmt: skip
+    cores: Annotated[int | None, typer.Option("--cores", help="Cores of a worker of Ray.", min=1, metavar="N")] = None
+    strict: Annotated[bool, typer.Option("--strict", help="End at a record that can't be scanned.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Throw away another scan in the folder.")] = False
+    quiet: o.Quiet = False
+
+
 @takes_options
 def scan(
     options: ScanModelOptions,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="The folder of the results.", metavar="DIR")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="End at a record that can't be scanned.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Throw away another scan in the folder.")] = False,
-    quiet: o.Quiet = False,
     *,
     documents: CorpusOptions,
+    running: RunningOptions,
 ) -> ExitCode:
     """What every head does over a whole corpus: resumable, exact, as Parquet.
 
-    The same line goes on where an earlier one was interrupted.
+    The same line goes on where an earlier one was interrupted. attn guide scan says what is computed.
 
     \b
     Examples:
       attn scan reviews.jsonl -m gpt2 -o reviews
       attn scan "corpus/*.txt.gz" -m ./my-model -o corpus-scan --chunk 512
       attn scan lines.txt -m ./my-model -o part --sample 5%
+      attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
-    from attn_cli.scans.scan import scan as scan_corpus  # here, for --help
+    from attn_cli.cli.kit.scan_progress import scan_progress  # here, for --help
+    from attn_cli.scans.scan import Running, run_scan
+    from attn_cli.scans.shards import ScanOptions
 
-    corpus = documents.corpus()
     if output is None:
         raise InputError("no folder for the results", "add -o DIR")
-    source = options.open(options.model, quiet=quiet, projections=options.projections)
-    done = scan_corpus(
-        source, corpus, output, selection=selection_of(options.layer, options.head), chunk=documents.chunk,
-        stride=documents.stride, seed=documents.seed or 0, strict=strict, force=force,
-    )  # fmt: skip
-    if not quiet:
-        poison = f", {counted(done['poison'], 'record')} could not be scanned" if done["poison"] else ""
-        print(f"{counted(done['documents'], 'document')}, {counted(done['tokens'], 'token')}{poison}: {output}")
+    if running.cores is not None and running.ray is None:
+        raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
+    corpus, memory = documents.corpus(), bytes_of_size(running.memory, "--memory")
+    quiet = running.quiet or running.ray is not None
+    opens = partial(options.open, options.model, quiet=quiet, projections=options.projections)
+    what = ScanOptions(
+        selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
+    )
+    with scan_progress(corpus, quiet=running.quiet) as report:
+        how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
+        done = run_scan(opens, corpus, output, what, how)
+    if not running.quiet:
+        print("\n".join(_lines(done, output)))
     return ExitCode.DONE
+
+
+def _lines(done: Mapping[str, Any], output: str) -> list[str]:
+    """What was done, and where it is."""
+    words = f"{done['documents']:,} documents, {done['tokens']:,} tokens"
+    poison = f"; {counted(done['poison'], 'record')} could not be scanned, see {TABLE}" if done["poison"] else ""
+    return [f"{words} in {excerpt(output)}{poison}", f"next: {command_words(['scan', 'show', output])}"]

@@ -13,7 +13,7 @@ _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "revision": "revision", "dtype": "precision",
     "backend": "--backend", "weights": "model", "layers": "--layer", "heads": "--head", "pairs": "--head",
     "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents", "fields": "--field",
-    "sample": "--sample", "most_tokens": "--memory",
+    "sample": "--sample", "memory": "--memory",
 }  # fmt: skip
 _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reason to refuse
 
@@ -37,13 +37,13 @@ def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -
         one, other = before.get(name), now.get(name)
         if name in _NAMES_ALONE or one == other:
             continue
-        what = _WORDS.get(name, name)
+        what = f"{'other' if name == 'files' else 'another'} {_WORDS.get(name, name)}"
         one, other = (before.get("model"), now.get("model")) if name == "weights" else (one, other)
         values = (
             f": {_shown(one)} there, {_shown(other)} now" if name not in ("files", "layout") and one != other else ""
         )
         files = f": {_file_difference(one or [], other or [])}" if name == "files" else ""
-        raise InputError(f"{excerpt(folder)} holds a scan with another {what}{values}{files}",
+        raise InputError(f"{excerpt(folder)} holds a scan with {what}{values}{files}",
                          "give another folder, or --force to begin anew")  # fmt: skip
 
 

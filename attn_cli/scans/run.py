@@ -1,9 +1,12 @@
 """A scan from its first shard to its tables: what is there already is not computed again."""
 
+import gc
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
@@ -14,15 +17,6 @@ from attn_cli.sources.corpora import Corpus
 
 _SHARDS_APART = 64  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
-
-
-class Scannable(ScansTexts, Protocol):
-    """A model that can be scanned, and told from others."""
-
-    about: dict[str, Any]
-
-    def fingerprint(self) -> str:
-        """A hash of what it has learned."""
 
 
 class Progress(NamedTuple):
@@ -62,7 +56,7 @@ class Scan:
 
         InputError where the folder holds another scan, or documents differ from those that were read before.
         """
-        with self.folder.claimed():
+        with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
             done = before if before["finished"] else self._finish(self._folded(compute))
             self.folder.remove_work()
@@ -163,10 +157,19 @@ class Scan:
         return done
 
 
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Context manager: what is there by now, such as a model, is left out when Python looks for garbage."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def chained(content: str, more: str) -> str:
     """A hash of two hashes."""
-    import hashlib
-
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 

@@ -1,7 +1,6 @@
 """Shards: fixed parts of a corpus, each computed by itself, so that sums don't depend on who computes what and when."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.scans.collector import BatchCollector, NotFiniteError, ScannedText
-from attn_cli.scans.examples import Examples, excerpt_of
+from attn_cli.scans.examples import Examples, Excerpt, excerpt_of
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
 from attn_cli.selection import Selection
@@ -17,7 +16,7 @@ from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
 
 DOCUMENTS = 512  # of a shard at most
-CHARACTERS = 2**20  # of a shard at most, unless a single document has more
+CHARACTERS = 2**17  # of a shard at most, unless a single document has more
 EVERYTHING = Selection()
 BATCH_TOKENS = 4096  # of a batch with its padding, unless a single text has more
 
@@ -65,8 +64,7 @@ def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterato
         yield Shard(first, tuple(held))
 
 
-@dataclass(frozen=True)
-class ScanOptions:
+class ScanOptions(NamedTuple):
     """What is computed, and how documents are read.
 
     chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
@@ -95,9 +93,9 @@ def scan_shard(source: ScansTexts, shard: Shard, options: ScanOptions) -> ScanSu
     sums.records = len({text.document.number for text in texts})
     for batch in batches_of([len(text.encoded.ids) for text in texts], limit=source.batch_size):
         _scan_batch(source, [texts[at] for at in batch], options, sums)
-    by_place = {(text.document.number, text.document.piece): text for text in texts}
+    excerpts = ExcerptMaker(texts, source)
     for module in sums.modules.values():
-        module.examples = _with_excerpts(module.examples, by_place, source)
+        module.examples = excerpts.filled(module.examples)
     return sums
 
 
@@ -179,16 +177,33 @@ def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:
     return tuple((field.name, field.start, field.end) for field in document.fields)
 
 
-def _with_excerpts(examples: Examples, texts: dict[tuple[int, int], ReadText], source: ScansTexts) -> Examples:
-    """The examples with the text around them."""
-    excerpts = np.full(examples.weight.shape, None, object)
-    for at in zip(*np.nonzero(examples.weight > 0), strict=True):
-        document, encoded = texts[int(examples.document[at]), int(examples.piece[at])]
-        places = [_place(encoded, int(x[at]), source) for x in (examples.query, examples.key)]
-        excerpts[at] = excerpt_of(document, places[0], places[1])
-    return examples.with_excerpts(excerpts)
+class ExcerptMaker:
+    """Makes the excerpts of examples from the texts of a shard."""
 
+    def __init__(self, texts: Sequence[ReadText], source: ScansTexts) -> None:
+        self.texts = {(text.document.number, text.document.piece): text for text in texts}
+        self.source = source
+        self._labels: dict[int, str] = {}
 
-def _place(encoded: EncodedText, token: int, source: ScansTexts) -> tuple[int, int, str]:
-    start, end = int(encoded.starts[token]), int(encoded.ends[token])
-    return start, end, "" if start >= 0 else source.labels([int(encoded.ids[token])])[0]
+    def filled(self, examples: Examples) -> Examples:
+        """The examples with the text around them."""
+        excerpts = np.full(examples.weight.shape, None, object)
+        some = examples.weight > 0
+        numbers = (examples.document, examples.piece, examples.query, examples.key)
+        cells = zip(*(x[some].tolist() for x in numbers), strict=True)
+        for at, cell in zip(np.flatnonzero(some).tolist(), cells, strict=True):
+            excerpts.flat[at] = self._excerpt(*cell)
+        return examples.with_excerpts(excerpts)
+
+    def _excerpt(self, number: int, piece: int, query: int, key: int) -> Excerpt:
+        document, encoded = self.texts[number, piece]
+        return excerpt_of(document, self._place(encoded, query), self._place(encoded, key))
+
+    def _place(self, encoded: EncodedText, token: int) -> tuple[int, int, str]:
+        start, end = int(encoded.starts[token]), int(encoded.ends[token])
+        return start, end, "" if start >= 0 else self._label(int(encoded.ids[token]))
+
+    def _label(self, number: int) -> str:
+        if number not in self._labels:
+            self._labels[number] = self.source.labels([number])[0]
+        return self._labels[number]

@@ -1,0 +1,166 @@
+"""Shards computed by Ray (https://ray.io): workers on this machine or on many, each with a model of its own.
+
+Ray starts the workers, restarts one that was killed and gives it its shard again. Which shards there are, and how they
+are added up, is as in one process, so the result is the same.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
+from attn_cli.kernel.walk.threads import available_cores
+from attn_cli.scans.scannable import scannable
+from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
+from attn_cli.scans.sums import ScanSums
+from attn_cli.selection import Selection
+from attn_cli.sources import Source
+from attn_cli.text import excerpt
+
+_AHEAD = 2  # shards per worker that are handed out before their results are there
+_TRIES = 5  # of a shard whose worker dies
+_OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
+
+OpenSource = Callable[[], Source]
+
+
+class Worker:
+    """What one Ray actor does: it opens the model, and computes one shard after the other."""
+
+    def __init__(self, opens: OpenSource, options: ScanOptions) -> None:
+        self.opened, self.options = opens(), options
+        self.source = scannable(self.opened)
+
+    def about(self, selection: Selection) -> tuple[dict[str, Any], str, int]:
+        """What the model is, a hash of what it has learned, and how many heads are chosen."""
+        heads = sum(layer.heads for layer in self.opened.planned_layers(selection))
+        return self.source.about, self.source.fingerprint(), heads
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The names of tokens."""
+        return self.source.labels(ids)
+
+    def scan(self, shard: Shard) -> tuple[int, dict[str, np.ndarray]]:
+        """The shard's number, as results come in any order, and its sums as arrays."""
+        return shard.number, scan_shard(self.source, shard, self.options).arrays()
+
+    def process(self) -> int:
+        """The number of the worker's process."""
+        return os.getpid()
+
+
+class RayWorkers:
+    """Workers that share the shards; `compute` is as `attn_cli.scans.run.Compute`."""
+
+    def __init__(self, actors: Sequence[Any], ray: Any) -> None:
+        self.actors, self._ray = tuple(actors), ray
+        self._first = self.actors[0]
+
+    def model(self, selection: Selection) -> tuple[dict[str, Any], str, int]:
+        """What the model is, a hash of what it has learned, and how many heads are chosen."""
+        with _explained(self._ray):
+            model: tuple[dict[str, Any], str, int] = self._ray.get(self._first.about.remote(selection))
+            return model
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The names of tokens."""
+        return list(self._ray.get(self._first.labels.remote(list(ids))))
+
+    def processes(self) -> list[int]:
+        """The process numbers of all workers, once each has opened its model."""
+        return list(self._ray.get([actor.process.remote() for actor in self.actors]))
+
+    def compute(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+        """Every shard with its sums, in any order."""
+        from ray.util import ActorPool
+
+        pool = ActorPool(list(self.actors))
+        handed_out: dict[int, Shard] = {}
+        for shard in shards:
+            handed_out[shard.number] = shard
+            pool.submit(lambda actor, each: actor.scan.remote(each), shard)
+            if len(handed_out) >= _AHEAD * len(self.actors):
+                yield self._next(pool, handed_out)
+        while handed_out:
+            yield self._next(pool, handed_out)
+
+    def _next(self, pool: Any, handed_out: dict[int, Shard]) -> tuple[Shard, ScanSums]:
+        with _explained(self._ray):
+            number, arrays = pool.get_next_unordered()
+        return handed_out.pop(number), ScanSums.from_arrays(arrays)
+
+
+@contextmanager
+def ray_workers(address: str, opens: OpenSource, options: ScanOptions, cores: int | None) -> Iterator[RayWorkers]:
+    """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own here.
+
+    opens  opens the model in a worker
+    cores  of a worker; None for one worker per GPU, or, without any, for one per machine with all of its cores
+
+    Raises LoadError where Ray is not installed or can't be reached, and what opening the model raises.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise LoadError("--ray needs Ray", "pip install 'attn-cli[scan-ray]'") from None
+    ours = _connected(ray, address)
+    try:
+        needs, count = _workers(ray, cores)
+        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
+        yield RayWorkers([kind.remote(opens, options) for _ in range(count)], ray)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _connected(ray: Any, address: str) -> bool:
+    """Connect to a cluster; whether it was made for this purpose."""
+    if ray.is_initialized():
+        return False
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        ray.init(address=address, **quiet)
+    except ConnectionError as error:
+        if address != "auto":
+            raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
+                            "ray status says where one runs; --ray auto starts one here") from None  # fmt: skip
+        cores = available_cores()
+        ray.init(num_cpus=cores, object_store_memory=_OBJECTS, include_dashboard=False, **quiet)
+    except ValueError as error:
+        raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
+    return True
+
+
+def _workers(ray: Any, cores: int | None) -> tuple[dict[str, float], int]:
+    """What each worker needs, and how many there are; LimitError where no machine has so many cores."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+    if gpus and cores is None:
+        return {"num_gpus": 1, "num_cpus": 1}, gpus
+    most = int(max((machine.get("CPU", 0) for machine in machines), default=0))
+    needed = max(1, most) if cores is None else cores
+    count = sum(int(machine.get("CPU", 0) // needed) for machine in machines)
+    if count < 1:
+        raise LimitError(f"no machine of this Ray has {needed} cores", f"the largest has {most}: --cores {most}")
+    return {"num_cpus": needed}, count
+
+
+@contextmanager
+def _explained(ray: Any) -> Iterator[None]:
+    """Context manager: errors of a worker's own are raised as they were there, and a dead worker is one line."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, AttnError):
+            raise error.cause from None
+        raise
+    except ray.exceptions.ActorDiedError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, AttnError):
+            raise cause from None
+        raise LimitError(f"a worker of Ray died: {excerpt(str(error).strip().splitlines()[-1], 120)}",
+                         "the same line goes on where it was; does the model fit in a worker's memory?"
+                         ) from None  # fmt: skip

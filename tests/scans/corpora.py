@@ -1,0 +1,55 @@
+"""What tests of scans share: sentences made by seed, scans of the built-in table in small shards, tables as bytes."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attn_cli.scans import shards
+from attn_cli.scans.folder import ScanFolder
+from attn_cli.scans.manifest import manifest_of
+from attn_cli.scans.run import Compute, Scan, in_this_process
+from attn_cli.scans.scannable import scannable
+from attn_cli.scans.shards import ScanOptions
+from attn_cli.sources import open_source
+from attn_cli.sources.corpora import open_corpus
+
+WORDS = [
+    "the", "river", "bank", "money", "water", "boat", "cash", "loan", "fish", ",", "swim", "walk", "city", "street",
+    ".", "house", "garden", "quick", "fox", "he",
+]  # fmt: skip
+
+
+def sentences(count: int, least: int = 2, most: int = 12, seed: int = 0) -> list[str]:
+    """Sentences of words that tables and models know, some of which come up again."""
+    source = random.Random(seed)
+    return [" ".join(source.choices(WORDS, k=source.randint(least, most))) for _ in range(count)]
+
+
+def written(folder: Path, lines: list[str]) -> Path:
+    """A file of these lines."""
+    file = folder / "lines.txt"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def table_scan(file: Path, output: Path, compute: Compute | None = None) -> dict[str, bytes]:
+    """The files of a scan of the built-in table, whose shards are computed by `compute`, here without one."""
+    source, corpus = scannable(open_source("toy")), open_corpus([str(file)])
+    options = ScanOptions()
+    manifest = manifest_of(source.about, source.fingerprint(), {}, corpus.fingerprint())
+    one = Scan(ScanFolder(str(output)), corpus, manifest, options, source.labels)
+    one.run(compute or in_this_process(source, options))
+    return files_of(output)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The tables of a scan, byte by byte."""
+    return {file.name: file.read_bytes() for file in sorted(folder.glob("*.parquet"))}
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Shards of three documents."""
+    monkeypatch.setattr(shards, "DOCUMENTS", 3)

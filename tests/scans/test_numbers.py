@@ -1,0 +1,135 @@
+"""The numbers of a scan are those that attn heads gives for every text, put together by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("datasketches")
+pytest.importorskip("pyarrow")
+from pyarrow import parquet
+
+from attn_cli.kernel.walk import fused
+from attn_cli.scans.scan import scan
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.kinds import CollectedKinds
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
+from attn_cli.summaries.reducers.kinds import KINDS
+from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.kind_sums import judged
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.scans.corpora import sentences, written
+
+LAYERS = Selection(layers=(0, 1))  # the first are enough, and soon there
+LINES = [*sentences(7, 3, 30), "A longer one : the bank , the bank ."]
+
+
+@pytest.fixture(scope="module", params=["minilm compiled", "minilm bands", "smollm compiled"])
+def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ModelSource]:
+    """A scan of LINES, walked by compiled code or in bands, and the model."""
+    model, _, walk = request.param.partition(" ")
+    source, folder = ModelSource(request.getfixturevalue(model)), tmp_path_factory.mktemp("scan")
+    with pytest.MonkeyPatch.context() as patch:
+        if walk == "bands":
+            patch.setattr(fused, "suits", lambda *_: False)
+        scan(source, str(written(folder, LINES)), str(folder / "scan"), selection=LAYERS)
+    return folder / "scan", source
+
+
+def table(folder: Path, name: str) -> list[dict[str, Any]]:
+    return parquet.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelSource]) -> None:
+    folder, source = scanned
+    of_texts: dict[int, list[Heads]] = {}
+    kinds: dict[int, list[KindsOfHeads]] = {}
+    for line in LINES:
+        prompts = source.read([line])
+        collected = CollectedKinds(prompts, 0, by_share=True)
+
+        def visit(call: Any, collected: CollectedKinds = collected) -> None:
+            of_texts.setdefault(call.place.layer, []).append(reduce(call, HeadStatistics()).part(Heads))
+            collected.visit(call)
+
+        source.each(prompts, LAYERS, visit)
+        for summary in collected.summaries:
+            kinds.setdefault(summary.place.layer, []).append(summary.part(KindsOfHeads))
+    for row in table(folder, "statistics"):
+        values = np.array([of_text.statistics[row["statistic"]][row["head"]] for of_text in of_texts[row["layer"]]])
+        known = values[~np.isnan(values)]
+        assert row["documents"] == len(known)
+        if len(known):
+            wanted = [known.mean(), known.var(ddof=1), known.min(), known.max(), np.median(known)]
+            names = ("mean", "variance", "minimum", "maximum", "q50")
+            np.testing.assert_allclose([row[name] for name in names[:4]], wanted[:4], rtol=1e-5, atol=2e-6)
+            assert known.min() <= row["q50"] <= known.max()
+    for row in table(folder, "kinds"):
+        number = [kind.name for kind in KINDS].index(row["kind"])
+        of_all = judged([text for part in kinds[row["layer"]] for text in part.texts], by_share=True)
+        for name in ("weight", "share", "held"):
+            expected = getattr(of_all, name)[number, row["head"]]
+            # what is left of a row beside its sink may be next to nothing: shares of it are rough
+            close = {"rtol": 1e-3, "atol": 2e-3 if row["kind"] == "window" else 1e-4}
+            np.testing.assert_allclose(np.nan if row[name] is None else row[name], expected, **close)
+        chance = np.nan if row["chance"] is None else row["chance"]
+        np.testing.assert_allclose(chance, of_all.chance[number], rtol=1e-9)
+        assert row["rows"] == of_all.rows[number]
+
+
+def test_distances_positions_tokens_and_examples_are_those_of_whole_matrices(scanned: tuple[Path, ModelSource]) -> None:
+    folder, source = scanned
+    prompts = [source.read([line])[0] for line in LINES]
+    weights: list[np.ndarray] = []
+    for prompt in prompts:
+        source.each([prompt], Selection(layers=(1,)), lambda call: weights.append(_weights(call)))
+    layer = max(row["layer"] for row in table(folder, "heads"))
+    total = sum(each[0].sum() for each in weights)
+    for row in table(folder, "distances"):
+        if (row["layer"], row["head"]) == (layer, 0):
+            near = -np.inf if row["nearest"] is None else row["nearest"]
+            far = np.inf if row["farthest"] is None else row["farthest"]
+            inside = sum(_between(each[0], near, far) for each in weights)
+            np.testing.assert_allclose(row["weight"], inside / total, atol=1e-6)
+    for row in table(folder, "positions"):
+        if (row["layer"], row["head"]) == (layer, 0):
+            inside = sum(
+                each[0][:, row["first"] : None if row["last"] is None else 1 + row["last"]].sum() for each in weights
+            )
+            np.testing.assert_allclose(row["weight"], inside / total, atol=1e-6)
+    to: dict[int, int] = {}
+    for prompt, each in zip(prompts, weights, strict=True):
+        for key in each[0].argmax(axis=1).tolist():
+            to[prompt.tokens[key].id or 0] = to.get(prompt.tokens[key].id or 0, 0) + 1
+    counted = {row["id"]: row["count"] for row in table(folder, "tokens")
+               if (row["layer"], row["head"], row["side"]) == (layer, 0, "to")}  # fmt: skip
+    assert counted == to
+    for row in table(folder, "examples"):
+        if row["layer"] == layer:
+            cell = weights[row["document"]][row["head"], row["query"], row["key"]]
+            np.testing.assert_allclose(row["weight"], cell, atol=1e-5)
+            assert LINES[row["document"]] == row["text"] or row["text"] in LINES[row["document"]]
+            if row["kind"] == "previous":
+                own = weights[row["document"]][row["head"]].diagonal(-1)
+                top = weights[row["document"]][row["head"]].argmax(axis=1)[1:] == np.arange(len(own))
+                np.testing.assert_allclose(row["weight"], own[top].max(), atol=1e-5)
+
+
+def _weights(call: Any) -> np.ndarray:
+    part = reduce(call, FullMatrix()).part(Matrix)
+    assert part is not None
+    return np.asarray(part.weights)
+
+
+def _between(weights: np.ndarray, nearest: float, farthest: float) -> float:
+    distance = np.arange(len(weights))[:, None] - np.arange(len(weights))
+    return float(weights[(distance >= nearest) & (distance <= farthest)].sum())
+
+
+def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -> None:
+    folder, _ = scanned
+    assert {row["statistic"] for row in table(folder, "statistics")} == {each.name for each in STATISTICS}

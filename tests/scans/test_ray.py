@@ -1,0 +1,40 @@
+"""Ray computes the same shards: also when a worker is killed in the middle of one."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+pytest.importorskip("datasketches")
+
+from functools import partial
+
+from attn_cli.scans.ray_workers import ray_workers
+from attn_cli.scans.shards import ScanOptions, Shard
+from attn_cli.scans.sums import ScanSums
+from attn_cli.sources import open_source
+from tests.scans.corpora import sentences, small_shards, table_scan, written
+
+__all__ = ["small_shards"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(40))
+    with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1) as workers:
+        first = workers.processes()
+
+        def killing(shards: Iterator[Shard]) -> Iterator[Shard]:
+            for shard in shards:
+                yield shard
+                if shard.number == 5:
+                    os.kill(first[0], signal.SIGKILL)
+
+        def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+            return workers.compute(killing(shards))
+
+        assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
+        assert workers.processes() != first

@@ -1,0 +1,101 @@
+"""A scan's tables are the same to the byte, whoever computes its shards, in whatever order, however often killed."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("datasketches")
+pytest.importorskip("pyarrow")
+
+from attn_cli.errors import InputError
+from attn_cli.scans.scannable import scannable
+from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
+from attn_cli.scans.sums import ScanSums
+from attn_cli.sources import open_source
+from tests.program import environment
+from tests.scans.corpora import files_of, sentences, small_shards, table_scan, written
+
+__all__ = ["small_shards"]
+# Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a shard begins.
+_KILLED = """
+import os, random, signal, sys
+from pathlib import Path
+from attn_cli.scans import run, shards
+from attn_cli.views.sink import Sink
+from tests.scans.corpora import table_scan
+shards.DOCUMENTS = 3
+left, write, scan_shard = int(sys.argv[3]), Sink.write, run.scan_shard
+
+def moment():
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def half_written(self, data, at=None):
+    write(self, bytes(data)[: len(data) // 2])
+    moment()
+    write(self, bytes(data)[len(data) // 2 :])
+    self.file.flush()
+    moment()
+
+Sink.write = half_written
+run.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
+table_scan(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(25))
+    expected = table_scan(file, tmp_path / "undisturbed")
+    killed = 0
+    for moments in (2, 7, 11, 12, 16):  # of 9 shards, their files, the sums and 9 tables
+        done = subprocess.run(
+            [sys.executable, "-c", _KILLED, str(file), str(tmp_path / "killed"), str(moments)],
+            env=environment(), capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        killed += done.returncode == -signal.SIGKILL
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
+    assert killed >= 4
+    assert table_scan(file, tmp_path / "killed") == expected
+    assert not [path for path in (tmp_path / "killed").rglob("*") if path.suffix in (".part", ".npz")]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(20))
+    source = scannable(open_source("toy"))
+
+    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+        return ((shard, scan_shard(source, shard, ScanOptions())) for shard in reversed(list(shards)))
+
+    assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(10))
+    before = table_scan(file, tmp_path / "scan")
+
+    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+        raise AssertionError("nothing is missing")
+
+    assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(10))
+    table_scan(file, tmp_path / "scan")
+    written(tmp_path, sentences(10, seed=1))
+    with pytest.raises(InputError, match=r"documents: .* has changed"):
+        table_scan(file, tmp_path / "scan")
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not empty"):
+        table_scan(written(tmp_path, sentences(3)), tmp_path)
