@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.errors import LoadError
 
-_SIZE = 500  # the digests' compression: quantiles are within half a percent of their rank
+_SIZE = 500  # the digests' compression: quantiles are within a percent of their rank
 
 
 class Quantiles:
@@ -40,8 +40,7 @@ class Quantiles:
             known = row[~np.isnan(row)]
             if len(known):
                 digest.update(known)
-                digest.compress()  # as writing it to a file would, so that it doesn't matter when it is written
-        return made
+        return Quantiles([_as_written(digest) for digest in made.digests])
 
     def __or__(self, other: "Quantiles") -> "Quantiles":
         """Of both; `self` takes in the other."""
@@ -51,8 +50,7 @@ class Quantiles:
         for digest, more in zip(mine.digests, theirs.digests, strict=True):
             if not more.is_empty():
                 digest.merge(more)
-                digest.compress()
-        return mine
+        return Quantiles([_as_written(digest) for digest in mine.digests])
 
     def at(self, ranks: tuple[float, ...]) -> np.ndarray:
         """The quantiles at ranks between 0 and 1 `[count, ranks]`, NaN of nothing; 0 and 1 are exact."""
@@ -70,6 +68,11 @@ class Quantiles:
         """What `arrays` wrote."""
         digest, whole, ends = _digest(), content.tobytes(), np.cumsum(sizes)
         return cls([digest.deserialize(whole[end - size : end]) for size, end in zip(sizes, ends, strict=True)])
+
+
+def _as_written(digest: Any) -> Any:
+    """The digest as it is after it was in a file: what follows must not depend on when it was written."""
+    return type(digest).deserialize(digest.serialize())
 
 
 def _digest() -> Any:
