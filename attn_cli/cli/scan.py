@@ -1,5 +1,6 @@
 """What every head does over a whole corpus: resumable, exact, as Parquet."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,6 @@ from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import command_words
-
-TABLE = "poison.parquet"
 
 
 @dataclass(frozen=True)
@@ -91,5 +90,6 @@ def scan(
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     """What was done, and where it is."""
     words = f"{done['documents']:,} documents, {done['tokens']:,} tokens"
-    poison = f"; {counted(done['poison'], 'record')} could not be scanned, see {TABLE}" if done["poison"] else ""
-    return [f"{words} in {excerpt(output)}{poison}", f"next: {command_words(['scan', 'show', output])}"]
+    poison = f", {counted(done['poison'], 'record')} could not be scanned" if done["poison"] else ""
+    following = [f"next: {command_words(['scan', 'show', output])}"] if sys.stdout.isatty() else []
+    return [f"{words}{poison}: {excerpt(output)}", *following]
