@@ -13,8 +13,6 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.sinks import expected_sinks
 
 _words_of = memoised(words_of)
-_FEW = 2**16  # cells that are computed whatever the mask
-_STRIPS = 6
 
 
 class Grid(Protocol):
@@ -52,21 +50,8 @@ class HeadGrid:
         return self.layer.pooled(self.head, rows, keys, (1, 1), scores=scores)
 
     def pooled(self, rows: slice, keys: slice, block: tuple[int, int], *, scores: bool = False) -> np.ndarray:
-        """As recorded; of many rows a strip at a time, each without the keys that lie beyond its mask."""
-        strip = -(-(rows.stop - rows.start) // (_STRIPS * block[0])) * block[0]
-        if (rows.stop - rows.start) * (keys.stop - keys.start) < _FEW or strip == 0:
-            return self.layer.pooled(self.head, rows, keys, block, scores=scores)
-        across = -(-(keys.stop - keys.start) // block[1])
-        pooled = np.full((-(-(rows.stop - rows.start) // block[0]), across), np.nan, dtype=np.float32)
-        for start in range(rows.start, rows.stop, strip):
-            stop = min(start + strip, rows.stop)
-            cells = max(-(-(self.layer.rule.mask.span(start, stop, self.layer.m).last - keys.start) // block[1]), 0)
-            seen = slice(keys.start, min(keys.start + cells * block[1], keys.stop))
-            if seen.stop > seen.start:
-                part = self.layer.pooled(self.head, slice(start, stop), seen, block, scores=scores)
-                top = (start - rows.start) // block[0]
-                pooled[top : top + len(part), : part.shape[1]] = part
-        return pooled
+        """As recorded."""
+        return self.layer.pooled(self.head, rows, keys, block, scores=scores)
 
     def coarse(self) -> tuple[np.ndarray, tuple[int, int]] | None:
         """The thumbnail."""

@@ -79,11 +79,3 @@ def test_a_difference_is_of_the_tokens_that_both_texts_have() -> None:
     assert np.isnan(change[alignment.alone_first]).all()
     largest = grid.pooled(slice(0, 40), slice(0, 40), (40, 40))[0, 0]
     assert abs(largest) == np.nanmax(np.abs(change))
-
-
-def test_a_large_window_is_computed_without_what_its_mask_hides(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = recording(n=300).layers[0]
-    grid, spans, block = HeadGrid(layer, 0), (slice(26, 299), slice(7, 300)), (13, 7)
-    expected = layer.pooled(0, *spans, block)
-    monkeypatch.setattr("attn_cli.explore.grids._FEW", 1)
-    np.testing.assert_allclose(grid.pooled(*spans, block), expected, rtol=1e-5)
