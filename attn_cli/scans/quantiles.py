@@ -13,17 +13,18 @@ _SIZE = 500  # the digests' compression: quantiles are within a percent of their
 class Quantiles:
     """A t-digest for each of some numbers; the same numbers in the same order give the same digests to the last bit.
 
+    digests  as the library writes them: one that was written and read again goes on in another way than one that was
+             not, so they are kept written, and it doesn't matter when they go to a file
     pending  numbers `[count, B]` that are not in the digests yet: those of a shard go in together
     """
 
-    def __init__(self, digests: list[Any], pending: Sequence[np.ndarray] = ()) -> None:
+    def __init__(self, digests: list[bytes], pending: Sequence[np.ndarray] = ()) -> None:
         self.digests, self.pending = digests, list(pending)
 
     @classmethod
     def none(cls, count: int) -> "Quantiles":
         """So many digests of nothing."""
-        digest = _digest()
-        return cls([digest(_SIZE) for _ in range(count)])
+        return cls([_digest()(_SIZE).serialize()] * count)
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Quantiles":
@@ -35,44 +36,51 @@ class Quantiles:
         if not self.pending:
             return self
         values = np.concatenate(self.pending, axis=1)
-        made = Quantiles(self.digests or Quantiles.none(len(values)).digests)
-        for digest, row in zip(made.digests, values, strict=True):
+        made = [_read(digest) for digest in self.digests or Quantiles.none(len(values)).digests]
+        for digest, row in zip(made, values, strict=True):
             known = row[~np.isnan(row)]
             if len(known):
                 digest.update(known)
-        return Quantiles([_as_written(digest) for digest in made.digests])
+        return Quantiles([digest.serialize() for digest in made])
 
     def __or__(self, other: "Quantiles") -> "Quantiles":
-        """Of both; `self` takes in the other."""
+        """Of both; `other` comes after."""
         if other.pending and not other.digests:
             return Quantiles(self.digests, [*self.pending, *other.pending])
-        mine, theirs = self.settled(), other.settled()
-        for digest, more in zip(mine.digests, theirs.digests, strict=True):
-            if not more.is_empty():
-                digest.merge(more)
-        return Quantiles([_as_written(digest) for digest in mine.digests])
+        pairs = zip(self.settled().digests, other.settled().digests, strict=True)
+        return Quantiles([_merged(mine, theirs) for mine, theirs in pairs])
 
     def at(self, ranks: tuple[float, ...]) -> np.ndarray:
         """The quantiles at ranks between 0 and 1 `[count, ranks]`, NaN of nothing; 0 and 1 are exact."""
+        digests = [_read(digest) for digest in self.settled().digests]
         return np.array([[np.nan if digest.is_empty() else digest.get_quantile(rank) for rank in ranks]
-                         for digest in self.settled().digests]).reshape(-1, len(ranks))  # fmt: skip
+                         for digest in digests]).reshape(-1, len(ranks))  # fmt: skip
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The digests one after the other, and how many bytes each takes."""
-        parts = [digest.serialize() for digest in self.settled().digests]
-        sizes = np.array([len(part) for part in parts])
-        return {"bytes": np.frombuffer(b"".join(parts), np.uint8), "sizes": sizes}
+        digests = self.settled().digests
+        sizes = np.array([len(digest) for digest in digests])
+        return {"bytes": np.frombuffer(b"".join(digests), np.uint8), "sizes": sizes}
 
     @classmethod
     def from_arrays(cls, content: np.ndarray, sizes: np.ndarray) -> "Quantiles":
         """What `arrays` wrote."""
-        digest, whole, ends = _digest(), content.tobytes(), np.cumsum(sizes)
-        return cls([digest.deserialize(whole[end - size : end]) for size, end in zip(sizes, ends, strict=True)])
+        whole, ends = content.tobytes(), np.cumsum(sizes)
+        return cls([whole[end - size : end] for size, end in zip(sizes, ends, strict=True)])
 
 
-def _as_written(digest: Any) -> Any:
-    """The digest as it is after it was in a file: what follows must not depend on when it was written."""
-    return type(digest).deserialize(digest.serialize())
+def _merged(mine: bytes, theirs: bytes) -> bytes:
+    """The digest of what two are of."""
+    one, more = _read(mine), _read(theirs)
+    if more.is_empty():
+        return mine
+    one.merge(more)
+    merged: bytes = one.serialize()
+    return merged
+
+
+def _read(digest: bytes) -> Any:
+    return _digest().deserialize(digest)
 
 
 def _digest() -> Any:
