@@ -6,7 +6,7 @@ run is the model's own. The rows that choose are those whose outputs decide the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
@@ -63,8 +63,8 @@ class Outcome:
     kl_bits   sum over all words of p log2(p / p with the intervention), in the last row that chooses; never below 0
     loss_bits change of the mean -log2 p of the text's own tokens; only where it was asked for, and all rows are rows
               of the experiment
-    distance  of a model without a head of words: 1 - cosine of the mean output vectors; tokens that are hidden are left
-              out of the mean
+    distance  of a model without a head of words: 1 - cosine of the mean output vectors, tokens that are hidden left out
+              of the mean; or of the first vectors (see `Experiment`)
     """
 
     bits: float | None = None
@@ -129,6 +129,8 @@ class Experiment(Protocol):
     way      how runs are made: "cache" (the chosen rows alone, keys and values of the rows before kept), "prefix"
              (whole passes, of which blocks below the intervention are skipped) or "whole"
     why      why it isn't "cache"; "" where it is
+    vector   which vector of a model without a head of words is compared: "mean" of all tokens, or the "first", such as
+             that of [CLS]; may be set before outcomes are asked for
     looked   whether the plain run was looked at as was asked; some attention shows itself in a run of its own alone
     """
 
@@ -139,6 +141,7 @@ class Experiment(Protocol):
     floor: Floor
     way: str
     why: str
+    vector: Literal["mean", "first"]
     looked: bool
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:

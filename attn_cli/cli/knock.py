@@ -6,6 +6,7 @@ import typer
 
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
+from attn_cli.cli.kit.options import one_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.shared_options import TextCommandOptions
@@ -41,19 +42,23 @@ def knock(
     mean: Annotated[
         bool, typer.Option("--mean", help="Silence a head to its mean over the other rows, not to 0.")
     ] = False,
+    vector: Annotated[
+        str | None,
+        typer.Option("--vector", metavar="WHICH", help="Of an encoder: the mean of all tokens' vectors, or the first."),
+    ] = None,
 ) -> ExitCode:
     """Which heads an answer rests on: each head silenced, and what the answer loses.
 
     The output of a head is set to 0 in the row that chooses the next token; the rest of the run is the model's own.
     Effects are bits of the likeliest next token; with --generate N, of all that the model writes. In an encoder: how
-    far the mean vector turns.
+    far its vector turns.
 
     \b
     Examples:
       attn knock "The capital of France is" -m gpt2
       attn knock "The capital of France is" -m gpt2 --everywhere -k 5
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
-      attn knock "river bank" -m ./my-encoder -f csv | head
+      attn knock "river bank" -m ./my-encoder --vector first
     """  # fmt: skip
     from attn_cli.summaries.answers.knock import (  # here: torch-free
         Beside,
@@ -68,6 +73,8 @@ def knock(
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and (options.layer, options.head) != ("all", "all"):
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
+    if vector is not None:
+        one_of(vector, ("mean", "first"), "--vector")
     selection = options.selection if together is None else selection_of("all", together)
 
     def report(source: Predicting, view: View, text: str, number: int | None) -> Report:
@@ -77,6 +84,9 @@ def knock(
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
         experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
+        if vector is not None and experiment.target is not None:
+            raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
+        experiment.vector = "first" if vector == "first" else "mean"
         layers = chosen_heads(experiment.layers, selection)
         passes = experiment.passes(interventions_of(layers))
         if passes > _MANY_PASSES and (everywhere or options.verbose):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from attn_cli.cli.kit import memory
 from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.folders import edited_weights, linked
@@ -132,6 +133,14 @@ def test_another_model_is_held_against_this_one_head_by_head(folder: Path, tmp_p
         head, key = int(row["head"]), int(row["key"])
         assert float(row["weight"]) == pytest.approx(one[2, head, 6, key], abs=1e-6)
         assert float(row["other_weight"]) == pytest.approx(another[2, head, 6, key], abs=1e-6)
+
+
+def test_queries_and_keys_that_do_not_fit_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept until the other model has run; rows that were picked take less."""
+    monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
+    options = ("-m", folder, "--against-dtype", "bfloat16")
+    refused(attn("heads", RIVER, *options), 4, "queries and keys of 6 layers", "--token")
+    assert attn("top", RIVER, *options, "-t", "bank", "-l", "2", "--json").code == 0
 
 
 def test_words(folder: Path) -> None:

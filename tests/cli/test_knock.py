@@ -98,6 +98,8 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
         (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
         (("--together", "x"), "x"),
         (("--backend", "sdpa"), "--backend sdpa"),
+        (("--vector", "first"), "--vector is for encoders"),
+        (("--vector", "cls"), "one of mean, first"),
     ],
 )
 def test_wrong_use_is_one_line(llama: Path, options: tuple[str, ...], words: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class Knock(Answer):
     floor       what untouched copies differed by: rounding
     way, why    how runs were made, and why not from the cache (as for `Experiment`)
     no_direct   why the heads' direct parts aren't known; "" where they are
+    vector      which vector is compared where there is no target: "mean" or "first"
     shown       how many heads a screen names; None for all. Data has all
     """
 
@@ -87,6 +88,7 @@ class Knock(Answer):
     together: Outcome | None = None
     shown: int | None = None
     no_direct: str = ""
+    vector: Literal["mean", "first"] = "mean"
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -128,6 +130,7 @@ class Knock(Answer):
             "way": self.way,
             "why": self.why,
             "no_direct": self.no_direct,
+            "vector": None if self.target is not None else self.vector,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -160,6 +163,7 @@ def knock(
     mean: bool = False,
     selection: Selection = _EVERYTHING,
     together: bool = False,
+    vector: Literal["mean", "first"] = "mean",
 ) -> Knock:
     """Silence each chosen head of a model in turn, and compare what it says with what the plain run says.
 
@@ -168,9 +172,10 @@ def knock(
     mean        silence a head to its mean output over the other rows, not to 0
     selection   the heads; all by default
     together    silence all chosen heads at once, too
+    vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
-    the last row, or what was generated. Encoders: 1 - cosine of the mean vectors with and without the head.
+    the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
 
     Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be silenced.
 
@@ -180,6 +185,7 @@ def knock(
     """
     prompt = source.read([text])[0] if isinstance(text, str) else text
     experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
+    experiment.vector = vector
     layers = chosen_heads(experiment.layers, selection)
     beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
     return knock_of(experiment, layers, beside, mean=mean, together=together)
@@ -270,7 +276,7 @@ def knock_of(
     rows = tuple(experiment.tokens[row] for row in experiment.rows)
     return Knock(
         tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.floor,
-        experiment.way, experiment.why, at_once, shown, beside.no_direct,
+        experiment.way, experiment.why, at_once, shown, beside.no_direct, experiment.vector,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ _BOLD, _DIM = Style(bold=True), Style(dim=True)
 _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
 _WITHOUT = " without it"  # the heading's end, over the bars
+_LEAST_WEIGHT = 0.005  # of a key that is named after the first: less would read 0.00
 _TOKEN = 16  # columns of a key's name at most
 
 
@@ -44,7 +45,8 @@ def _asked(knock: Knock) -> Iterator[str]:
     """The answer, and where heads were silenced."""
     target = knock.target
     if target is None:
-        yield "how far the mean vector turns"
+        name = "mean vector" if knock.vector == "mean" else "first token's vector"
+        yield f"how far the {name} turns"
     elif target.generated:
         yield f"what it wrote: {counted(len(target.tokens), 'token')}, p {_probability(target.probability)}"
     else:
@@ -111,7 +113,7 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
     if layout.writes:
         line.append("        " if head.direct is None else f" {head.direct:>+7.2f}")
     room = layout.keys
-    for key, weight in head.looks:
+    for key, weight in (look for look in head.looks if look[1] >= _LEAST_WEIGHT or look is head.looks[0]):
         piece = f"{fit(token_label(key), _TOKEN).rstrip()} {weight:.2f}"
         if cell_len(piece) + 2 > room:
             break

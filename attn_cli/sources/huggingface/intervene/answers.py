@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.nn.functional import cosine_similarity, cross_entropy
@@ -75,21 +75,21 @@ def outcomes_of_words(plain: Said, changed: Said) -> list[Outcome]:
 
 
 def outcomes_of_vectors(
-    plain: torch.Tensor, changed: torch.Tensor, interventions: Sequence[Intervention]
+    plain: torch.Tensor, changed: torch.Tensor, interventions: Sequence[Intervention], vector: Literal["mean", "first"]
 ) -> list[Outcome]:
-    """1 - cosine of the mean vectors of a plain run `[1, n, d]` and of each of S runs `[S, n, d]`.
+    """1 - cosine of the vectors of a plain run `[1, n, d]` and of each of S runs `[S, n, d]`, the mean or the first.
 
     Tokens that an intervention hides are left out of its own mean.
     """
-    before = plain[0].double().mean(0)
+    n = plain.shape[1]
+    before = plain[0, : n if vector == "mean" else 1].double().mean(0)
     outcomes = []
     for vectors, intervention in zip(changed, interventions, strict=True):
         hidden = set(intervention.hidden)
-        rest = [row for row in range(vectors.shape[0]) if row not in hidden]
-        after = vectors[rest].double().mean(0)
+        rest = [row for row in range(n) if row not in hidden] if vector == "mean" else [0]
         if not rest:
             raise InputError("all tokens are hidden", "leave one of them")
-        cosine = cosine_similarity(before, after, dim=0)
+        cosine = cosine_similarity(before, vectors[rest].double().mean(0), dim=0)
         outcomes.append(Outcome(distance=1 - float(cosine)))
     return outcomes
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -77,6 +77,7 @@ class ModelExperiment:
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
         self.floor = Floor()
+        self.vector: Literal["mean", "first"] = "mean"
         # ways whose rounding is known: with the text's loss or without, of one intervention alone or several
         self._measured = set[tuple[Way, bool, bool]]()
         self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
@@ -193,7 +194,7 @@ class ModelExperiment:
             start = self._runner.first_row_of(logits)
             return outcomes_of_words(self._plain, said(logits, self._asked, start, with_loss=with_loss))
         vectors = vectors_of(output, str(self.loaded.about["model"]))
-        return outcomes_of_vectors(self._plain, vectors, interventions)
+        return outcomes_of_vectors(self._plain, vectors, interventions, self.vector)
 
     def _answers(self, with_loss: bool) -> int:
         """The first row whose logits are needed."""

@@ -204,3 +204,27 @@ def test_an_encoder_moves_its_mean_vector(minilm: LoadedModel) -> None:
     heads = [HeadPlace(5, 7), HeadPlace(5, 6), HeadPlace(5, 5)]
     distances = [outcome.distance for outcome in experiment.outcomes([Intervention((head,)) for head in heads])]
     assert distances == pytest.approx([0.059, 0.050, 0.028], abs=6e-4)
+
+
+@pytest.mark.parametrize("vector", ["mean", "first"])
+def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedModel, vector: str) -> None:
+    """Its columns set to 0 by a pre-hook on the dense layer after attention; the mean vector, and that of [CLS]."""
+    source = ModelSource(minilm)
+    prompt = source.read(["The parrot sat on the river bank and sang."])[0]
+    arguments, rows = source._arguments([prompt]), slice(0, None if vector == "mean" else 1)
+    experiment = source.experiment(prompt)
+    experiment.vector = "first" if vector == "first" else "mean"
+    heads = [HeadPlace(0, 2), HeadPlace(2, 9), HeadPlace(5, 7)]
+
+    def vectors() -> torch.Tensor:
+        with torch.no_grad():
+            return minilm.model(**arguments).last_hidden_state[0, rows].double().mean(0)
+
+    plain = vectors()
+    outcomes = experiment.outcomes([Intervention((head,)) for head in heads])
+    for head, outcome in zip(heads, outcomes, strict=True):
+        with Silenced(
+            minilm.model, [head], {head.layer: f"encoder.layer.{head.layer}.attention.output.dense"}, 12, None
+        ):
+            turned = 1 - float(torch.cosine_similarity(plain, vectors(), dim=0))
+        assert outcome.distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head
