@@ -28,6 +28,6 @@ def differences_of(
         (head.place, head.kind_name, kinds[head.place]) for head in common if head.kind_name != kinds[head.place]
     )
     return ScanDifferences(
-        one.folder, other.folder, one.corpus, other.corpus, str(other.about["model"]), None,
-        differences(one.heads, other.heads, None, names), renamed, alone, shown,
+        one.folder, other.folder, one.corpus, other.corpus, str(other.about["model"]),
+        differences(one.heads, other.heads, names), renamed, alone, shown,
     )  # fmt: skip

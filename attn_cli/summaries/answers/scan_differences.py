@@ -1,8 +1,8 @@
 """attn scan show --against: two scans head by head, and what differs beyond chance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,14 +12,6 @@ from attn_cli.summaries.report import Answer
 from attn_cli.summaries.student import chance_of, half_width, holm
 
 LEVEL = 0.05  # the chance that any of the numbers that are said to differ does so by chance
-FEWEST_GROUPS = 10  # for a paired test
-
-
-class GroupMeans(NamedTuple):
-    """A number of one head over groups of documents: how many documents each has, and their means `[G]`."""
-
-    documents: np.ndarray
-    means: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,6 @@ class ScanDifferences(Answer):
     """Two scans, head by head.
 
     folder, other  of the two
-    paired    over how many groups of the same documents numbers were compared; None for Welch's test
     differences    of all heads and statistics of both; those that differ first, by effect
     shown     how many of them a screen shows; None for as many as differ
     renamed   heads that are of another kind in the second scan, with both kinds
@@ -76,7 +67,6 @@ class ScanDifferences(Answer):
     corpus: ScannedCorpus
     other_corpus: ScannedCorpus
     other_model: str
-    paired: int | None
     differences: tuple[HeadDifference, ...]
     renamed: tuple[tuple[ScannedPlace, str, str], ...]
     alone: int
@@ -95,7 +85,6 @@ class ScanDifferences(Answer):
         """Both corpora, how they were compared, and every number."""
         return self.corpus.record() | {
             "against": self.other_corpus.record() | {"model": self.other_model},
-            "paired_groups": self.paired,
             "level": LEVEL,
             "compared": len(self.differences),
             "differ": len(self.beyond_chance),
@@ -112,16 +101,11 @@ class ScanDifferences(Answer):
 def differences(
     first: Sequence[ScannedHead],
     second: Sequence[ScannedHead],
-    groups: Mapping[tuple[ScannedPlace, str], tuple[GroupMeans, GroupMeans]] | None,
     statistics: Sequence[str],
 ) -> tuple[HeadDifference, ...]:
     """Every statistic of every head that is in both scans.
 
-    groups  the numbers over the same documents in both, for a paired test; None for Welch's test, which takes the
-            documents of the two as drawn apart
-
-    A paired test is over the differences of groups of documents, weighed by their documents; of groups of one document
-    it is Student's test over documents.
+    By Welch's test, which takes the documents of the two as drawn apart.
     """
     others = {head.place: head.statistics for head in second}
     pairs = [
@@ -132,10 +116,7 @@ def differences(
         if name in head.statistics and name in others[head.place]
         and not _says_nothing(head.statistics[name], others[head.place][name])
     ]  # fmt: skip
-    rows = [
-        (place, name, one, two, *(_welch(one, two) if groups is None else _paired(*groups[place, name])))
-        for place, name, one, two in pairs
-    ]
+    rows = [(place, name, one, two, *_welch(one, two)) for place, name, one, two in pairs]
     if not rows:
         return ()
     difference, error, freedom = (np.array([row[at] for row in rows]) for at in (4, 5, 6))
@@ -165,16 +146,6 @@ def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:
     below = sum(part**2 / max(each.documents - 1, 1) for part, each in zip(parts, (one, two), strict=True))
     freedom = sum(parts) ** 2 / below if below > 0 else float(one.documents + two.documents - 2)
     return two.mean - one.mean, float(np.sqrt(sum(parts))), freedom
-
-
-def _paired(one: GroupMeans, two: GroupMeans) -> tuple[float, float, float]:
-    """The same of the differences of groups, each weighed by its documents."""
-    share = one.documents / max(one.documents.sum(), 1)
-    apart = two.means - one.means
-    mean = float((share * apart).sum())
-    count = len(apart)
-    error = np.sqrt(((share * (apart - mean)) ** 2).sum() * count / max(count - 1, 1))
-    return mean, float(error), float(count - 1)
 
 
 def _effect(difference: float, one: Estimate, two: Estimate) -> float:

@@ -29,7 +29,12 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
     yield ""
     differ, compared = len(answer.beyond_chance), len(answer.differences)
     yield Text(
-        "\n".join(packed([f"{differ:,} of {compared:,} numbers differ beyond chance", _test(answer)], screen.width)),
+        "\n".join(
+            packed(
+                [f"{differ:,} of {compared:,} numbers differ beyond chance", "Welch's test over documents"],
+                screen.width,
+            )
+        ),
         _BOLD,
     )
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
@@ -44,12 +49,6 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
     )
     alone = f" · {counted(answer.alone, 'head')} in one scan only" if answer.alone else ""
     yield Text("\n".join(wrap(words + alone, screen.width)), _DIM)
-
-
-def _test(answer: ScanDifferences) -> str:
-    if answer.paired is None:
-        return "Welch's test over documents"
-    return f"paired test over {answer.paired} groups of the same documents"
 
 
 def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[Text]:
