@@ -56,7 +56,7 @@ def test_with_a_cache_several_tokens_attend_as_without(name: str) -> None:
         np.testing.assert_allclose(then[place], expected[:, SHORT:], atol=TOLERANCE)
 
 
-@pytest.mark.parametrize(("name", "texts"), [("bert", 8), ("mobilebert", 1), ("fnet", 1)])
+@pytest.mark.parametrize(("name", "texts"), [("bert", 32), ("mobilebert", 1), ("fnet", 1)])
 def test_what_padding_misleads_reads_one_text_at_a_time(name: str, texts: int) -> None:
     assert tiny_source(name).batch_size == texts
 

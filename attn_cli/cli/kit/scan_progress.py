@@ -62,10 +62,10 @@ def line_of(progress: Progress, total: int | None) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """In the largest two units.
+    """In the largest two units, rounded down.
 
     >>> _duration(42), _duration(3700), _duration(200000)
-    ('42 s', '1 h 2 min', '2 d 8 h')
+    ('42 s', '1 h 1 min', '2 d 7 h')
     """
     for size, unit, part, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if seconds >= size:

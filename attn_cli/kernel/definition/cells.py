@@ -27,6 +27,7 @@ def cells(q: Array, k: Array, rule: Rule, rows: Places, keys: Places, log_sums: 
 
     Equals the same cells of `dense.attend` for any rule.
 
+    >>> import numpy as np
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0]]])
     >>> log_sums = np.log(np.exp(1.0) + 1.0) + np.zeros((1, 2))
     >>> cells(x, x, Rule(scale=1.0), slice(1, 2), slice(0, 2), log_sums).weights.round(3).tolist()
@@ -63,6 +64,7 @@ def weights_of(scores: Array, rule: Rule, log_sums: Array) -> Array:
 def numbers_of(places: Places, count: int, like: Array) -> Array:
     """The numbers `[b]` of the rows or keys that are meant, of `count`.
 
+    >>> import numpy as np
     >>> numbers_of(slice(-2, None), 5, np.zeros(1)).tolist()
     [3, 4]
     """

@@ -14,7 +14,11 @@ from attn_cli.kernel.walk.compiled import VECTORS, is_built, widest_vectors
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
-EXTRAS = {"gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",)}
+EXTRAS = {
+    "gguf": ("gguf", "accelerate"), "image": ("pillow",), "audio": ("soxr",), "explore": ("textual",),
+    "figure": ("resvg-py", "svg2pdf-py"), "scan": ("datasketches", "pyarrow"),
+    "scan-ray": ("ray", "datasketches", "pyarrow"),
+}  # fmt: skip
 # Variables whose value is told ...
 TOLD = (
     "ATTN_DEBUG", "ATTN_HUB_TIMEOUT", "ATTN_CONFIG", "XDG_CONFIG_HOME", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE",
@@ -22,7 +26,7 @@ TOLD = (
     "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT",
     "TRANSFORMERS_OFFLINE", "TQDM_DISABLE",
     "DISABLE_SAFETENSORS_CONVERSION", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-    "PYTHONIOENCODING", "LC_ALL", "LANG",
+    "VISUAL", "EDITOR", "PYTHONIOENCODING", "LC_ALL", "LANG",
 )  # fmt: skip
 # ... and those that may hold a password, of which only that they are set.
 UNTOLD = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
