@@ -13,6 +13,18 @@ def mime_bundle(thing: object) -> dict[str, Any]:
     return bundle
 
 
+def figure_of(thing: object, width: float) -> str:
+    """A figure of a result as SVG, `width` millimetres wide."""
+    svg: str = import_module("attn_cli.views.notebook").figure(thing, width)
+    return svg
+
+
+def page_of(recording: object, size: int) -> bytes:
+    """The interactive page of a recording, of at most `size` bytes."""
+    page: bytes = import_module("attn_cli.views.webpage.build").page_html(recording, size)
+    return page
+
+
 class Displayed:
     """Base class of results that a notebook shows as screens, figures or pages; `repr` stays one line."""
 

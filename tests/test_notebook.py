@@ -100,3 +100,25 @@ def test_capture_labels_the_tokens_of_every_pass() -> None:
 def test_help_begins_with_how_to_use_it() -> None:
     lines = (attn_cli.__doc__ or "").splitlines()
     assert any("attn_cli.inspect(" in line for line in lines[:8])
+
+
+def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) -> None:
+    model = tiny_model("bert", "tiny")
+    recording = attn_cli.record((model, tokenizer()), "the <cat> sat on the \x1b[31mmat")
+    head = recording.head(1, 1)
+    live = attn_cli.matrix("the <cat> sat on the \x1b[31mmat", (model, tokenizer()), layers=1, heads=1).arrays[
+        "weights"
+    ]
+    np.testing.assert_allclose(head.weights, live.reshape(head.weights.shape), atol=1e-6)
+    np.testing.assert_allclose(head.row(-1), head.weights[-1], rtol=1e-6)
+    assert repr(head).startswith("layer 1 head 1: ")
+    svg = head.figure(60)
+    texts = "".join(ElementTree.fromstring(svg).itertext())
+    assert 'width="60mm"' in svg and "layer 1 head 1" in texts and "\x1b" not in svg
+    bundle = head._repr_mimebundle_()
+    assert "layer 1 head 1" in bundle["text/plain"] and bundle["image/svg+xml"].startswith("<svg")
+    recording.page(tmp_path / "x.html")
+    assert (tmp_path / "x.html").read_bytes().startswith(b"<!DOCTYPE html>")
+    for missing in ((1, 99), (99, 0), (1, 1, "cross")):
+        with pytest.raises(InputError, match=f"no head {missing[1]} in layer {missing[0]}"):
+            recording.head(*missing)

@@ -1,10 +1,14 @@
 """A recording: the attention of one text in every layer that was looked at."""
 
 import os
+from pathlib import Path
 
-from attn_cli.display import Displayed
+from attn_cli.display import Displayed, page_of
+from attn_cli.errors import InputError
 from attn_cli.recording import file
 from attn_cli.recording.document import Contents
+from attn_cli.recording.head import RecordedHead
+from attn_cli.selection import ranges
 
 
 class Recording(Contents, Displayed):
@@ -21,6 +25,22 @@ class Recording(Contents, Displayed):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as one file, which `load` and every command read: `attn heads -m PATH`."""
         file.save(self, path)
+
+    def head(self, layer: int, head: int, stream: str | None = None) -> RecordedHead:
+        """Head `head` of layer `layer`, by the model's own numbers; of the first stream that has it, if none is named.
+
+        Raises InputError where nothing of that kind was recorded.
+        """
+        for each in self.layers:
+            if each.place.layer == layer and head in each.place.heads and stream in (None, each.place.stream):
+                return RecordedHead(each, each.place.heads.index(head))
+        where = "" if stream is None else f" of stream {stream}"
+        layers = ranges(sorted({each.place.layer for each in self.layers}))
+        raise InputError(f"no head {head} in layer {layer}{where} of this recording", f"it holds layers {layers}")
+
+    def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
+        """Write the interactive page of all heads, of at most `size` bytes; LimitError where the text alone is more."""
+        Path(path).write_bytes(page_of(self, size))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":

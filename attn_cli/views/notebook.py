@@ -10,6 +10,7 @@ from attn_cli.errors import LimitError
 from attn_cli.kernel.definition.dense import Attention
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
+from attn_cli.recording.head import RecordedHead
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -18,6 +19,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.figure import MOST_PANELS, figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.terminal import render
 from attn_cli.views.webpage.build import page_html
@@ -79,6 +81,25 @@ def _attention(attention: Attention) -> Bundle:
     weights = to_numpy(attention.weights)
     weights = weights.reshape(-1, *weights.shape[-2:])
     return _drawn([_map(values, f"head {head} · weights", "weights", None) for head, values in enumerate(weights)])
+
+
+@bundle.register
+def _head(head: RecordedHead) -> Bundle:
+    one = _map_of_head(head, _SCREEN)
+    console = console_for(_SCREEN)
+    console.print(one)
+    return {"text/plain": printed_text(console, _SCREEN), "image/svg+xml": figure(head, WIDTH)}
+
+
+def figure(head: RecordedHead, width: float) -> str:
+    """A recorded head as SVG, `width` millimetres wide."""
+    return figure_svg([_map_of_head(head, PAGE)], width)
+
+
+def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
+    values, block = head.pooled()
+    rows, columns = ([text_with_mark(token) for token in tokens] for tokens in (head.layer.queries, head.layer.keys))
+    return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, screen, block=block)
 
 
 def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> HeatMap:

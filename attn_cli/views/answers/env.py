@@ -34,7 +34,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
             [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
             _MOST_DEVICES,
         ),
-        "extras": _lines([part for extra in installation.extras.items() for part in _extra(*extra)], screen),
+        "extras": _lines(_extras(installation), screen),
         "output": _lines(_output(installation.stdout), screen),
         "settings": _shortened(_lines(_settings(installation), screen), _MOST_SETTINGS),
         "variables": _shortened(
@@ -83,8 +83,12 @@ def _device(row: Row) -> list[str]:
     return parts + ([decimal_bytes(int(row["bytes"]), "GB")] if row["bytes"] else [])
 
 
-def _extra(name: str, missing: Sequence[str]) -> list[str]:
-    return [f"{name} missing", install_line(name)] if missing else [f"{name} installed"]
+def _extras(installation: Installation) -> list[str]:
+    """Which are installed, which not, and one line that installs those."""
+    there = [name for name, missing in installation.extras.items() if not missing]
+    lacking = [name for name, missing in installation.extras.items() if missing]
+    parts = [f"{', '.join(there)} installed"] if there else []
+    return parts + ([f"{', '.join(lacking)} missing", install_line(",".join(lacking))] if lacking else [])
 
 
 def _output(stdout: OutputStream) -> list[str]:

@@ -1,0 +1,47 @@
+"""One head of a recording, as a notebook asks for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.display import Displayed, figure_of
+from attn_cli.recording.layer import RecordedLayer
+
+MOST_CELLS = 64  # on either side of a figure of its own cells; more are pooled
+
+
+@dataclass(frozen=True, repr=False)
+class RecordedHead(Displayed):
+    """Head `place.heads[index]` of a recorded layer."""
+
+    layer: RecordedLayer
+    index: int
+
+    def __repr__(self) -> str:
+        return f"{self.title}: {self.layer.n} queries, {self.layer.m} keys"
+
+    @property
+    def title(self) -> str:
+        """Which one it is, in words."""
+        place = self.layer.place
+        stream = "" if place.stream == "self" else f"{place.stream} "
+        return f"{stream}layer {place.layer} head {place.heads[self.index]}"
+
+    @property
+    def weights(self) -> np.ndarray:
+        """All its weights `[n, m]`, 0 where masked; the memory of n times m float32."""
+        return self.layer.weights(self.index, slice(None), slice(None))
+
+    def row(self, query: int) -> np.ndarray:
+        """The weights `[m]` of one query."""
+        weights: np.ndarray = self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
+        return weights
+
+    def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
+        """The largest weights of at most `most` x `most` blocks, NaN where all is masked; rows and keys of a block."""
+        block = (-(-self.layer.n // most), -(-self.layer.m // most))
+        return self.layer.pooled(self.index, slice(None), slice(None), block), block
+
+    def figure(self, width: float = 84.0) -> str:
+        """Its map as SVG for a paper, `width` millimetres wide; beyond 64 tokens the maxima of blocks."""
+        return figure_of(self, width)
