@@ -34,7 +34,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
             [line for row in installation.devices for line in _lines(_device(row), screen)] or ["unknown"],
             _MOST_DEVICES,
         ),
-        "extras": _lines(_extras(installation), screen),
+        "extras": _lines(_extras(installation, screen), screen),
         "output": _lines(_output(installation.stdout), screen),
         "settings": _shortened(_lines(_settings(installation), screen), _MOST_SETTINGS),
         "variables": _shortened(
@@ -83,12 +83,15 @@ def _device(row: Row) -> list[str]:
     return parts + ([decimal_bytes(int(row["bytes"]), "GB")] if row["bytes"] else [])
 
 
-def _extras(installation: Installation) -> list[str]:
-    """Which are installed, which not, and one line that installs those."""
+def _extras(installation: Installation, screen: Screen) -> list[str]:
+    """Which are installed, which not, and the line that installs those, or where it is too long a line for each."""
     there = [name for name, missing in installation.extras.items() if not missing]
     lacking = [name for name, missing in installation.extras.items() if missing]
     parts = [f"{', '.join(there)} installed"] if there else []
-    return parts + ([f"{', '.join(lacking)} missing", install_line(",".join(lacking))] if lacking else [])
+    together = install_line(",".join(lacking))
+    whole = len(together) <= screen.width - _label(screen)
+    lines = [together] if whole else [install_line(name) for name in lacking]
+    return parts + ([f"{', '.join(lacking)} missing", *lines] if lacking else [])
 
 
 def _output(stdout: OutputStream) -> list[str]:
