@@ -137,17 +137,11 @@ class Look(NamedTuple):
     visit: Callable[[Call], None]
 
 
-class WeightsAlone:
-    """Base class of calls of which weights `[h, n, m]` are at hand, perhaps of some rows, and no values."""
+class CountedTokens:
+    """Base class of calls that have as many rows and columns as tokens."""
 
-    weights: Array
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return int(self.weights.shape[0])
 
     @property
     def n(self) -> int:
@@ -159,6 +153,10 @@ class WeightsAlone:
         """The number of keys."""
         return len(self.keys)
 
+
+class WithoutValues(CountedTokens):
+    """Base class of calls that keep no values."""
+
     @property
     def e(self) -> int:
         """No values, so no width."""
@@ -168,6 +166,17 @@ class WeightsAlone:
     def v(self) -> None:
         """No values."""
         return None
+
+
+class WeightsAlone(WithoutValues):
+    """Base class of calls of which weights `[h, n, m]` are at hand, perhaps of some rows, and no values."""
+
+    weights: Array
+
+    @property
+    def h(self) -> int:
+        """The number of query heads."""
+        return int(self.weights.shape[0])
 
     @property
     def like(self) -> Array:

@@ -9,10 +9,8 @@ import re
 from transformers import PreTrainedModel
 
 from attn_cli.errors import AttnError
-from attn_cli.prompt import Prompt
-from attn_cli.sources.huggingface.read.tokenize import labels
 from tests.architectures.inputs import Inputs
-from tests.architectures.knock import speaking
+from tests.architectures.knock import prompt_of, speaking
 
 _PATH = re.compile(
     r"^[\w.]*\.\d[\w.]*: |\b(?:layer|block) [\w.]*\d[\w.]*(?: \([\w. ]*\))?:? ?|\b\w+(?:\.\w+)*\.\d+[\w.]*:? ?"
@@ -27,8 +25,7 @@ def direct_parts(model: PreTrainedModel, inputs: Inputs) -> str:
     if not model.can_generate():
         return ""
     source = speaking(model)
-    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
-    prompt = Prompt("", labels(None, inputs["input_ids"]), others=others)
+    prompt = prompt_of(inputs)
     try:
         target = source.experiment(prompt).target
         if target is None:

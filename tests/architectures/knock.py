@@ -32,14 +32,19 @@ def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
     if not model.can_generate():
         return ""
     source = speaking(model)
-    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
-    prompt = Prompt("", labels(None, inputs["input_ids"]), others=others)
+    prompt = prompt_of(inputs)
     try:
         return _way(source.experiment(prompt))
     except AttnError as error:
         return f"no: {error.message}"
     except Exception as error:  # of any type; it is the model's own code that failed
         return f"no: {type(error).__name__}"
+
+
+def prompt_of(inputs: Inputs) -> Prompt:
+    """The tokens of a model's inputs as a prompt without a text."""
+    others = {"decoder": labels(None, inputs["decoder_input_ids"])} if "decoder_input_ids" in inputs else {}
+    return Prompt("", labels(None, inputs["input_ids"]), others=others)
 
 
 def speaking(model: PreTrainedModel) -> ModelSource:

@@ -1,12 +1,12 @@
 """A call made from another one: the same attention with other rows and keys."""
 
 from attn_cli.arrays import Array
-from attn_cli.call import Call, Place
+from attn_cli.call import Call, CountedTokens, Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 
 
-class DerivedCall:
+class DerivedCall(CountedTokens):
     """Base class of calls derived from another; subclasses define bands().
 
     It has the place, rule, heads and value width of `call`, its own `queries` and `keys`, and no values. So it suits
@@ -30,16 +30,6 @@ class DerivedCall:
     def h(self) -> int:
         """The number of query heads."""
         return self.call.h
-
-    @property
-    def n(self) -> int:
-        """The number of queries, after derivation."""
-        return len(self.queries)
-
-    @property
-    def m(self) -> int:
-        """The number of keys, after derivation."""
-        return len(self.keys)
 
     @property
     def e(self) -> int:
