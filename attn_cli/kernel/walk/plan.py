@@ -26,6 +26,7 @@ _ONEDNN_KEYS = 1024  # from here on oneDNN's kernels pay; heads with keys of the
 _ONEDNN_ROWS = 128
 _ONEDNN_WIDTHS = 16  # of the bands of a walk: oneDNN keeps up to 4 MiB of kernels for each
 _FINITE = 1e30  # no sum of such numbers overflows
+_FEW = 8  # fewer rows than this part of all are few
 _THREADED = 2**24  # scores; fewer are computed before a second thread has begun
 
 
@@ -105,7 +106,8 @@ def plan_of(
         tile = onednn_tile(h, g, m)
     else:
         tile = tile_of(h, g, m, on_gpu=is_torch(q) and q.device.type != "cpu", whole=not in_parts)
-    reach = _reach(q, k, rule)
+    # Asking reads all of q and k, which a few rows take no longer to be walked with.
+    reach = _reach(q, k, rule) if _FEW * len(rows) > q.shape[1] else math.inf
     # NumPy's elementwise functions use one core each.
     threads = cores() if isinstance(q, np.ndarray) and len(rows) * h * m > _THREADED else 0
     return Plan(

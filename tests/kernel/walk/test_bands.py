@@ -75,6 +75,23 @@ def test_large_scores_are_safe_whether_or_not_the_maximum_is_subtracted(reach: f
         np.testing.assert_allclose(band.weights, weights, rtol=2e-6, atol=1e-37)
 
 
+@pytest.mark.parametrize("tensors", [True, False])
+def test_a_few_rows_are_walked_without_reading_every_query_first(tensors: bool) -> None:
+    """So nothing is assumed of the size of scores, and the rows come out as among all."""
+    q, k, v = np.random.default_rng(6).normal(size=(3, 2, 40, 4)).astype(np.float32) * 30
+    rule = Rule(1.0, mask=Causal())
+    if tensors:
+        q, k, v = (torch.from_numpy(x) for x in (q, k, v))
+    few = plan_of(q, k, rule, rows=[7, 39])
+    assert few.subtract_maximum
+    assert not few.finite_scores
+    expected = dense.attend(*(np.asarray(x, np.float64) for x in (q, k, v)), rule)
+    walked = {band.start: band for band in bands(q, k, v, rule, few)}
+    assert sorted(walked) == [7, 39]
+    for row, band in walked.items():
+        np.testing.assert_allclose(band.output[:, 0], expected.output[:, row], rtol=2e-5, atol=1e-5)
+
+
 def test_numbers_whose_squares_are_no_floats_make_no_noise(recwarn: pytest.WarningsRecorder) -> None:
     q = np.full((1, 2, 2), 1e30, np.float32)
     assert largest_score(q, q, Rule(1.0)) == np.inf
