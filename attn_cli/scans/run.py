@@ -160,7 +160,6 @@ class Scan:
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Context manager: what is there by now, such as a model, is left out when Python looks for garbage."""
-    gc.collect()
     gc.freeze()
     try:
         yield

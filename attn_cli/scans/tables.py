@@ -99,21 +99,13 @@ TABLES = (*_COLUMNS, "poison")
 
 
 def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
+    """The rows as a table; NaN is null."""
     columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
     types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_()}
     fields = [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
-    content: dict[str, list[Any]] = {column: [] for column in columns}
-    for row in rows:
-        for column, values in content.items():
-            values.append(_plain(row[column]))
+    held = list(rows)
+    content = [arrow.array([row[column] for row in held], kind, from_pandas=True) for column, kind in fields]
     return arrow.table(content, schema=arrow.schema(fields))
-
-
-def _plain(value: Any) -> Any:
-    """A number or word of Python's own, None for NaN."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and value != value else value
 
 
 def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:
