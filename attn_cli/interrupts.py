@@ -1,49 +1,61 @@
 """Ctrl-C at any moment: exit code 130, no traceback, no half-written file, and no long wait.
 
 Python runs its own handler between two of its instructions, and a product of large matrices is one of them; while
-modules are imported, it would show where. So the program ends itself from outside of both.
+modules are imported, it would show where. An exception that unwinds everything also meets what can't bear one: a class
+that is being made from text makes the interpreter end by the signal itself, and threads of a library may abort it. So
+the program ends itself at once, after it has put away what it leaves behind.
 """
 
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-_PATIENCE = 0.6  # seconds for the orderly way: temporary files removed, the status line wiped
+ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that end the program, with 128 and their number as exit code; Windows has no SIGHUP."""
+
+_PATIENCE = 0.1  # seconds in which the main thread may end the program, or hand the signal to a handler of its own
 
 unfinished: set[Path] = set()
 """The temporary files that a process writes; removed where it ends at once."""
 
+last_words: list[Callable[[], None]] = []
+"""What else is done where the process ends at once, such as wiping the status line; called from a signal's handler."""
+
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
-    """End the process with exit code 130: a signal's handler for the time before there is anything to tidy up."""
+    """End the process with the exit code of a signal: its handler."""
     for path in tuple(unfinished):
         with suppress(OSError):
             path.unlink()
-    os._exit(128 + signal.SIGINT)
+    for say in tuple(last_words):
+        with suppress(OSError, ValueError):
+            say()
+    os._exit(128 + number)
 
 
 def watch() -> None:
-    """End at once on Ctrl-C from now on, and 0.6 s after it where later handlers don't get their turn.
+    """End at once on Ctrl-C, SIGTERM and SIGHUP from now on, also where the main thread is in one long product.
 
-    Does nothing where Ctrl-C is ignored, as for programs that a shell starts in the background.
+    Leaves alone what is ignored, as Ctrl-C is for programs that a shell starts in the background, and SIGHUP by nohup.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return
-    signal.signal(signal.SIGINT, end_at_once)
-    if not hasattr(os, "set_blocking") or os.name == "nt":
+    taken = {number for number in ENDS if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)}
+    for number in taken:
+        signal.signal(number, end_at_once)
+    if not taken or not hasattr(os, "set_blocking") or os.name == "nt":
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_wait, args=(reader,), daemon=True, name="interrupts").start()
+    threading.Thread(target=_wait, args=(reader, taken), daemon=True, name="interrupts").start()
 
 
-def _wait(reader: int) -> None:
+def _wait(reader: int, taken: set[signal.Signals]) -> None:
     while numbers := os.read(reader, 64):
-        if signal.SIGINT in numbers:
+        for number in taken.intersection(numbers):
             time.sleep(_PATIENCE)
-            end_at_once()
+            end_at_once(number)

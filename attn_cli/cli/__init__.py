@@ -3,13 +3,10 @@
 import errno
 import os
 import shutil
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -19,13 +16,9 @@ from attn_cli.cli.kit.commands import Commands, declare, first_page
 from attn_cli.cli.kit.stderr import print_line
 from attn_cli.cli.kit.usage_errors import message_and_hint
 from attn_cli.errors import AttnError, ExitCode, reason
-from attn_cli.interrupts import end_at_once
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone
 
-_END_SIGNALS = [
-    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
-]  # Windows has no SIGHUP
 _LONGEST_MESSAGE = 2000  # what a person may still read; arguments and words of files stand in messages
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -90,11 +83,6 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
-    for number in _END_SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores this signal: keep it so
-            signal.signal(number, _end)
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is end_at_once:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:
@@ -137,11 +125,6 @@ def _print_error(message: str, hint: str, code: int) -> int:
     if hint:
         print_line(f"      {cut(shortened_words(hint), _LONGEST_MESSAGE)}")
     return code
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: exit without leaving a half-written file, with the shell's exit code for the signal."""
-    raise SystemExit(ExitCode(128 + number))
 
 
 def _flushed(code: int) -> int:

@@ -205,6 +205,31 @@ def test_an_interrupt_in_one_long_product_is_answered_soon(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+_TEXT_AS_CODE = """
+import attn_cli.cli
+from attn_cli.__main__ import main
+attn_cli.cli.app = lambda *words, **options: exec("print('ready', flush=True)\\nwhile True: pass")
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_a_text_is_run_as_code_is_an_exit_code_too(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """As where a library makes its classes: after an exception out of that, python -m ends itself by the signal."""
+    (tmp_path / "classes.py").write_text(_TEXT_AS_CODE)
+    with subprocess.Popen(
+        [sys.executable, "-m", "classes"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    ) as running:  # fmt: skip
+        assert running.stdout and running.stderr
+        assert running.stdout.readline() == b"ready\n"
+        running.send_signal(number)
+        assert running.wait(SHORT) == code
+        assert running.stderr.read() == b""
+
+
 @pytest.mark.parametrize("moment", [0.1, 0.2, 0.3])
 def test_an_interrupt_while_it_starts_shows_no_traceback(moment: float) -> None:
     with subprocess.Popen(

@@ -1,12 +1,15 @@
 """Output on stderr: errors, warnings, notes, and a status line during slow work."""
 
+import os
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
+from attn_cli.interrupts import last_words
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit
 
@@ -33,11 +36,15 @@ def status_line(message: str, *, quiet: bool) -> Iterator[None]:
     width = shutil.get_terminal_size().columns - 1
     if on_terminal:
         print(f"\r{fit(message, width).rstrip()}", end="", file=sys.stderr, flush=True)
+    wipe = partial(os.write, 2, f"\r{' ' * width}\r".encode())  # no escape code: any terminal can do this
+    if on_terminal:
+        last_words.append(wipe)
     try:
         yield
     finally:
         if on_terminal:
-            print(f"\r{' ' * width}\r", end="", file=sys.stderr, flush=True)  # no escape code: any terminal can do this
+            last_words.remove(wipe)
+            print(f"\r{' ' * width}\r", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
