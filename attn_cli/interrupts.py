@@ -23,7 +23,7 @@ _PATIENCE = 0.1  # seconds in which the main thread may end the program, or hand
 unfinished: set[Path] = set()
 """The temporary files that a process writes; removed where it ends at once."""
 
-last_words: list[Callable[[], None]] = []
+last_words: list[Callable[[], object]] = []
 """What else is done where the process ends at once, such as wiping the status line; called from a signal's handler."""
 
 

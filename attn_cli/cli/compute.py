@@ -98,9 +98,9 @@ class MapOptions:
     pool: Annotated[
         str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
     ] = "max"
-    color_scale: Annotated[str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE")] = (
-        "linear"
-    )
+    color_scale: Annotated[
+        str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE", rich_help_panel="Output")
+    ] = "linear"
 
 
 @takes_options
@@ -122,8 +122,9 @@ def compute(
 
     \b
     Examples:
-      attn compute --q q.npy                        self-attention: k and v are q
+      attn compute "the cat sat" --steps            every step in numbers
       attn compute --q q.npy --k k.npy --v v.npy --mask causal -o out.npz
+      attn compute --q q.npy                        self-attention: k and v are q
       attn compute --x x.csv --wq wq.csv --wk wk.csv --wv wv.csv --heads 2
       attn compute "the cat sat" -m toy:the-cat-sat --mask causal
       attn compute "he sat" --random-projections 7 --heads 4 --kv-heads 2

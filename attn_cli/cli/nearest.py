@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attn_cli.cli.kit.completion import tables
+from attn_cli.cli.kit import completion
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.read_texts import Texts
@@ -33,7 +33,9 @@ def nearest(
     lines: Annotated[bool, typer.Option("--lines", help="Every line of the input is a question of its own.")] = False,
     model: Annotated[
         str,
-        typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE", autocompletion=tables),
+        typer.Option(
+            "--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE", autocompletion=completion.tables
+        ),
     ] = DEFAULT_MODEL,
     k: Annotated[int, typer.Option("--top", "-k", help="How many words.", min=1, metavar="K")] = 10,
     *,

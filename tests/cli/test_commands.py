@@ -1,12 +1,14 @@
 """What stands for a command in `attn --help` is what the command says of itself."""
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from attn_cli.cli.kit.commands import COMMANDS, help_lines
-from tests.program import attn
+from attn_cli.cli.kit.commands import COMMANDS, declared_command, help_lines, imported_command
+from tests.program import attn, environment
 from tests.test_rooms import modules_after
 
 
@@ -47,6 +49,56 @@ def test_no_line_of_a_help_is_wider_than_a_terminal() -> None:
     for command in ([], *(name.split() for name in COMMANDS)):
         lines = attn(*command, "--help", env={"COLUMNS": "80"}).lines
         assert not [line for line in lines if len(line) > 80]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_common_options_of_every_command_are_one_screen(width: int) -> None:
+    for name in COMMANDS:
+        lines = attn(*name.split(), "-h", env={"COLUMNS": str(width)}).lines
+        assert len(lines) <= 23  # of 24, whose last one has the prompt
+        assert max(map(len, lines)) <= width
+        assert lines[-1] == f"attn {name} --help: all of it"[:width]
+        shown = " ".join(attn(*name.split(), "--help", env={"COLUMNS": str(width)}).text.split())
+        names = [line.split()[0] for line in lines if line.lstrip().startswith("-")]
+        assert [name for name in names if f" {name}" not in shown] == []
+
+
+def test_h_alone_is_what_attn_alone_shows() -> None:
+    assert attn("-h").text.strip() == attn().text.strip()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_declares_what_it_takes(name: str) -> None:
+    """The command that --help shows is read from the source; the one that runs is imported."""
+    pages = []
+    for command in (declared_command(name), imported_command(name)):
+        context = command.make_context(f"attn {name}", [], resilient_parsing=True)
+        pages.append(command.get_help(context))
+    assert pages[0] == pages[1]
+
+
+def test_a_word_that_looks_as_if_it_asked_for_help_is_still_answered() -> None:
+    run = attn("top", "river bank", "-t", "--help")
+    assert run.code == 2
+    assert run.errors.startswith("attn: no token '--help' in the text\n")
+    assert attn("scale", "--", "-h").code == 2
+
+
+_HELP_OF_ALL = """
+import sys
+from attn_cli.cli import app
+from attn_cli.cli.kit.commands import COMMANDS
+for name in COMMANDS:
+    app([*name.split(), "--help"], standalone_mode=False)
+print("LOADED", *sorted({module.partition(".")[0] for module in sys.modules}))
+"""
+
+
+def test_help_of_every_command_imports_no_numpy_and_no_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", _HELP_OF_ALL], capture_output=True, env=environment(), check=True)
+    loaded = done.stdout.decode().splitlines()[-1].split()
+    assert loaded[0] == "LOADED"
+    assert not {"numpy", "torch", "transformers", "rich"} & set(loaded)
 
 
 def test_help_and_version_import_no_command_and_no_numpy() -> None:

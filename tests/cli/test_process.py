@@ -220,7 +220,8 @@ def test_a_signal_while_a_text_is_run_as_code_is_an_exit_code_too(
     """As where a library makes its classes: after an exception out of that, python -m ends itself by the signal."""
     (tmp_path / "classes.py").write_text(_TEXT_AS_CODE)
     with subprocess.Popen(
-        [sys.executable, "-m", "classes"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        [sys.executable, "-m", "classes"], cwd=tmp_path, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     ) as running:  # fmt: skip
         assert running.stdout and running.stderr

@@ -2,7 +2,7 @@
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import takewhile
@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from attn_cli.cli.kit.brief_help import brief_help
+from attn_cli.cli.kit.declarations import declaration
 from attn_cli.cli.kit.settings import defaults_for
 from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
@@ -48,15 +50,36 @@ def help_width() -> dict[str, int]:
     return {"terminal_width": columns} if columns < 52 else {}
 
 
+_HELP = "attn.help"  # whether words of the command line ask for --help, or look so
+
+
 class GroupedHelp(TyperCommand):
-    """A command whose --help lists the common options first, then those of each group."""
+    """A command whose --help lists the common options first, then those of each group; -h is one screen."""
+
+    brief = False
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context, with the width of --help."""
+        self.brief = "-h" in args and "--help" not in args
         return super().make_context(info_name, args, parent, **help_width() | extra)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """All of it, or what fits a screen."""
+        if not self.brief:
+            super().format_help(ctx, formatter)
+            return
+        options = self._sections(ctx)["Options"]
+        formatter.write(brief_help(ctx.command_path, str(self.help), options, formatter.width))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options without a group, and a section for every group."""
+        sections = self._sections(ctx)
+        for title in sorted(sections, key=("Arguments", "Options").__contains__, reverse=True):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+    def _sections(self, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+        """The options and their help by the titles of their groups."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -64,16 +87,24 @@ class GroupedHelp(TyperCommand):
                 group = getattr(parameter, "rich_help_panel", None)
                 title = "Arguments" if parameter.param_type_name == "argument" else group or "Options"
                 sections.setdefault(title, []).append(record)
-        for title in sorted(sections, key=("Arguments", "Options").__contains__, reverse=True):
-            with formatter.section(title):
-                formatter.write_dl(sections[title])
+        return sections
 
 
 def imported_command(name: str) -> Any:
     """The command of a name, its module imported now, with the settings of its options as defaults."""
+    function = name.replace(" ", "_")
+    return _command(name, getattr(import_module(f"attn_cli.cli.{function}"), function))
+
+
+def declared_command(name: str) -> Any:
+    """As `imported_command`, but what it needs to do its work is imported when it is called."""
+    function = name.replace(" ", "_")
+    return _command(name, declaration(f"attn_cli.cli.{function}", function))
+
+
+def _command(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    module = name.replace(" ", "_")
-    alone.command(name, cls=GroupedHelp)(getattr(import_module(f"attn_cli.cli.{module}"), module))
+    alone.command(name, cls=GroupedHelp)(function)
     command = get_command(alone)
     command.context_settings["default_map"] = defaults_for(name, [str(each.name) for each in command.params])
     return command
@@ -82,24 +113,37 @@ def imported_command(name: str) -> Any:
 class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
+    brief = False
+
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context, with the width of --help."""
+        self.brief = args[:1] == ["-h"]
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The imported command, with the settings of its options as defaults."""
+        """The command, with the settings of its options as defaults; for --help and completion as it is declared."""
         stand_in = super().get_command(ctx, cmd_name)
         if stand_in is None:
             return None
-        return imported_command(cmd_name)
+        return (
+            declared_command(cmd_name) if ctx.resilient_parsing or ctx.meta.get(_HELP) else imported_command(cmd_name)
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first two words name, or the first; InputError that suggests another line if none is."""
+        ctx.meta[_HELP] = not {"-h", "--help"}.isdisjoint(args)
         if " ".join(args[:2]) in self.commands:
             args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """All of it; with -h what `attn` alone shows."""
+        if self.brief:
+            formatter.write(f"{first_page(shutil.get_terminal_size().columns)}\n")
+        else:
+            super().format_help(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in --help, each with its whole line."""
@@ -120,13 +164,13 @@ def first_page(width: int) -> str:
     """What `attn` alone shows: a few examples and the commands by name, in lines of at most `width` columns.
 
     >>> print(first_page(40).splitlines()[-1])
-    attn COMMAND --help  its examples
+    attn COMMAND -h      its options
     """
     longest = max(len(example) for example, _ in _EXAMPLES)
     wide = width >= longest + 34
     examples = [f"  {example:{longest}}  {words}" if wide else example for example, words in _EXAMPLES]
     names = textwrap.wrap("  ".join(COMMANDS), width - 2, initial_indent="  ", subsequent_indent="  ")
-    more = ["attn --help          all commands", "attn COMMAND --help  its examples"]
+    more = ["attn --help          all commands", "attn COMMAND -h      its options"]
     title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
     return "\n".join([*title, "", *examples, "", "Commands:", *names, "", *more])
 

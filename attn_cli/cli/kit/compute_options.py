@@ -1,6 +1,7 @@
 """The options that say what attention is computed from, and by which rule."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +13,12 @@ from attn_cli.sources.matrices.mask_syntax import MASK_HELP
 from attn_cli.sources.matrices.options import MatrixOptions
 
 _FILE = "npy, npz, csv, json, safetensors, file.npz:name, or - for stdin."
+
+
+# The groups of --help, after the common options.
+_projection, _latent, _rule = (
+    partial(typer.Option, rich_help_panel=group) for group in ("Projections", "Latent keys", "Rule")
+)
 
 
 @dataclass(frozen=True)
@@ -46,82 +53,76 @@ class ProblemOptions:
         typer.Option("--context", help="Embeddings [m, width] for keys and values: cross-attention.", metavar="FILE"),
     ] = None
     wq: Annotated[
-        str | None, typer.Option("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
+        str | None, _projection("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
     ] = None
-    wk: Annotated[str | None, typer.Option("--wk", help="W_K [width, kv-heads * d].", metavar="FILE")] = None
-    wv: Annotated[str | None, typer.Option("--wv", help="W_V [width, kv-heads * e].", metavar="FILE")] = None
+    wk: Annotated[str | None, _projection("--wk", help="W_K [width, kv-heads * d].", metavar="FILE")] = None
+    wv: Annotated[str | None, _projection("--wv", help="W_V [width, kv-heads * e].", metavar="FILE")] = None
     wo: Annotated[
-        str | None, typer.Option("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
+        str | None, _projection("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
     ] = None
     random_projections: Annotated[
         int | None,
-        typer.Option("--random-projections", help="Draw the W that are not given.", min=0, metavar="SEED"),
+        _projection("--random-projections", help="Draw the W that are not given.", min=0, metavar="SEED"),
     ] = None
     heads: Annotated[
         int | None, typer.Option("--heads", help="Cut the last axis into N heads.", min=1, metavar="N")
     ] = None
     kv_heads: Annotated[
-        int | None, typer.Option("--kv-heads", help="Key heads, each shared by a group.", min=1, metavar="G")
+        int | None, _projection("--kv-heads", help="Key heads, each shared by a group.", min=1, metavar="G")
     ] = None
     labels: Annotated[
         str | None, typer.Option("--labels", help="Words for the keys (and n = m queries).", metavar="WORD,WORD,...")
     ] = None
     head_dim: Annotated[
-        int | None, typer.Option("--head-dim", help="Size of a head of drawn projections.", min=1, metavar="D")
+        int | None, _projection("--head-dim", help="Size of a head of drawn projections.", min=1, metavar="D")
     ] = None
-    latent: Annotated[
-        int | None, typer.Option("--latent", help="Latent keys of rank R, drawn.", min=1, metavar="R")
-    ] = None
-    wdkv: Annotated[
-        str | None, typer.Option("--wdkv", help="Latent keys: down-projection [width, r].", metavar="FILE")
-    ] = None
-    wuk: Annotated[
-        str | None, typer.Option("--wuk", help="... up-projection of keys [r, heads * d].", metavar="FILE")
-    ] = None
-    wuv: Annotated[
-        str | None, typer.Option("--wuv", help="... up-projection of values [r, heads * e].", metavar="FILE")
-    ] = None
+    latent: Annotated[int | None, _latent("--latent", help="Latent keys of rank R, drawn.", min=1, metavar="R")] = None
+    wdkv: Annotated[str | None, _latent("--wdkv", help="Latent keys: down-projection [width, r].", metavar="FILE")] = (
+        None
+    )
+    wuk: Annotated[str | None, _latent("--wuk", help="... up-projection of keys [r, heads * d].", metavar="FILE")] = (
+        None
+    )
+    wuv: Annotated[str | None, _latent("--wuv", help="... up-projection of values [r, heads * e].", metavar="FILE")] = (
+        None
+    )
     wkr: Annotated[
-        str | None, typer.Option("--wkr", help="... key part that all heads share [width, p].", metavar="FILE")
+        str | None, _latent("--wkr", help="... key part that all heads share [width, p].", metavar="FILE")
     ] = None
     latent_norm: Annotated[
-        str | None, typer.Option("--latent-norm", help="... weights [1, r] of the RMS norm of latents.", metavar="FILE")
+        str | None, _latent("--latent-norm", help="... weights [1, r] of the RMS norm of latents.", metavar="FILE")
     ] = None
-    absorb: Annotated[bool, typer.Option("--absorb", help="Latent keys with the up-projections absorbed.")] = False
+    absorb: Annotated[bool, _latent("--absorb", help="Latent keys with the up-projections absorbed.")] = False
     positions: Annotated[
         str | None,
-        typer.Option("--positions", help="sinusoidal (on x), rotary or rotary-interleaved (on q, k).", metavar="HOW"),
+        _rule("--positions", help="sinusoidal (on x), rotary or rotary-interleaved (on q, k).", metavar="HOW"),
     ] = None
-    rope_base: Annotated[
-        float, typer.Option("--rope-base", help="Base of rotary positions.", min=1.0, metavar="NUMBER")
-    ] = 10000.0
+    rope_base: Annotated[float, _rule("--rope-base", help="Base of rotary positions.", min=1.0, metavar="NUMBER")] = (
+        10000.0
+    )
     mask: Annotated[
         list[str] | None,
         typer.Option("--mask", help=MASK_HELP, metavar="MASK", autocompletion=completion.masks),
     ] = None
     scale: Annotated[
-        str | None, typer.Option("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")
+        str | None, _rule("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")
     ] = None
-    softcap: Annotated[
-        float | None, typer.Option("--softcap", help="Scores become C tanh(score / C).", metavar="C")
-    ] = None
-    bias: Annotated[str | None, typer.Option("--bias", help="Numbers [n, m] to add to the scores.", metavar="FILE")] = (
-        None
-    )
+    softcap: Annotated[float | None, _rule("--softcap", help="Scores become C tanh(score / C).", metavar="C")] = None
+    bias: Annotated[str | None, _rule("--bias", help="Numbers [n, m] to add to the scores.", metavar="FILE")] = None
     alibi: Annotated[
         str | None,
-        typer.Option("--alibi", help="Minus slope times distance: paper, or a slope per head.", metavar="SLOPES"),
+        _rule("--alibi", help="Minus slope times distance: paper, or a slope per head.", metavar="SLOPES"),
     ] = None
     sink: Annotated[
         str | None,
-        typer.Option("--sink", help="A learned score per head that takes its share of every row.", metavar="SCORES"),
+        _rule("--sink", help="A learned score per head that takes its share of every row.", metavar="SCORES"),
     ] = None
     fixed: Annotated[
         str | None,
-        typer.Option("--fixed", help="Weights that look at no scores: uniform, or a file.", metavar="WEIGHTS"),
+        _rule("--fixed", help="Weights that look at no scores: uniform, or a file.", metavar="WEIGHTS"),
     ] = None
-    no_softmax: Annotated[bool, typer.Option("--no-softmax", help="Scores are the weights, not normalised.")] = False
-    allow_nonfinite: Annotated[bool, typer.Option("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
+    no_softmax: Annotated[bool, _rule("--no-softmax", help="Scores are the weights, not normalised.")] = False
+    allow_nonfinite: Annotated[bool, _rule("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
 
     def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as `open_matrices` takes them.

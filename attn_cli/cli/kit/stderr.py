@@ -11,7 +11,6 @@ from functools import partial
 
 from attn_cli.interrupts import last_words
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit
 
 _TICK = 1.0  # seconds
 
@@ -29,13 +28,19 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
             print_line(f"attn: {note}")
 
 
+def _fitted(message: str, width: int) -> str:
+    from attn_cli.views.drawing.cells import fit  # here: it loads Rich, and --help says nothing on stderr
+
+    return fit(message, width)
+
+
 @contextmanager
 def status_line(message: str, *, quiet: bool) -> Iterator[None]:
     """Context manager: shows `message` on stderr while its block runs; only on a terminal and unless `quiet`."""
     on_terminal = not quiet and sys.stderr.isatty()
     width = shutil.get_terminal_size().columns - 1
     if on_terminal:
-        print(f"\r{fit(message, width).rstrip()}", end="", file=sys.stderr, flush=True)
+        print(f"\r{_fitted(message, width).rstrip()}", end="", file=sys.stderr, flush=True)
     wipe = partial(os.write, 2, f"\r{' ' * width}\r".encode())  # no escape code: any terminal can do this
     if on_terminal:
         last_words.append(wipe)
@@ -78,6 +83,6 @@ def counting_line(message: str, *, quiet: bool) -> Iterator[Callable[[object], N
 
         def say(part: object) -> None:
             if on_terminal:
-                print(f"\r{fit(message.replace('{}', str(part)), width)}", end="", file=sys.stderr, flush=True)
+                print(f"\r{_fitted(message.replace('{}', str(part)), width)}", end="", file=sys.stderr, flush=True)
 
         yield say

@@ -91,7 +91,7 @@ class MaskEntry:
     """
 
     syntax: str
-    make: Callable[[MaskRequest], MaskParts]
+    make: Callable[["MaskRequest"], "MaskParts"]  # in quotes: --help needs entries alone
     example: str = ""
     help: str | None = None
 

@@ -1,0 +1,123 @@
+"""What a command declares, its options and its words, without what it needs to do its work.
+
+--help and completion need the signature of a command alone; the module that holds it imports models' sources and
+summaries, and they NumPy. So its source is read, and of that only the definitions run which the signature needs:
+dataclasses of options without their methods, and the names in their annotations, wherever those are defined.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cache, wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = __package__.partition(".")[0]
+_FOLDER = Path(__file__).parents[2]  # of the package
+
+
+def declaration(module: str, name: str) -> Callable[..., Any]:
+    """The command `name` of a module: its signature and docstring; called, it imports the command itself."""
+    return wraps(_Module(module).value(name))(_deferred(module, name))
+
+
+def _deferred(module: str, name: str) -> Callable[..., Any]:
+    """A function that imports another when it is called, and calls that."""
+
+    def function(*values: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*values, **options)
+
+    return function
+
+
+@cache
+class _Module:
+    """The definitions of a module, each run when its name is asked for."""
+
+    def __init__(self, name: str) -> None:
+        file = _file(name)
+        assert file is not None
+        self.name, self.file = name, str(file)
+        self.definitions = dict(_definitions(ast.parse(file.read_text("utf-8"))))
+        self.values: dict[str, Any] = {"__name__": name}
+
+    def value(self, name: str) -> Any:
+        """What stands behind a name of the module."""
+        if name not in self.values:
+            self.values[name] = self._run(name, self.definitions[name])
+        return self.values[name]
+
+    def _run(self, name: str, node: ast.stmt) -> Any:
+        if isinstance(node, ast.Import):
+            return import_module(_original(node, name))
+        if isinstance(node, ast.ImportFrom):
+            return _imported(str(node.module), _original(node, name))
+        declaration = _alone(node, is_command=self.name.endswith(f".{name}"))
+        if declaration is None:
+            is_function = isinstance(node, ast.FunctionDef)
+            return _deferred(self.name, name) if is_function else getattr(import_module(self.name), name)
+        for needed in _names(declaration):
+            if needed in self.definitions and needed != name:
+                self.value(needed)
+        exec(compile(ast.Module([declaration], []), self.file, "exec"), self.values)
+        return self.values[name]
+
+
+def _imported(module: str, name: str) -> Any:
+    """What `from module import name` means; of this package's modules only that name's definition is run."""
+    if module.partition(".")[0] != _PACKAGE:
+        return getattr(import_module(module), name)
+    if _file(f"{module}.{name}") is not None:
+        return import_module(f"{module}.{name}")
+    return _Module(module).value(name)
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module of this package, found without importing what is above it; None where there is none."""
+    path = _FOLDER.joinpath(*module.split(".")[1:])
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def _original(node: ast.Import | ast.ImportFrom, name: str) -> str:
+    return next(alias.name for alias in node.names if name in (alias.name, alias.asname))
+
+
+def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """The names that a module defines or imports, each with its statement."""
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (
+                (each.id, node) for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+            )
+
+
+def _alone(node: ast.stmt, *, is_command: bool) -> ast.stmt | None:
+    """A definition that can be run by itself, for it calls nothing later: None for one that can't."""
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        return node
+    if isinstance(node, ast.FunctionDef) and is_command:
+        return _with_body(node, node.body[:1])  # its docstring
+    if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(each) for each in node.decorator_list):
+        return _with_body(node, [each for each in node.body if not isinstance(each, ast.FunctionDef)])
+    return None
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """The names that a definition uses when it is run; those in a lambda are used when that is called."""
+    if isinstance(node, ast.Name):
+        yield from [node.id] if isinstance(node.ctx, ast.Load) else []
+    elif not isinstance(node, ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from _names(child)
+
+
+def _with_body(node: ast.FunctionDef | ast.ClassDef, body: list[ast.stmt]) -> ast.stmt:
+    changed = copy(node)
+    changed.body = body
+    return changed
