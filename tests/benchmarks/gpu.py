@@ -12,14 +12,16 @@ from attn_cli.call import AttentionCall, Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
 from tests.benchmarks.timing import Row
 
 HEADS, KEY_HEADS, WIDTH = 32, 8, 128
-READERS: dict[str, tuple[Callable[[], list[Reducer]], float | None]] = {
-    "heads": (lambda: [HeadStatistics()], 1.25),
-    "top --overall": (lambda: [OverallKeys(5)], None),
-    "inspect": (lambda: [HeadStatistics(), ReceivedShares()], None),
-    "top, every query": (lambda: [TopKeys(5)], None),
+READERS: dict[str, tuple[Callable[[tuple[Token, ...]], list[Reducer]], float | None]] = {
+    "heads": (lambda _: [HeadStatistics()], 1.25),
+    "heads --kinds": (lambda tokens: [HeadKinds(KindTexts([tokens]))], None),
+    "top --overall": (lambda _: [OverallKeys(5)], None),
+    "inspect": (lambda _: [HeadStatistics(), ReceivedShares()], None),
+    "top, every query": (lambda _: [TopKeys(5)], None),
 }
 
 
@@ -37,19 +39,19 @@ def _layer(n: int, repeats: int) -> Iterator[Row | str]:
     random = torch.Generator("cuda").manual_seed(0)
     shapes = ((HEADS, n, WIDTH), (KEY_HEADS, n, WIDTH), (KEY_HEADS, n, WIDTH))
     q, k, v = (torch.randn(s, generator=random, device="cuda", dtype=torch.bfloat16) for s in shapes)
-    labels = tuple(Token(i, "", 0) for i in range(n))
+    labels = tuple(Token(i, f"t{i % 997}", i % 997) for i in range(n))
     place = Place(0, "layer", tuple(range(HEADS)), tuple(head // (HEADS // KEY_HEADS) for head in range(HEADS)))
 
     def flash() -> None:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
             functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, enable_gqa=True)
 
-    def reader(make: Callable[[], list[Reducer]]) -> Callable[[], object]:
+    def reader(make: Callable[[tuple[Token, ...]], list[Reducer]]) -> Callable[[], object]:
         def run() -> None:
             call = AttentionCall(
                 q, k, v, Rule(WIDTH**-0.5, mask=Causal()), place, labels, labels, Output(torch.empty_like(q))
             )
-            reduce(call, *make())
+            reduce(call, *make(labels))
 
         return run
 

@@ -1,13 +1,17 @@
 """The walk on a GPU: what is asked of every row of a call, by the kernels.
 
 The first sweep computes the output, the moments and the logarithm of each row's sum, which later sweeps divide by:
-column sums, blocks of the matrix, single cells, and the largest weights of a row. What isn't asked isn't computed.
+column sums, blocks of the matrix, single cells, and the largest weights of a row. Sums over marked keys are an output
+whose values are the marks, and sums over a stretch of keys are those of a row that sees no others. What isn't asked
+isn't computed.
 What it notes is what `bands` says to the precision of the call's type (tests, in Triton's interpreter).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +23,7 @@ from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
 
 _TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
+_CELLS = 16  # single cells of every row at a time, of a longer list of them
 _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside each other in a core's memory
 
 
@@ -69,11 +74,8 @@ def row_numbers(
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
     rule's mask; `tile` in place of the one chosen by d and type.
-    None for a mask whose rows are no intervals, for values that are not finite, since masked ones must not matter, and
-    for sums over lists of keys, which bands gather.
+    None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
-    if needs.lists or needs.marks is not None or needs.steps is not None or needs.few:
-        return None
     span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if span is None or needs.top > MOST_TOP or (output is not None and not bool(v.isfinite().all())):
         return None
@@ -84,7 +86,11 @@ def row_numbers(
         output,
         **(dict(zip(MOMENTS, map(to_numpy, numbers), strict=True)) if needs.moments else {}),
         cells=None if needs.cells is None else to_numpy(walk.cells(needs.cells, log_sum)),
+        list_sums=to_numpy(walk.list_sums(needs.lists, log_sum)) if needs.lists else None,
+        mark_sums=None if needs.marks is None else to_numpy(walk.mark_sums(needs.marks)),
+        step_sums=None if needs.steps is None else to_numpy(walk.step_sums(needs.steps, log_sum)),
         received=to_numpy(walk.received(log_sum)).astype(np.float64) if needs.received else None,
+        received_few=to_numpy(walk.received_few(needs.few, log_sum)).astype(np.float64) if needs.few else None,
         **(walk.top(needs.top, log_sum) if needs.top else {}),
         pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
     )
@@ -144,6 +150,12 @@ class _Walk:
         column_sums[(_blocks(m, self.tile.keys), h)](*self._call, log_sum, *seeing, received, **self._shape())
         return received
 
+    def received_few(self, few: int, log_sum: Array) -> Array:
+        """The column sums `[h, m]` over the rows that may attend to fewer than `few` keys."""
+        first, last = self.span
+        seen = last - first < few
+        return self._within(np.where(seen, first, 0), np.where(seen, last, 0)).received(log_sum)
+
     def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
         """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""
         _, n, m = self.sizes
@@ -180,6 +192,43 @@ class _Walk:
         shape = {name: value for name, value in self._shape().items() if name not in ("KEYS", "PRECISION")}
         cell_weights[(_blocks(n, self.tile.rows), h, count)](*self._call, log_sum, chosen, weights, count, **shape)
         return weights
+
+    def list_sums(self, lists: Sequence[np.ndarray], log_sum: Array) -> Array:
+        """The sums of the weights over each list of keys `[n, c]`, -1 for none: `[h, n, lists]`."""
+        h, n, _ = self.sizes
+        sums = self._empty(h, n, len(lists))
+        for number, keys in enumerate(lists):
+            for start in range(0, keys.shape[1], _CELLS):
+                sums[..., number] += self.cells(keys[:, start : start + _CELLS], log_sum).sum(-1)
+        return sums
+
+    def mark_sums(self, marks: np.ndarray) -> Array:
+        """The sums of weight times mark `[r, m]`, `[h, n, r]`: what attention returns where marks are its values."""
+        (h, n, _), g = self.sizes, self.k.shape[0]
+        values = self._moved(np.ascontiguousarray(marks.T, dtype=np.float32))  # [m, r], the same for all key heads
+        sums = self._empty(h, n, len(marks))
+        replace(self, v=values[None].expand(g, -1, -1)).forward(sums, moments=False)
+        return sums
+
+    def step_sums(self, steps: np.ndarray, log_sum: Array) -> Array:
+        """The sums of the weights over stretches of keys between `steps`, counted from each query's own key.
+
+        `[h, n, stretches]`: the sum of exponentials of a stretch, over that of its row.
+        """
+        h, n, m = self.sizes
+        own = np.arange(n) + (m - n)
+        sums = self._empty(h, n, len(steps) - 1)
+        for number, (begin, end) in enumerate(pairwise(steps.tolist())):
+            first, last = np.maximum(self.span.first, own + begin), np.minimum(self.span.last, own + end)
+            there = first < last
+            part = self._within(np.where(there, first, 0), np.where(there, last, 0))
+            of_stretch = replace(part, rule=replace(self.rule, sink=None)).forward(None, moments=False)[1]
+            sums[..., number] = (of_stretch - log_sum).exp().where(self._moved(there), 0.0)
+        return sums
+
+    def _within(self, first: np.ndarray, last: np.ndarray) -> "_Walk":
+        """The same call, where row i may attend to keys first[i] .. last[i] - 1."""
+        return replace(self, span=Intervals(first, last))
 
     def top(self, count: int, log_sum: Array) -> dict[str, np.ndarray]:
         """The largest weights of every row with their scores and keys, as `RowNumbers` names them."""

@@ -1,6 +1,7 @@
 """Compiles every kernel for a GPU, which needs none: python -c "... main()" TYPE ROWS KEYS WARPS STAGES.
 
-Prints a line per kernel: its name, and the bytes of shared memory that it takes.
+Prints a line per kernel: its name, and the bytes of shared memory that it takes. The forward sweep comes twice: with a
+model's values, and with marks as values, which are float32 numbers and few.
 """
 
 import sys
@@ -16,8 +17,10 @@ FLOATS = ("sink", "slopes", "bias", "numbers", "log_sum", "received", "pooled", 
 INTEGERS = ("first", "last", "begin_rows", "end_rows", "cell_keys")
 SWITCHES = ("CAPPED", "SLOPED", "BIASED")
 ALIGNED = ("q", "q_head", "q_row", "k", "k_head", "k_row", "v", "v_head", "v_row", "d", "e", "output", "output_row")
+MARKED = "forward with marks"
 OWN = {
     "forward": {"E": 64, "SINK": False, "OUTPUT": True, "MOMENTS": True},
+    MARKED: {"E": 16, "SINK": False, "OUTPUT": True, "MOMENTS": False},
     "column_sums": {},
     "blocks": {"SUMS": False},
     "cell_weights": {},
@@ -29,13 +32,14 @@ def main() -> None:
     dtype, *sizes = sys.argv[1:]
     rows, keys, warps, stages = map(int, sizes)
     for name, own in OWN.items():
-        kernel = getattr(kernels, name)
+        kernel = getattr(kernels, name.split()[0])
         shape = {"ROWS": rows, "KEYS": keys, "D": 64, "PRECISION": "ieee", **dict.fromkeys(SWITCHES, False), **own}
         constants = {name: value for name, value in shape.items() if name in kernel.arg_names}
         types = dict.fromkeys(FLOATS, "*fp32") | dict.fromkeys(INTEGERS, "*i32") | {"top": "*i64"}
         types |= dict.fromkeys(("q", "k", "v", "output"), f"*{NUMBERS[dtype]}") | dict.fromkeys(
             ("scale", "softcap"), "fp32"
         )
+        types |= dict.fromkeys(("v", "output"), "*fp32") if name == MARKED else {}
         signature = {x: "constexpr" if x in constants else types.get(x, "i32") for x in kernel.arg_names}
         place = kernel.arg_names.index
         source = ASTSource(
@@ -45,4 +49,4 @@ def main() -> None:
             {(place(x),): [["tt.divisibility", 16]] for x in ALIGNED if x in kernel.arg_names},
         )
         built = compile(source, target=H100, options={"num_warps": warps, "num_stages": stages})
-        print(name, built.metadata.shared)
+        print(f"{name}:", built.metadata.shared)

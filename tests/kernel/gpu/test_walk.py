@@ -23,10 +23,11 @@ from attn_cli.kernel.gpu.walk import Tile, row_numbers, tile_of
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.prompt import Token
-from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
 from attn_cli.summaries.reducers.received import ReceivedShares
-from tests.kernel.walk.test_fused import agree, masks
+from tests.kernel.walk.test_fused import agree, key_lists, masks
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
 RANDOM = np.random.default_rng(5)
@@ -45,7 +46,17 @@ def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNe
 
 
 def needs_of(n: int, m: int, top: int = 3) -> RowNeeds:
-    return RowNeeds(moments=True, cells=RANDOM.integers(-1, m, size=(n, 2)), received=True, top=top, pool=Pool(8, 11))
+    return RowNeeds(
+        moments=True,
+        cells=RANDOM.integers(-1, m, size=(n, 2)),
+        lists=(key_lists(RANDOM, n, m, 3), key_lists(RANDOM, n, m, 19)),
+        marks=RANDOM.normal(size=(2, m)).astype(np.float32),
+        received=True,
+        few=m // 2,
+        top=top,
+        pool=Pool(8, 11),
+        steps=np.array([-m, -9, -4, -1, 0, 1, 5]),
+    )
 
 
 @pytest.mark.parametrize("name", masks(N, M))
@@ -60,9 +71,7 @@ def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) 
     q, k, v = arrays(6, 2, n, m, 24, 5)
     sink = RANDOM.normal(size=6).astype(np.float32)
     rule = Rule(24**-0.5, mask=Causal(m - n), sink=sink)
-    needs = RowNeeds(
-        moments=True, cells=RANDOM.integers(-1, m, size=(n, 1)), received=True, top=2, pool=Pool(5, 3, sums=True)
-    )
+    needs = replace(needs_of(n, m, top=2), pool=Pool(5, 3, sums=True))
     agree(walked(q, k, v, rule, needs, Tile(32, 16)), q, k, v, rule, needs)
 
 
@@ -143,12 +152,15 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
     tokens = tuple(Token(j, f"t{j % 7}", j % 7) for j in range(24))
     place = Place(0, "layer", (0, 1, 2, 3), (0, 0, 1, 1))
 
-    def summary() -> list[np.ndarray]:
+    def read(*reducers: Reducer) -> list[np.ndarray]:
         output = Output(torch.empty(4, 24, 16, dtype=torch.float16))
         call = AttentionCall(q, k, v, Rule(0.25, mask=Causal()), place, tokens, tokens, output)
-        parts = reduce(call, HeadStatistics(), ReceivedShares()).parts
+        parts = reduce(call, *reducers).parts
         assert output.complete
-        return [*parts[0].arrays().values(), *parts[1].arrays().values(), output.array.float().numpy()]
+        return [*(x for part in parts for x in part.arrays().values()), output.array.float().numpy()]
+
+    def summary() -> list[np.ndarray]:
+        return read(HeadStatistics(), ReceivedShares()) + read(HeadKinds(KindTexts([tokens])))
 
     monkeypatch.setattr(fused, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()
@@ -156,8 +168,11 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
     calls = []
     monkeypatch.setattr(walk, "row_numbers", lambda *a, **o: calls.append(1) or row_numbers(*a, **o))
     for one, other in zip(by_bands, summary(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)
-    assert calls == [1]
+        if one.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)
+        else:
+            assert one.tolist() == other.tolist()  # the kinds' letters
+    assert calls == [1, 1]
 
 
 def test_what_it_does_not_walk() -> None:
@@ -180,6 +195,6 @@ def test_every_kernel_compiles_for_a_gpu_and_its_tiles_fit() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    lines = dict(line.split() for line in done.stdout.splitlines())
-    assert set(lines) == {"forward", "column_sums", "blocks", "cell_weights", "largest_keys"}
+    lines = dict(line.split(": ") for line in done.stdout.splitlines())
+    assert set(lines) == {"forward", "forward with marks", "column_sums", "blocks", "cell_weights", "largest_keys"}
     assert max(map(int, lines.values())) <= 163 * 1024  # bytes of shared memory of an A100's processor
