@@ -14,11 +14,11 @@ from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.scans.places import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.token_rows import TokenRows
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
+from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
 from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
 from attn_cli.summaries.reducers.kinds.sight import IntervalSight
 from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists
 
-DRAWN, _TRIED = 4, 16  # distances per row for the control: over a corpus a few are enough
 PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
 PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
@@ -30,7 +30,7 @@ class ContentTargets:
 
     keys     the targets `[R, c]`, -1 after the last
     on_sinks those of them at which sinks are expected
-    drawn    keys as far away that are no targets `[R, 4]`
+    drawn    keys as far away that are no targets `[R, 16]`
     counted  rows that see a target `[R]`
     rest     rows that see one at which no sink is expected `[R]`
     seen     how many targets each row sees `[R]`
@@ -102,44 +102,42 @@ class BatchTargets:
     @cached_property
     def content(self) -> dict[Kind, ContentTargets]:
         """The targets that are repeats, by kind."""
-        random = np.random.default_rng(self.seed)
-        return {kind: self._content(kind, random) for kind in CONTENT_KINDS}
+        return {kind: self._content(kind) for kind in CONTENT_KINDS}
 
-    def _content(self, kind: Kind, random: np.random.Generator) -> ContentTargets:
+    def _content(self, kind: Kind) -> ContentTargets:
         keys = self._repeats[kind]
         sees = self.sight.sees(keys)
         on_sinks = sees & self.sinks[np.maximum(keys, 0)]
         seen, sunk = sees.sum(axis=1).astype(np.float64), on_sinks.sum(axis=1)
         counted = self.judged * (seen > 0)
-        drawn = self._drawn(kind, keys, random)
+        drawn = self._drawn(kind, keys)
         of_drawn = self.sight.sees(drawn).sum(axis=1)
         share = np.divide(seen, of_drawn, out=np.zeros_like(seen), where=of_drawn > 0)
         sunk_keys = compact(np.where(on_sinks, keys, -1)) if on_sinks.any() else np.full((len(keys), 1), -1)
         return ContentTargets(keys, sunk_keys, drawn, counted, self.judged * (seen > sunk), seen, share * counted)
 
-    def _drawn(self, kind: Kind, keys: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Keys `[R, 4]` as far from each row as targets of other rows of its text, that are neither target nor sink."""
+    def _drawn(self, kind: Kind, keys: np.ndarray) -> np.ndarray:
+        """The control of each row: keys `[R, 16]`, -1 after the last."""
         drawn = np.full((len(keys), DRAWN), -1)
-        row, column = np.nonzero(keys >= 0)
-        if not len(row):
+        queries = np.flatnonzero(keys[:, 0] >= 0)
+        if not len(queries):
             return drawn
-        names, begin = self.rows.names, self.rows.begin
-        distances, text = row - keys[row, column], row // self.rows.length  # ascending texts
-        first, last = np.searchsorted(text, np.arange(self.rows.count)), np.searchsorted(
-            text, np.arange(self.rows.count), side="right"
+        rows, every = self.rows, np.arange(self.rows.count + 1)
+        row, column = np.nonzero(keys >= 0)
+        bounds = np.searchsorted(row // rows.length, every)  # of each text among all distances
+        mine = queries // rows.length
+        shares = shares_of(self.seed, kind, rows.place[queries], self._offsets[mine])
+        source = DrawnFrom(
+            rows.begin[queries], rows.begin[queries] + rows.lengths[mine], row - keys[row, column],
+            bounds[mine], np.diff(bounds)[mine], shares,
         )  # fmt: skip
-        of = np.flatnonzero(keys[:, 0] >= 0)
-        mine = of // self.rows.length
-        share = random.random((len(of), _TRIED))
-        chosen = first[mine][:, None] + (share * (last - first)[mine][:, None]).astype(np.int64)
-        tried = of[:, None] - distances[chosen]
-        inside = (tried >= begin[of][:, None]) & (tried < (begin[of] + self.rows.lengths[mine])[:, None])
-        named = np.clip(tried - (kind is INDUCTION), 0, len(names) - 1)
-        is_target = (names[named] == names[of][:, None]) & (named != of[:, None])
-        good = inside & ~is_target & ~self.sinks[np.clip(tried, 0, len(names) - 1)]
-        tried = np.where(good, tried, -1)
-        drawn[of] = np.take_along_axis(tried, np.argsort(~good, axis=1, kind="stable"), axis=1)[:, :DRAWN]
+        drawn[queries] = drawn_keys(kind, queries, rows.names, self.sinks, source)
         return drawn
+
+    @cached_property
+    def _offsets(self) -> np.ndarray:
+        """By which the control's draws of each text are moved `[B]`."""
+        return np.array([offset_of(encoded.ids) for encoded in self.rows.encoded])
 
     @cached_property
     def ahead(self) -> int:

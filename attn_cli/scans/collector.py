@@ -78,7 +78,7 @@ class BatchCollector(BatchVisit):
     def _targets_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> BatchTargets:
         key = (text, span.first.tobytes(), span.last.tobytes(), learned)
         if key not in self._targets:
-            self._targets[key] = BatchTargets(rows, span, learned_sink=learned, seed=self.seed + (text or 0))
+            self._targets[key] = BatchTargets(rows, span, learned_sink=learned, seed=self.seed)
         return self._targets[key]
 
     def _rows_of(self, text: int) -> TokenRows:

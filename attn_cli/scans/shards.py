@@ -159,7 +159,7 @@ def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions,
     while texts:
         rows = TokenRows([text.document.text for text in texts], [text.encoded for text in texts])
         scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
-        collector = BatchCollector(rows, scanned, options.seed + texts[0].document.number)
+        collector = BatchCollector(rows, scanned, options.seed)
         try:
             source.each_encoded([text.encoded for text in texts], options.selection, collector)
         except NotFiniteError as error:

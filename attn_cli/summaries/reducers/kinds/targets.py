@@ -19,11 +19,10 @@ from attn_cli.summaries.reducers.kinds import (
     WINDOW,
     Kind,
 )
+from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
 
 MOST_PLACES = 64  # of one token: ten thousand commas would cost n²
-DRAWN = 16  # distances per row for the control
 REACH = 4  # of the window
-_TRIED = 4 * DRAWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +72,7 @@ def targets_of(
         lists[kind] = _inside(place - (kind.back or 0), m)
     lists[FIRST] = np.zeros((m, 1), dtype=np.int64)
     lists[WINDOW] = _inside(place - np.arange(REACH, -1 if looks_back else -REACH - 1, -1), m)
-    random = np.random.default_rng(seed)
-    controls = {kind: _control(kind, lists[kind], names, sinks, distances.of[kind], random)
+    controls = {kind: _control(kind, lists[kind], keys, sinks, distances.of[kind], seed)
                 for kind in (INDUCTION, DUPLICATE)}  # fmt: skip
     on_sinks = {kind: np.where(np.isin(places, sinks), places, -1) for kind, places in lists.items()
                 if kind is WINDOW or kind.rank == CONTENT}  # fmt: skip
@@ -163,26 +161,18 @@ def _distances(keys: np.ndarray) -> np.ndarray:
 
 
 def _control(
-    kind: Kind,
-    lists: np.ndarray,
-    names: np.ndarray,
-    sinks: np.ndarray,
-    distances: np.ndarray,
-    random: np.random.Generator,
+    kind: Kind, targets: np.ndarray, keys: Sequence[Token], sinks: np.ndarray, distances: np.ndarray, seed: int
 ) -> np.ndarray:
-    """Keys `[m, 16]` as far from each query as targets of other queries are, that are neither targets nor sinks.
-
-    -1 in rows without a target, and where no such key was drawn.
-    """
-    m = len(names)
+    """The control's keys `[m, 16]`, -1 in rows without a target, and where no such key was drawn."""
+    m = len(keys)
     control = np.full((m, DRAWN), -1)
-    rows = np.flatnonzero(lists[:, 0] >= 0)
-    if not len(rows) or not len(distances):
+    queries = np.flatnonzero(targets[:, 0] >= 0)
+    if not len(queries) or not len(distances):
         return control
-    keys = _inside(rows[:, None] - random.choice(distances, size=(len(rows), _TRIED)), m)
-    named = keys - (kind is INDUCTION)  # the token whose earlier place makes this key a target
-    is_target = (named >= 0) & (names[np.maximum(named, 0)] == names[rows][:, None]) & (named != rows[:, None])
-    keys[is_target | np.isin(keys, sinks)] = -1
-    keys = np.take_along_axis(keys, np.argsort(keys < 0, axis=1, kind="stable"), axis=1)
-    control[rows] = keys[:, :DRAWN]
+    ids = [-1 if token.id is None else token.id for token in keys]
+    begin, offsets = np.zeros_like(queries), np.full(len(queries), offset_of(ids))
+    source = DrawnFrom(begin, begin + m, distances, begin, begin + len(distances),
+                       shares_of(seed, kind, queries, offsets))  # fmt: skip
+    at_sinks = np.isin(np.arange(m), sinks)
+    control[queries] = drawn_keys(kind, queries, names_of(keys), at_sinks, source)
     return control
