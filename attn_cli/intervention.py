@@ -139,10 +139,16 @@ class Experiment(Protocol):
     tokens: Sequence[Token]
     target: Target | None
     floor: Floor
-    way: str
-    why: str
     vector: Literal["mean", "first"]
     looked: bool
+
+    @property
+    def way(self) -> str:
+        """How runs are made; an untouched copy is run first, if none was."""
+
+    @property
+    def why(self) -> str:
+        """Why not from the cache."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first block share a batch.

@@ -445,7 +445,7 @@ def _hidden_parts(
     floor = experiment.floor
     real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
     way = experiment.way_of([*interventions.values()])
-    why = experiment.why if way == experiment.way else "rows see what comes after them"
+    why = experiment.why or ("" if way == "cache" else "rows see what comes after them")
     return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
 
 

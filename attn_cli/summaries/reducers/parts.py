@@ -84,10 +84,9 @@ class SharesOfParts:
     def result(self) -> PartShares:
         """The sums of every part's keys."""
         sums = to_numpy(self.sums).astype(np.float64)
-        indicator = np.zeros((self.m, len(self.parts)))
+        shares = np.zeros((self.h, len(self.parts)))
         for number, part in enumerate(self.parts):
-            indicator[list(part.tokens), number] = 1
-        shares = sums @ indicator / max(1, len(self.places))  # [h, m] @ [m, S]
+            shares[:, number] = sums[:, list(part.tokens)].sum(axis=1) / max(1, len(self.places))
         even = self._even_weights() * self.h if self.seen is None else to_numpy(self.seen).astype(np.float64)
         return PartShares(self.parts, tuple(self.places.numbers), shares, sums.sum(axis=0), even)
 

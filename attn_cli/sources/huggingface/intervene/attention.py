@@ -27,6 +27,7 @@ from attn_cli.sources.huggingface.intervene.rows_from_cache import (
 )
 
 MANY_ROWS = 48  # from which on the rows of one variant keep a matrix product busy
+_WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out what no row sees
 
 
 class InterveningAttention:
@@ -105,7 +106,7 @@ class InterveningAttention:
         """The output of a text's last rows, with keys and values of the plain run before them."""
         assert self.batch is not None
         past = self.plain.past[number]
-        if qkv[0].shape[2] > MANY_ROWS:
+        if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
             return output_in_bands(past, qkv, hidden)
         return output_side_by_side(past, qkv, self.plain.allowed(number, self.batch.first), hidden)
 

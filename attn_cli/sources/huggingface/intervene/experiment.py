@@ -32,7 +32,7 @@ _MANY = 8  # interventions beside which an untouched copy costs little
 _FEWEST_ROWS = 16  # of which a mean of heads is taken: one row then holds a sixteenth of it
 _MOST = 64  # interventions at once
 _MOST_ROWS = 512  # of all of them
-_BYTES = 1 << 29  # the most that the logits of one batch take, and its scores
+_BYTES = 1 << 29  # the most that the logits of one batch take
 _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low precision is all that differs
 
 
@@ -98,13 +98,39 @@ class ModelExperiment:
             self.target = replace(self._target_tokens(), probability=probability)
         else:
             self._plain = vectors_of(output, str(loaded.about["model"]))
-        self.why = self._why_no_cache()
-        self.way: Way = self._next_way if self.why else "cache"
+        self._obstacle = self._why_no_cache()
+        self._holds: bool | None = None  # whether rows that run alone say what they say in the whole text, once tried
+
+    @property
+    def why(self) -> str:
+        """As for `Experiment`."""
+        if not self._obstacle and self._holds is None:
+            # with nothing skipped every block has to do with these rows alone
+            self._note(self._is_same("cache", 0))
+        return self._obstacle
+
+    @property
+    def way(self) -> Way:
+        """As for `Experiment`."""
+        return self._next_way if self.why else "cache"
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """As for `Experiment`."""
-        for batch in self._batches(interventions, with_loss):
+        tried = self._tried(interventions, with_loss)
+        yield from tried
+        for batch in self._batches(interventions[len(tried) :], with_loss):
             yield from self._outcomes_of_batch(batch, with_loss)
+
+    def _tried(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
+        """The outcomes of the first batch where its untouched copy is the first run from the cache; none otherwise."""
+        if self._obstacle or self._holds is not None or not interventions:
+            return []
+        batch = next(self._batches(interventions, with_loss))
+        if batch.way != "cache" or batch.skip or batch.first != self._runner.first:
+            return []
+        outcomes = self._with_copy("cache", batch.first, 0, batch.interventions, with_loss)
+        self._note(outcomes is not None)
+        return outcomes or []
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """As for `Experiment`."""
@@ -116,11 +142,11 @@ class ModelExperiment:
 
     def way_of(self, interventions: Sequence[Intervention]) -> Way:
         """As for `Experiment`."""
-        if self.way != "cache":
-            return self.way
         closed, first_run = self._runner.calls.is_closed, self._runner.first
         firsts = {self._first_of(intervention) for intervention in interventions}
-        return "cache" if all(first >= first_run and closed(first) for first in firsts) else self._next_way
+        if not self._obstacle and all(first >= first_run and closed(first) for first in firsts):
+            return "cache"
+        return self._next_way if self._runner.skippable(self._batch(0, interventions)) else "whole"
 
     def _first_of(self, intervention: Intervention) -> int:
         """The first row that an intervention changes, or that the answer is read from."""
@@ -201,15 +227,14 @@ class ModelExperiment:
         return min(*self._asked.rows, self._asked.last) if self.speaks and not with_loss else 0
 
     def _why_no_cache(self) -> str:
-        """Why the rows can't run alone so that an untouched copy is the plain run; "" where they can."""
+        """Why the rows can't run alone, as far as is known without trying; "" where they may."""
         if not self._is_widened():
             return "inputs other than text run one by one"
         if not self._runner.first:
             return "all rows run"
         if self._runner.calls.obstacle:
             return self._runner.calls.obstacle
-        # with nothing skipped every block has to do with these rows alone
-        return "" if self._is_same("cache", 0) else "the rows alone don't say what they say in the whole text"
+        return ""
 
     @property
     def _some_skips(self) -> list[int]:
@@ -227,19 +252,31 @@ class ModelExperiment:
         """Whether blocks can be skipped by rows that run alone."""
         return self._next_way == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
 
+    def _note(self, holds: bool) -> None:
+        """Note whether an untouched copy that ran from the cache was the plain run."""
+        self._holds = holds
+        if not holds:
+            self._obstacle = "the rows alone don't say what they say in the whole text"
+
     def _is_same(self, way: Way, skip: int) -> bool:
         """Whether an untouched copy is what the plain run is, this way; not where it fails."""
+        return self._with_copy(way, self._runner.first if way == "cache" else 0, skip, [], False) is not None
+
+    def _with_copy(
+        self, way: Way, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
+    ) -> list[Outcome] | None:
+        """The outcomes of a run beside an untouched copy; None where it fails or the copy isn't the plain run."""
         try:
-            (outcome,) = self._run(way, self._runner.first if way == "cache" else 0, skip, [_UNTOUCHED], False)
+            *outcomes, copy = self._run(way, first, skip, [*interventions, _UNTOUCHED], with_loss)
         except (*INPUT_ERRORS, LoadError) as error:
             if out_of_memory(error):
                 raise MemoryError from error
-            return False
-        is_same = max(abs(outcome.effect), outcome.kl_bits or 0.0) < _SAME
-        if is_same:
-            self._measured.add((way, False, True))
-            self.floor.add(outcome)
-        return is_same
+            return None
+        if max(abs(copy.effect), copy.kl_bits or 0.0) >= _SAME:
+            return None
+        self._measured.add((way, with_loss, len(interventions) <= 1))
+        self.floor.add(copy)
+        return outcomes
 
     def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
         """The rows in which interventions hold."""
@@ -286,10 +323,7 @@ class ModelExperiment:
         return not isinstance(self.prompt, ArrayPrompt)
 
     def _most(self, way: Way, first: int, with_loss: bool) -> int:
-        """How many interventions run at once, so that their logits and their scores fit, and rows stay in a cache."""
+        """How many interventions run at once, so that their logits fit and their rows stay in a cache."""
         words = int(getattr(self._runner.model.config.get_text_config(), "vocab_size", 1) or 1) if self.speaks else 1
-        heads = max((len(layer.groups) for layer in self.layers), default=1)
-        n, rows = len(self.tokens), self._rows_that_run(first)
-        spoken = n - max(first, self._answers(with_loss))
-        scores = heads * rows * n if way == "cache" and rows <= MANY_ROWS else 0
-        return max(1, min(_MOST, _BYTES // (4 * (spoken * words + scores)) - 1, _MOST_ROWS // rows))
+        spoken = len(self.tokens) - max(first, self._answers(with_loss))
+        return max(1, min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(first)))

@@ -11,6 +11,9 @@ from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 from attn_cli.sources.huggingface.intervene.plain_calls import PastCall
 
+_CACHED = 2**18  # scores that are computed at a time: 1 MiB
+_ON_GPU = 2**26
+
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[S, h, r, d]`, keys `[S, g, r, d]` and values `[S, g, r, e]` of r rows in S variants."""
 
@@ -23,29 +26,86 @@ def output_side_by_side(
     allowed  which of all m keys the rows may attend to, `[r, m]` or `[h, r, m]`; m counts past and own keys
     hidden   what is masked besides, by variant
 
-    The rows of all variants stand side by side against the past, each variant is blind to the others.
+    The rows of some variants stand side by side against the past, each variant is blind to the others. So many at a
+    time that their scores stay in the processor's cache.
     """
-    query, key, value = own
+    query, key, value = (x.float() for x in own)
     (s, h, r, _), g, m = query.shape, key.shape[1], past.keys.shape[1]
-    w, first = h // g, m - r  # w query heads share a key head
-    rule = past.rule_from(first)
-    q = query.float().reshape(s, g, w * r, -1)
-    sides = q.transpose(0, 1).reshape(g, s * w * r, -1)
-    before = sides @ past.keys[:, :first].float().mT  # [g, s*w*r, d] @ [g, d, first]
-    before = before.reshape(g, s, w * r, first).transpose(0, 1)
-    beside = q @ key.float().mT  # [s, g, w*r, d] @ [s, g, d, r]
-    scores = torch.cat([before, beside], dim=-1).reshape(s, h, r, m) * rule.scale
-    scores = rule.capped(scores)
-    if rule.bias is not None:
-        scores = scores + rule.bias
-    seen = allowed if hidden is None else allowed & ~dense_cells(hidden, r, m, query.device)
-    weights = _softmax(scores.masked_fill(~seen, -torch.inf), rule.sink)
-    weights = weights.reshape(s, g, w * r, -1)
-    sides = weights[..., :first].transpose(0, 1).reshape(g, s * w * r, first)
-    output = sides @ past.values[:, :first].float()  # [g, s*w*r, first] @ [g, first, e]
-    output = output.reshape(g, s, w * r, -1).transpose(0, 1)
-    output = output + weights[..., first:] @ value.float()  # [s, g, w*r, r] @ [s, g, r, e]
-    return output.reshape(s, h, r, -1)
+    w = h // g  # query heads share a key head
+    rows = _Rows(past.rule_from(m - r), m - r, allowed)
+    query = query * rows.rule.scale
+    output = torch.empty((s, h, r, value.shape[-1]), device=query.device)
+    count = max(1, (_CACHED if query.device.type == "cpu" else _ON_GPU) // (w * r * m))
+    for start in range(0, s, count):
+        some = slice(start, start + count)
+        cells = None if hidden is None else [rows.hidden(x) for x in hidden[some]]
+        for group in range(g):
+            heads = slice(group * w, group * w + w)
+            kept, these = (past.keys[group].float(), past.values[group].float()), (key[some, group], value[some, group])
+            output[some, heads] = rows.output(query[some, heads], kept, these, heads, cells)
+    return output
+
+
+class _Rows:
+    """The last rows of a text, as many as `allowed` `[r, m]` or `[h, r, m]` has, from `first` on."""
+
+    def __init__(self, rule: Rule, first: int, allowed: torch.Tensor) -> None:
+        self.rule, self.first, self.blocked = rule, first, ~allowed
+        self.sees_itself = bool(allowed[..., first:].diagonal(dim1=-2, dim2=-1).all())
+
+    def hidden(self, cells: HiddenCells | None) -> torch.Tensor:
+        """What a variant can't see, with these cells hidden: `[r, m]` or `[h, r, m]`."""
+        if cells is None:
+            return self.blocked
+        r, m = self.blocked.shape[-2:]
+        places = torch.arange(m, device=self.blocked.device)
+        return self.blocked | ~cells.allowed(places[:r, None], places[None])
+
+    def output(
+        self,
+        q: torch.Tensor,
+        past: tuple[torch.Tensor, torch.Tensor],
+        own: tuple[torch.Tensor, torch.Tensor],
+        heads: slice,
+        hidden: Sequence[torch.Tensor] | None,
+    ) -> torch.Tensor:
+        """The output `[c, w, r, e]` of c variants and the w heads that share a key head; q `[c, w, r, d]`, scaled.
+
+        past  keys `[m, d]` and values `[m, e]`, of which those before the rows are read
+        own   keys `[c, r, d]` and values `[c, r, e]` of the rows
+        hidden  what each variant can't see, `[r, m]` or `[h, r, m]`; None where all see what the rule lets them
+        """
+        (c, w, r, d), first = q.shape, self.first
+        scores = torch.empty((c, w, r, first + r), device=q.device)
+        q = q.reshape(c, w * r, d)
+        torch.mm(q.reshape(c * w * r, d), past[0][:first].T, out=scores.view(c * w * r, -1)[:, :first])
+        scores.view(c, w * r, -1)[..., first:] = q @ own[0].mT  # [c, w*r, d] @ [c, d, r]
+        scores = self.rule.capped(scores)
+        bias = self.rule.bias_of(0, r, 0, first + r)
+        if bias is not None:
+            scores += _of_heads(bias, heads)
+        weights = self._weights(scores, heads, hidden).view(c, w * r, -1)
+        before = weights.view(c * w * r, -1)[:, :first] @ past[1][:first]  # [c*w*r, first] @ [first, e]
+        return (before.view(c, w * r, -1) + weights[..., first:] @ own[1]).view(c, w, r, -1)
+
+    def _weights(self, scores: torch.Tensor, heads: slice, hidden: Sequence[torch.Tensor] | None) -> torch.Tensor:
+        """The softmax of scores `[c, w, r, m]`, which are overwritten; rows that see nothing become 0."""
+        if hidden is None:
+            scores.masked_fill_(_of_heads(self.blocked, heads), -torch.inf)
+        else:
+            for variant, cells in zip(scores, hidden, strict=True):
+                variant.masked_fill_(_of_heads(cells, heads), -torch.inf)
+        if self.rule.sink is None:
+            weights = scores.softmax(-1)
+        else:
+            sink = self.rule.sink[heads, None, None].expand(*scores.shape[:-1], 1)
+            weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1].contiguous()
+        return weights if self.sees_itself else weights.nan_to_num_(0.0)
+
+
+def _of_heads(numbers: torch.Tensor, heads: slice) -> torch.Tensor:
+    """Numbers `[r, m]` or `[h or 1, r, m]` of some heads."""
+    return numbers[heads] if numbers.ndim == 3 and numbers.shape[0] > 1 else numbers
 
 
 def output_in_bands(past: PastCall, own: Products, hidden: Sequence[HiddenCells | None] | None) -> torch.Tensor:
@@ -77,15 +137,3 @@ def dense_cells(hidden: Sequence[HiddenCells | None], n: int, m: int, device: to
     cells = [none if own is None else ~own.allowed(i, j).reshape(-1, n, m) for own in hidden]
     heads = max(x.shape[0] for x in cells)
     return torch.stack([x.expand(heads, n, m) for x in cells])
-
-
-def _softmax(scores: torch.Tensor, sink: torch.Tensor | None) -> torch.Tensor:
-    """The softmax of `[S, h, r, m]` over keys; a sink `[h]` takes its share of each row. Rows of -inf become 0."""
-    most = scores.amax(-1, keepdim=True)
-    if sink is not None:
-        most = torch.maximum(most, sink[:, None, None])
-    powers = (scores - most.clamp(min=torch.finfo(scores.dtype).min)).exp()
-    total = powers.sum(-1, keepdim=True)
-    if sink is not None:
-        total = total + (sink[:, None, None] - most).exp()
-    return powers / total.clamp(min=torch.finfo(scores.dtype).tiny)
