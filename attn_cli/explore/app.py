@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,10 +17,12 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region as Area
 from textual.strip import Strip
 from textual.widget import Widget
+from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.explore.commands import Request
-from attn_cli.explore.frame import changes, draw, pointed
+from attn_cli.explore.frame import draw, pointed
+from attn_cli.explore.painting import Painting
 from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
@@ -33,7 +36,7 @@ class Ended(Exception):
 
 
 class Canvas(Widget):
-    """All of the screen, line by line."""
+    """All of the screen: Textual gives it keys and the mouse. What is seen is written by the explorer."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     can_focus = True
@@ -41,17 +44,10 @@ class Canvas(Widget):
     def __init__(self, explorer: "Explorer") -> None:
         super().__init__()
         self.explorer = explorer
-        self.lines: list[Line] = []
 
-    def show(self, lines: list[Line]) -> None:
-        """Show other lines; only what differs is written."""
-        before, self.lines = self.lines, lines
-        if len(before) != len(lines):
-            self.refresh()
-            return
-        regions = [Area(*each) for each in changes(before, lines)]
-        if regions:
-            self.refresh(*regions)
+    def render_lines(self, crop: Area) -> list[Strip]:
+        """The lines as they are now; Textual would keep old ones, for it isn't told of changes."""
+        return [self.render_line(y).crop(crop.x, crop.right) for y in crop.line_range]
 
     def on_key(self, event: events.Key) -> None:
         """Every key is the session's: none of them moves a focus or copies a selection."""
@@ -61,14 +57,16 @@ class Canvas(Widget):
 
     def render_line(self, y: int) -> Strip:
         """One line; blank before the first ones are drawn."""
-        if y < len(self.lines):
-            return Strip(self.lines[y], self.size.width)
+        lines = self.explorer.lines
+        if y < len(lines):
+            return Strip(lines[y], self.size.width)
         return Strip([Segment(" " * self.size.width, PLAIN)], self.size.width)
 
 
 class Explorer(App[int], inherit_bindings=False):
     """Runs a session on the terminal.
 
+    lines    what the screen shows
     failure  an error that ended it; the caller raises it, after the terminal is itself again
     """
 
@@ -81,6 +79,8 @@ class Explorer(App[int], inherit_bindings=False):
         self.theme = _THEME
         self.session = session
         self.has_mouse = mouse
+        self.lines: list[Line] = []
+        self.painting = Painting()
         self.failure: BaseException | None = None
         self.canvas = Canvas(self)
         self._stop = threading.Event()
@@ -94,7 +94,7 @@ class Explorer(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Signals end it in order, so that the terminal is itself again."""
         self.canvas.focus()
-        self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
+        self.app_resume_signal.subscribe(self, lambda _: self._paint_again())
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
             import asyncio
 
@@ -106,9 +106,10 @@ class Explorer(App[int], inherit_bindings=False):
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
         screen = self.session.scene.screen
-        if self.canvas.lines and (screen.width, screen.height) == (event.size.width, event.size.height):
+        if self.lines and (screen.width, screen.height) == (event.size.width, event.size.height):
             return
         self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
+        self.painting.forget()
         self.redraw()
 
     def redraw(self) -> None:
@@ -119,7 +120,29 @@ class Explorer(App[int], inherit_bindings=False):
             answers.error = None
         elif answers.error is not None:
             raise answers.error
-        self.canvas.show(draw(self.session))
+        self.lines = draw(self.session)
+        self._paint()
+
+    def _paint(self) -> None:
+        """Write what the terminal doesn't show yet."""
+        driver = self._driver
+        if driver is None or not self._running:
+            return
+        codes = self.painting.codes(self.lines)
+        if codes:
+            self._begin_update()
+            driver.write(codes)
+            self._end_update()
+            driver.flush()
+
+    def _paint_again(self) -> None:
+        """Write all of it: another program has had the terminal."""
+        self.painting.forget()
+        self._paint()
+
+    def _display(self, screen: object, renderable: object) -> None:
+        """Textual would write the screen: what differs is written in its place."""
+        self._paint()
 
     def press(self, event: events.Key) -> None:
         """A key goes to the session."""
@@ -277,7 +300,16 @@ class Explorer(App[int], inherit_bindings=False):
 def run(session: Session, *, mouse: bool) -> int:
     """Run a session in the terminal; the exit code. Raises what went wrong in it."""
     app = Explorer(session, mouse=mouse)
-    code = app.run(mouse=mouse)
+    with _products_on_one_core():
+        code = app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure
     return code or int(ExitCode.DONE)
+
+
+def _products_on_one_core() -> AbstractContextManager[object]:
+    """NumPy's products without threads: theirs spin for 30 ms after each, and a product here takes one."""
+    pools = ThreadpoolController()
+    own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
+    limit: AbstractContextManager[object] = pools.select(filepath=own).limit(limits=1)
+    return limit

@@ -1,4 +1,4 @@
-"""A whole screen of the explorer as lines, and what has changed between two of them."""
+"""A whole screen of the explorer as lines, and what a place of it is."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from attn_cli.errors import AttnError
 from attn_cli.explore.panes.cell import draw_cell
 from attn_cli.explore.panes.heads import draw_heads, head_at
 from attn_cli.explore.panes.help import draw_help, hints
-from attn_cli.explore.panes.lines import DIM, PLAIN, REVERSED, Line, line, padded, width_of
+from attn_cli.explore.panes.lines import DIM, PLAIN, REVERSED, Line, line, padded
 from attn_cli.explore.panes.matrix import cell_at, draw_matrix
 from attn_cli.explore.panes.text import draw_text, key_at, token_at
 from attn_cli.explore.scene import Region, Scene
@@ -106,37 +106,3 @@ def _pointed_in(scene: Scene, view: Viewpoint, region: Region, x: int, y: int) -
         partner = key_at(scene, view, y) if token is None else token
         return None if partner is None else view.with_partner(partner)
     return None
-
-
-def changes(before: list[Line], after: list[Line]) -> list[Region]:
-    """The parts of lines that differ, as regions one line high."""
-    regions = []
-    for y, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old == new:
-            continue
-        start, end = _common(old, new), _common([*reversed(old)], [*reversed(new)], backwards=True)
-        total = width_of(new)
-        if start + end < total:
-            regions.append(Region(start, y, total - start - end, 1))
-    return regions
-
-
-def _common(old: Line, new: Line, *, backwards: bool = False) -> int:
-    """The columns at the beginning (or at the end, of reversed lines) that are the same."""
-    columns = 0
-    for a, b in zip(old, new, strict=False):
-        if a == b:
-            columns += cell_len(a.text)
-            continue
-        if a.style == b.style:
-            pairs = (
-                zip(reversed(a.text), reversed(b.text), strict=False)
-                if backwards
-                else zip(a.text, b.text, strict=False)
-            )
-            for one, other in pairs:
-                if one != other:
-                    break
-                columns += cell_len(one)
-        break
-    return columns

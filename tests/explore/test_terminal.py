@@ -113,10 +113,11 @@ def test_without_textual_or_on_a_dumb_terminal(missing: bool, monkeypatch: pytes
     )
 
 
-def test_a_move_writes_less_than_a_screen() -> None:
+def test_the_start_is_one_screen_and_a_move_a_few_bytes() -> None:
     with Terminal("explore", TEXT, columns=200, lines=60) as terminal:
         terminal.wait("? keys")
         terminal.settle()
+        assert terminal.log.count(b"? keys") == 1  # painted once
         start = terminal.written
         terminal.press("2k")
         terminal.wait("query 4 river")

@@ -23,6 +23,7 @@ from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cell, half_cells, steps_of
 
+_STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each changes more of what is written
 _MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell: in no map of colours
 
 
@@ -146,7 +147,7 @@ def _body(
 @lru_cache(maxsize=8)
 def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tuple[np.ndarray, list[Line]]:
     """The steps of all cells, and the lines that show them: nothing of it moves with the cursor."""
-    steps = steps_of(ramp.levels(picture.values))
+    steps = steps_of(ramp.levels(picture.values), steps=_STEPS)
     if form.number:
         rows = zip(picture.values.tolist(), steps.tolist(), strict=True)
         return steps, [

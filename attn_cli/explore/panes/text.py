@@ -17,6 +17,7 @@ from attn_cli.views.drawing.segments import cell_style, steps_of
 
 _MARKED = 0.05
 _LABEL = 22
+_STEPS = 16  # of colours: behind words nobody sees finer ones, and a move changes fewer of them
 _HEAVY = Style(bold=True, underline=True)
 
 
@@ -89,7 +90,7 @@ def _against(scene: Scene, view: Viewpoint) -> str:
 def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: int) -> list[Line]:
     """The lines of the text around the cursor."""
     layout, first = scene.layout(view), first_line(scene, view)
-    steps = steps_of(ramp.levels(row[None])[0])
+    steps = steps_of(ramp.levels(row[None])[0], steps=_STEPS)
     colours = not scene.says_shares
     own = _cursor(scene, view) if scene.same_tokens(view) else -1
     other = view.query if view.by_column else view.key

@@ -1,7 +1,7 @@
 """Cells of a heat map as segments: levels in steps, one cached style for each, and runs of equal cells as one."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -35,12 +35,14 @@ def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> l
 
 def half_cells(upper: np.ndarray, lower: np.ndarray, ramp: Ramp, screen: Screen) -> list[Segment]:
     """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background."""
-    pairs = _runs(upper * (STEPS + 1) + lower)
-    return [
-        Segment(glyph * count, style)
-        for pair, count in pairs
-        for glyph, style in (half_cell(*divmod(pair, STEPS + 1), ramp, screen),)
-    ]
+    colors, depth = ramp.colors, screen.depth
+    return [_half_segment(pair, count, colors, depth) for pair, count in _runs(upper * (STEPS + 1) + lower)]
+
+
+@lru_cache(maxsize=2**15)
+def _half_segment(pair: int, count: int, colors: str, depth: str) -> Segment:
+    glyph, style = _half(*divmod(pair, STEPS + 1), colors, depth)
+    return Segment(glyph * count, style)
 
 
 def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
