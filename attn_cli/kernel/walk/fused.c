@@ -120,9 +120,15 @@ size_t attn_fused_size(void) { return sizeof(Attention); }
 
 /* Whether any of count x width floats is NaN or infinite: 0 times it is not 0. */
 static int not_finite(const float *x, int64_t row, int64_t count, int64_t width) {
-    float sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t c = 0; c < width; c++) sum += x[i * row + c] * 0.0f;
+    float sums[16] = {0}, sum = 0; /* side by side, in vectors */
+    for (int64_t i = 0; i < count; i++) {
+        const float *from = x + i * row;
+        int64_t c = 0;
+        for (; c + 16 <= width; c += 16)
+            for (int lane = 0; lane < 16; lane++) sums[lane] += from[c + lane] * 0.0f;
+        for (; c < width; c++) sum += from[c] * 0.0f;
+    }
+    for (int lane = 0; lane < 16; lane++) sum += sums[lane];
     return sum != 0;
 }
 
@@ -139,11 +145,11 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
     int64_t at_once = CACHE / (width > 0 ? width : 1) / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
-    size_t floats = at_once * (width + t->d + t->e + 1) + width + 256;
+    size_t floats = at_once * (width + 64 + t->d + t->e + 1) + width + 256;
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
     if (!memory) return 2;
     Buffers b = {memory, 0, 0, 0, 0};
-    b.columns = b.scores + at_once * width;
+    b.columns = b.scores + at_once * (width + 64);
     b.queries = b.columns + width;
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
@@ -174,7 +180,7 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
             }
             /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
             for (int64_t j = 0; j < t->m; j++)
-                t->received[head * t->m + j] += nearbyint((double)b.columns[j] * 4294967296.0) * (1 / 4294967296.0);
+                if (b.columns[j] != 0) t->received[head * t->m + j] += nearbyint((double)b.columns[j] * 4294967296.0) * (1 / 4294967296.0);
             __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
         }
     }

@@ -81,6 +81,7 @@ static INLINE floats NAMED(tanh)(floats x) {
     }
 PRODUCT(product_many_wide, ROWS, GROUPS)
 PRODUCT(product_one_wide, 1, GROUPS)
+PRODUCT(product_many_double, ROWS, 2)
 PRODUCT(product_many_narrow, ROWS, 1)
 PRODUCT(product_one_narrow, 1, 1)
 #undef PRODUCT
@@ -97,6 +98,12 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
     }
     for (; x + LANES <= columns; x += LANES) {
         int64_t r = 0;
+        if (GROUPS > 2 && x + 2 * LANES <= columns && rows % ROWS == 0) {
+            for (; r < rows; r += ROWS)
+                NAMED(product_many_double)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
+            x += LANES;
+            continue;
+        }
         for (; r + ROWS <= rows; r += ROWS)
             NAMED(product_many_narrow)(a + r * a_row, a_row, b + x, b_row, c + r * c_row + x, c_row, depth, add);
         for (; r < rows; r++)
@@ -118,6 +125,19 @@ static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int6
                                int64_t *keys) {
     float bar = -1;
     int64_t held = 0;
+    if (count == 1 && first < last) { /* e is 0 around first:last, to the ends of vectors */
+        floats tops = {0};
+        for (int64_t j = first / LANES * LANES; j < last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
+        bar = NAMED(largest)(tops);
+        int64_t j = first;
+        while (j < last && e[j] != bar) j++;
+        if (j < last) {
+            *weights = bar * share;
+            *keys = j;
+            return;
+        }
+        bar = -1; /* NaN */
+    }
     if (count <= LANES && last - first >= 4 * LANES) {
         floats tops = {0};
         for (int64_t j = first; j + LANES <= last; j += LANES) tops = NAMED(larger)(NAMED(load)(e + j), tops);
@@ -301,7 +321,9 @@ static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, cons
 static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
     const int64_t own = i + t->offset;
     float *to = t->step_sums + (head * t->n + i) * t->steps;
-    for (int64_t s = 0; s < t->steps; s++) {
+    int64_t s = 0;
+    while (s < t->steps && own + t->step_edges[s + 1] <= t->first[i]) to[s++] = 0;
+    for (; s < t->steps && own + t->step_edges[s] < t->last[i]; s++) {
         int64_t j = own + t->step_edges[s], last = own + t->step_edges[s + 1];
         j = j < t->first[i] ? t->first[i] : j;
         last = last > t->last[i] ? t->last[i] : last;
@@ -314,6 +336,7 @@ static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i,
         for (; j < last; j++) sum += e[j];
         to[s] = sum * share;
     }
+    while (s < t->steps) to[s++] = 0;
 }
 
 /* Add a row's weights to the column sums of rows that see few keys: these are few, and one thread at a time does it. */
@@ -324,27 +347,43 @@ static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const
     __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
 }
 
-/* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums. */
+/* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums.
+
+   A few rows at a time are multiplied with no keys but those that one of them may attend to: side by side, short texts
+   have few each. */
 static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers b) {
-    const int64_t width = (t->m + PANEL - 1) / PANEL * PANEL, rows = stop - start, group = head / (t->h / t->g);
-    int64_t begin = t->m, end = 0;
-    for (int64_t i = start; i < stop; i++)
-        if (t->first[i] < t->last[i]) {
-            if (t->first[i] < begin) begin = t->first[i];
-            if (t->last[i] > end) end = t->last[i];
-        }
+    const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g);
+    int64_t begins[MOST_ROWS / ROWS + 1], ends[MOST_ROWS / ROWS + 1], begin = t->m, end = 0;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        int64_t first = t->m, last = 0;
+        for (int64_t i = start + tile * ROWS; i < stop && i < start + (tile + 1) * ROWS; i++)
+            if (t->first[i] < t->last[i]) {
+                if (t->first[i] < first) first = t->first[i];
+                if (t->last[i] > last) last = t->last[i];
+            }
+        begins[tile] = first < last ? first / LANES * LANES : 0;
+        ends[tile] = first < last ? (last + LANES - 1) / LANES * LANES : 0;
+        if (first < last && begins[tile] < begin) begin = begins[tile];
+        if (first < last && ends[tile] > end) end = ends[tile];
+    }
     begin = begin < end ? begin / PANEL * PANEL : 0;
     end = begin < end ? (end + PANEL - 1) / PANEL * PANEL : begin;
+    const int64_t width = end - begin + LANES; /* no multiple of a page, whose rows would share their places in the cache */
     for (int64_t r = 0; r < rows; r++) {
         const float *from = t->q + head * t->q_head + (start + r) * t->q_row;
         for (int64_t c = 0; c < t->d; c++) b.queries[r * t->d + c] = from[c] * t->scale;
     }
     for (int64_t j = begin; j < end; j += PANEL) /* [rows, d] @ [d, PANEL] */
-        NAMED(product)(b.queries, t->d, panels + j * t->d, PANEL, b.scores + j, width, t->d, rows, PANEL, 0);
+        for (int64_t tile = 0, r = 0; tile < tiles; tile++, r += ROWS) {
+            const int64_t from = begins[tile] > j ? begins[tile] : j, to = ends[tile] < j + PANEL ? ends[tile] : j + PANEL;
+            if (from < to)
+                NAMED(product)(b.queries + r * t->d, t->d, panels + j * t->d + from - j, PANEL, b.scores + r * width + from - begin,
+                               width, t->d, rows - r < ROWS ? rows - r : ROWS, to - from, 0);
+        }
     for (int64_t r = 0; r < rows; r++) {
-        float *s = b.scores + r * width;
+        float *s = b.scores + r * width - begin;
         const int64_t i = start + r, o = head * t->n + i;
-        b.shares[r] = NAMED(soften)(t, head, i, s, begin, end);
+        b.shares[r] = NAMED(soften)(t, head, i, s, begins[r / ROWS], ends[r / ROWS]);
         for (int64_t c = 0; c < t->cells; c++) {
             const int32_t key = t->cell_keys[i * t->cells + c];
             t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? s[key] * b.shares[r] : 0;
@@ -356,26 +395,32 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
             const int64_t *keys = t->top_keys + o * t->count;
             NAMED(rank)(s, t->first[i], t->last[i], t->count, b.shares[r], t->top_weights + o * t->count,
                         t->top_keys + o * t->count);
-            for (int64_t c = 0; c < t->count; c++) /* scores were overwritten: these few are multiplied again */
+            const int known = t->count == 1 && t->maximum && keys[0] >= 0; /* the largest weight is of the largest score */
+            if (known) t->top_scores[o] = t->maximum[o];
+            for (int64_t c = 0; c < t->count && !known; c++) /* scores were overwritten: these few are multiplied again */
                 t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, b.queries + r * t->d, panels, keys[c]);
         }
     }
     if (t->pooled)
-        for (int64_t r = 0; r < rows; r++) NAMED(pool)(t, head, start + r, b.scores + r * width, b.shares[r]);
-    if (t->received)
-        for (int64_t j = begin; j < end; j += LANES) {
+        for (int64_t r = 0; r < rows; r++) NAMED(pool)(t, head, start + r, b.scores + r * width - begin, b.shares[r]);
+    for (int64_t tile = 0; t->received && tile < tiles; tile++)
+        for (int64_t j = begins[tile]; j < ends[tile]; j += LANES) {
             floats sums = NAMED(load)(b.columns + j);
-            for (int64_t r = 0; r < rows; r++) sums += NAMED(load)(b.scores + r * width + j) * b.shares[r];
+            for (int64_t r = tile * ROWS; r < rows && r < (tile + 1) * ROWS; r++)
+                sums += NAMED(load)(b.scores + r * width + j - begin) * b.shares[r];
             NAMED(store)(b.columns + j, sums);
         }
     if (!t->output) return;
     const float *v = t->v + group * t->v_head;
-    const int64_t keys = end < t->m ? end : t->m;
-    for (int64_t r = 0; r < rows && begin >= keys; r++)
-        for (int64_t c = 0; c < t->e; c++) b.output[r * t->e + c] = 0;
-    for (int64_t j = begin; j < keys; j += DEPTH) /* [rows, DEPTH] @ [DEPTH, e] */
-        NAMED(product)(b.scores + j, width, v + j * t->v_row, t->v_row, b.output, t->e, keys - j < DEPTH ? keys - j : DEPTH,
-                       rows, t->e, j > begin);
+    memset(b.output, 0, rows * t->e * sizeof(float));
+    for (int64_t j = begin; j < end; j += DEPTH) /* [rows, DEPTH] @ [DEPTH, e] */
+        for (int64_t tile = 0, r = 0; tile < tiles; tile++, r += ROWS) {
+            const int64_t from = begins[tile] > j ? begins[tile] : j, all = ends[tile] < t->m ? ends[tile] : t->m;
+            const int64_t to = all < j + DEPTH ? all : j + DEPTH;
+            if (from < to)
+                NAMED(product)(b.scores + r * width + from - begin, width, v + from * t->v_row, t->v_row, b.output + r * t->e, t->e,
+                               to - from, rows - r < ROWS ? rows - r : ROWS, t->e, 1);
+        }
     for (int64_t r = 0; r < rows; r++) {
         float *to = t->output + head * t->output_head + (start + r) * t->output_row;
         for (int64_t c = 0; c < t->e; c++) to[c] = b.output[r * t->e + c] * b.shares[r];
