@@ -13,9 +13,10 @@ from attn_cli.scans.batch_targets import BatchTargets
 from attn_cli.scans.examples import Numbered, examples_of
 from attn_cli.scans.places import STEPS
 from attn_cli.scans.quantiles import Quantiles
+from attn_cli.scans.row_counts import CHANCE_NAMES, RowCounts
 from attn_cli.scans.sums import ModulePlace, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.scans.token_rows import TokenRows
-from attn_cli.scans.values import CHANCE_NAMES, NAMES, STATISTIC_NAMES, BatchValues
+from attn_cli.scans.values import NAMES, STATISTIC_NAMES, BatchValues
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 
@@ -46,19 +47,19 @@ class BatchCollector(BatchVisit):
 
     def __init__(self, rows: TokenRows, texts: Sequence[ScannedText], seed: int) -> None:
         self.rows, self.texts, self.seed = rows, texts, seed
-        self._targets: dict[tuple[int | None, bytes, bytes, bool], BatchTargets] = {}
+        self._counts: dict[tuple[int | None, bytes, bytes, bool], RowCounts] = {}
         self._single: dict[int, TokenRows] = {}
         self.modules: dict[tuple[str, int, str, int], list[ModuleSums]] = {}
 
     def of_batch(self, call: BatchCall) -> bool:
         """Take in all texts of a layer at once, if compiled code walks them."""
         rule = call.texts.rule
-        targets = self._targets_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
-        numbers = call.texts.all_numbers(targets.needs)
+        counts = self._counts_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
+        numbers = call.texts.all_numbers(counts.targets.needs)
         if numbers is None:
             return False
         self._check(self.rows.by_text(np.asarray(numbers.mass)), range(self.rows.count))
-        self._add(call.place, _sums(call.place, numbers, targets, self.texts))
+        self._add(call.place, _sums(call.place, numbers, counts, self.texts))
         return True
 
     def __call__(self, call: Call) -> None:
@@ -70,16 +71,17 @@ class BatchCollector(BatchVisit):
         if not own or span is None or not isinstance(call, AttentionCall):
             self._add(call.place, _statistics_alone(call))
             return
-        targets = self._targets_of(text, rows, span, learned=call.rule.sink is not None)
-        numbers = call.row_numbers(targets.needs) or band_numbers(call, targets.needs)
+        counts = self._counts_of(text, rows, span, learned=call.rule.sink is not None)
+        needs = counts.targets.needs
+        numbers = call.row_numbers(needs) or band_numbers(call, needs)
         self._check(np.asarray(numbers.mass)[:, None], [text])
-        self._add(call.place, _sums(call.place, numbers, targets, [self.texts[text]]))
+        self._add(call.place, _sums(call.place, numbers, counts, [self.texts[text]]))
 
-    def _targets_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> BatchTargets:
+    def _counts_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> RowCounts:
         key = (text, span.first.tobytes(), span.last.tobytes(), learned)
-        if key not in self._targets:
-            self._targets[key] = BatchTargets(rows, span, learned_sink=learned, seed=self.seed)
-        return self._targets[key]
+        if key not in self._counts:
+            self._counts[key] = RowCounts(BatchTargets(rows, span, learned_sink=learned, seed=self.seed))
+        return self._counts[key]
 
     def _rows_of(self, text: int) -> TokenRows:
         """The rows of one text alone."""
@@ -112,9 +114,10 @@ def _module_place(place: Place) -> ModulePlace:
     return ModulePlace(place.stream, place.layer, place.name, place.call, place.heads, place.groups)
 
 
-def _sums(place: Place, numbers: RowNumbers, targets: BatchTargets, texts: Sequence[ScannedText]) -> ModuleSums:
+def _sums(place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
     """The sums of a module over texts whose rows' numbers are known."""
-    rows, made = targets.rows, BatchValues(numbers, targets)
+    targets, made = counts.targets, BatchValues(numbers, counts)
+    rows = targets.rows
     top, keys = np.asarray(numbers.top_weights)[..., 0], np.asarray(numbers.top_keys)[..., 0]
     numbered = Numbered(np.array([text.document for text in texts]), np.array([text.piece for text in texts]))
     h, statistics = len(top), made.values[: len(STATISTIC_NAMES)]
@@ -124,7 +127,7 @@ def _sums(place: Place, numbers: RowNumbers, targets: BatchTargets, texts: Seque
         _module_place(place),
         rows.count,
         Moments.of(made.values),
-        Moments.of(made.chances),
+        Moments.of(counts.chances),
         Ranges(_padded(made.step_sums, STEPS), _padded(targets.even_steps.sum(axis=0), STEPS)),
         Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
         Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),

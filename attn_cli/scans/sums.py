@@ -9,7 +9,8 @@ import orjson
 from attn_cli.scans.examples import Examples, Excerpt
 from attn_cli.scans.places import POSITIONS, STEPS
 from attn_cli.scans.quantiles import Quantiles
-from attn_cli.scans.values import CHANCE_NAMES, NAMES, STATISTIC_NAMES
+from attn_cli.scans.row_counts import CHANCE_NAMES
+from attn_cli.scans.values import NAMES, STATISTIC_NAMES
 
 
 @dataclass

@@ -34,8 +34,9 @@ import numpy as np
 from attn_cli.errors import LoadError
 from attn_cli.scans.examples import EXAMPLE_KINDS
 from attn_cli.scans.places import distances, positions
+from attn_cli.scans.row_counts import CHANCE_AT
 from attn_cli.scans.sums import ModuleSums, Moments, ScanSums
-from attn_cli.scans.values import AT, CHANCE_AT, STATISTIC_NAMES
+from attn_cli.scans.values import AT, STATISTIC_NAMES
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES

@@ -71,6 +71,19 @@ class _Attention(ctypes.Structure):
     ]
 
 
+class _TextSums(ctypes.Structure):
+    """The struct of that name in fused.c, field by field."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "texts", "n", "columns")),
+        ("x", _POINTER),
+        *((name, _INT) for name in ("x_head", "x_row", "x_column")),
+        ("factors", _POINTER),
+        *((name, _INT) for name in ("factor_row", "factor_column")),
+        *((name, _POINTER) for name in ("given", "least", "sums")),
+    ]
+
+
 @cache
 def _library() -> ctypes.CDLL | None:
     """The compiled code; None where it wasn't built, or is of another version."""
@@ -83,7 +96,16 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.attn_fused_size.restype = ctypes.c_size_t
     library.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
-    return library if library.attn_fused_size() == ctypes.sizeof(_Attention) else None
+    return library if library.attn_fused_size() == ctypes.sizeof(_Attention) and _sums_texts(library) else None
+
+
+def _sums_texts(library: ctypes.CDLL) -> bool:
+    """Whether the compiled code has the sums of texts, as this version knows them."""
+    if not hasattr(library, "attn_text_sums"):
+        return False
+    library.attn_text_sums_size.restype = ctypes.c_size_t
+    library.attn_text_sums.argtypes, library.attn_text_sums.restype = [_POINTER], None
+    return bool(library.attn_text_sums_size() == ctypes.sizeof(_TextSums))
 
 
 def is_built() -> bool:
@@ -259,3 +281,19 @@ def _run(job: _Attention, vectors: int, size: int) -> bool:
     if 2 in codes:
         raise MemoryError
     return not any(codes)
+
+
+def add_up_texts(
+    x: np.ndarray, factors: np.ndarray, sums: np.ndarray, given: np.ndarray | None, least: np.ndarray | None
+) -> None:
+    """Fill the sums `[h, texts, c]` of `text_sums`, of float32 but for `least` and the sums themselves."""
+    h, texts, columns = sums.shape
+    job = _TextSums(h=h, texts=texts, n=x.shape[1] // texts, columns=columns, x=x.ctypes.data, sums=sums.ctypes.data)
+    job.x_head, job.x_row, job.x_column = (step // 4 for step in x.strides)
+    job.factors = factors.ctypes.data
+    job.factor_row, job.factor_column = (step // 4 for step in factors.strides)
+    if given is not None and least is not None:
+        job.given, job.least = given.ctypes.data, least.ctypes.data
+    library = _library()
+    assert library is not None
+    library.attn_text_sums(ctypes.addressof(job))

@@ -187,3 +187,59 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     free(memory);
     return broken;
 }
+
+/* What rows of numbers x add up to in each of some texts of n rows one after the other, by factors of their own:
+   sums[h, texts, columns] = the sum over the rows i of a text of x[head, i, column] * factors[i, column]. Strides in floats. */
+typedef struct {
+    int64_t h, texts, n, columns;
+    const float *x;
+    int64_t x_head, x_row, x_column;
+    const float *factors;
+    int64_t factor_row, factor_column;
+    const float *given; /* [h, rows], or NULL */
+    const double *least; /* [texts, columns] */
+    double *sums;
+} TextSums;
+
+size_t attn_text_sums_size(void) { return sizeof(TextSums); }
+
+/* With `given` the sum of given * factor instead, over the rows in which x is at least so large a share of that. */
+static inline __attribute__((always_inline)) void add_up(const TextSums *t, int64_t x_column, int64_t factor_column) {
+    for (int64_t head = 0; head < t->h; head++)
+        for (int64_t text = 0; text < t->texts; text++) {
+            double *sums = t->sums + (head * t->texts + text) * t->columns;
+            for (int64_t i = text * t->n; i < (text + 1) * t->n; i++) {
+                const float *x = t->x + head * t->x_head + i * t->x_row, *factors = t->factors + i * t->factor_row;
+                if (t->given) {
+                    const double *least = t->least + text * t->columns, given = t->given[head * t->texts * t->n + i];
+                    for (int64_t c = 0; c < t->columns; c++) {
+                        const double all = given * factors[c * factor_column];
+                        sums[c] += x[c * x_column] >= least[c] * all ? all : 0;
+                    }
+                } else
+                    for (int64_t c = 0; c < t->columns; c++) sums[c] += (double)x[c * x_column] * factors[c * factor_column];
+            }
+        }
+}
+
+#define ADD_UP(NAME, TARGET)                                                           \
+    static TARGET void NAME(const TextSums *t) {                                       \
+        if (t->x_column == 1 && t->factor_column == 1) add_up(t, 1, 1);                \
+        else if (t->x_column == 1 && t->factor_column == 0) add_up(t, 1, 0);           \
+        else if (t->x_column == 0 && t->factor_column == 1) add_up(t, 0, 1);           \
+        else add_up(t, t->x_column, t->factor_column);                                 \
+    }
+ADD_UP(add_up_plain, )
+#if defined(__x86_64__)
+ADD_UP(add_up_avx2, __attribute__((target("avx2"))))
+#endif
+
+void attn_text_sums(const TextSums *t) {
+#if defined(__x86_64__)
+    if (attn_fused_widest() > 0) {
+        add_up_avx2(t);
+        return;
+    }
+#endif
+    add_up_plain(t);
+}

@@ -1,0 +1,113 @@
+"""What each row of a batch counts for in the numbers of its document: made once, for all layers."""
+
+import numpy as np
+
+from attn_cli.scans.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
+from attn_cli.scans.places import OWN
+from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, WINDOW, Kind
+from attn_cli.summaries.reducers.kinds.kind_sums import enough
+from attn_cli.summaries.reducers.kinds.targets import REACH
+
+# Of a document alone, not of a head: what even attention gives to targets, and rows that count.
+CHANCE_NAMES = (
+    *(f"{kind.name}:chance" for kind in KINDS),
+    *(f"{kind.name}:rows" for kind in KINDS),
+    *(f"{kind.name}:control_rows" for kind in CONTENT_KINDS),
+)
+CHANCE_AT = {name: at for at, name in enumerate(CHANCE_NAMES)}
+
+
+class RowCounts:
+    """Factors of R rows in B texts, in float32, and how many rows of each text they count.
+
+    chances    `[C, B]` in the order of `CHANCE_NAMES`
+    counted    rows with a target, by kind `[B]`
+    live       rows that see a key `[B]`
+    repeated   those of a token that came before `[B]`
+    judged     1 for rows that see enough keys `[R, 1]`
+    placed     the kinds with one target that some row may see, and `columns`, their stretches
+    rest       1 for rows whose target is no expected sink, by placed kind `[R, P]`
+    window     1 for rows that count for the window `[R, 1]`, and `columns_of_window`, its stretches
+    first, delimiter, even  the factors of these kinds `[R, 1]`
+    lists      of the sums over lists of keys, with controls as such and sinks of the window `[R, 7]`
+    off_sinks  the same for what is no sink, two columns for a kind with the second less `[R, 7]`
+    beyond     of what rows give to anything but sinks: all of `rest`, then `has` of both controls, `off_sinks` of both
+               contents and of the window `[R, P + 5]`
+    """
+
+    def __init__(self, targets: BatchTargets) -> None:
+        self.targets, self.by_text = targets, targets.rows.by_text
+        self.chances = np.full((len(CHANCE_NAMES), targets.rows.count), np.nan)
+        self.counted: dict[Kind, np.ndarray] = {}
+        self.live = self._rows(targets.live)
+        self.repeated = self._rows(targets.live & (targets.follower >= 0))
+        self.judged = _column(targets.judged)
+        stretches = slice(PLACED_COLUMNS.start, min(PLACED_COLUMNS.stop, targets.stretches.stop))
+        self.columns, self.placed = stretches, PLACED[: stretches.stop - stretches.start]
+        self.rest = targets.placed_rest[:, : len(self.placed)].astype(np.float32)
+        for at, kind in enumerate(self.placed):
+            self._count(kind, targets.placed_seen[:, at], targets.placed_rest[:, at])
+        self._marks()
+        self._lists()
+
+    def _rows(self, counted: np.ndarray) -> np.ndarray:
+        rows: np.ndarray = self.by_text(counted).sum(axis=-1, dtype=np.float64)
+        return rows
+
+    def _count(self, kind: Kind, seen: np.ndarray, rest: np.ndarray, *, more: int = 0) -> np.ndarray:
+        """Note which rows count for a kind of which each row sees so many targets; returns them `[R]`.
+
+        rest  which rows count for its share
+        more  targets and keys that are neither: a learned sink
+        """
+        targets = self.targets
+        counted: np.ndarray = targets.judged * (seen + more > 0)
+        rows = self.counted[kind] = self._rows(counted)
+        share = (seen + more) / np.maximum(targets.seen + more, 1) * counted
+        chance = self.chances[CHANCE_AT[f"{kind.name}:chance"]]
+        np.divide(self.by_text(share).sum(axis=-1), rows, out=chance, where=rows > 0)
+        self.chances[CHANCE_AT[f"{kind.name}:rows"]] = self._rows(rest)
+        return counted
+
+    def _marks(self) -> None:
+        targets, judged = self.targets, self.targets.judged
+        begin = targets.rows.begin
+        sees_first = (targets.sight.first <= begin) & (targets.sight.last > begin)
+        more = int(targets.learned_sink)
+        self.first = _column(self._count(FIRST, sees_first, judged * (sees_first | bool(more)), more=more))
+        seen = targets.delimiters_seen
+        self.delimiter = _column(self._count(DELIMITER, seen, judged * (seen > 0)))
+        self.counted[EVEN] = self._rows(judged)
+        self.chances[CHANCE_AT[f"{EVEN.name}:rows"]] = self.counted[EVEN]
+        self.even = _column(
+            np.divide(1.0, np.log(np.maximum(targets.seen, 2)), out=np.zeros_like(judged), where=judged > 0)
+        )
+
+    def _lists(self) -> None:
+        targets, judged = self.targets, self.targets.judged
+        seen, sunk = targets.window_seen, (targets.window_sinks >= 0).sum(axis=1)
+        window_rest = judged * (seen > sunk)
+        self.columns_of_window = slice(OWN - REACH, OWN + targets.ahead + 1)
+        self.window = _column(self._count(WINDOW, seen, window_rest))
+        counts, rests, has_control, content_rest = [], [], [], []
+        for kind in CONTENT_KINDS:
+            content = targets.content[kind]
+            counted = self._count(kind, content.seen, content.rest)
+            has = (content.control > 0).astype(np.float64)
+            self.chances[CHANCE_AT[f"{kind.name}:control_rows"]] = self._rows(has)
+            counts += [counted, np.zeros_like(has), content.control]
+            rests += [content.rest, -content.rest, np.zeros_like(has)]
+            has_control.append(has)
+            content_rest.append(content.rest)
+        self.lists = np.stack([*counts, window_rest], axis=1).astype(np.float32)
+        self.off_sinks = np.stack([*rests, -window_rest], axis=1).astype(np.float32)
+        more = np.stack([*has_control, *content_rest, window_rest], axis=1)
+        self.beyond = np.concatenate([self.rest, more], axis=1, dtype=np.float32)
+
+    def least(self, *kinds: Kind) -> np.ndarray:
+        """What is enough for a name by these kinds, by text `[B, kinds]`."""
+        return np.stack([enough(self.chances[CHANCE_AT[f"{kind.name}:chance"]]) for kind in kinds], axis=1)
+
+
+def _column(factors: np.ndarray) -> np.ndarray:
+    return factors[:, None].astype(np.float32)
