@@ -10,12 +10,13 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Generated
+from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
-from attn_cli.views.drawing.cells import height_of, line_count, packed
+from attn_cli.views.drawing.cells import fit_path, height_of, line_count, packed
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -23,12 +24,13 @@ from attn_cli.views.drawing.whole_line import WholeLine
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
+_WALK = "--token walks one query"
 _CHOICES = {  # what chooses less, by command
     "top": ("--mean, --token, -l and -H choose",),
     "overall": ("--mean, -l and -H choose",),
     "matrix": ("-l, -H, --mean choose",),
     "compute": ("-H chooses heads", "-o out.npz has all"),
-    "steps": ("--token walks one query",),
+    "steps": (_WALK, "-H chooses heads"),
     "heads": ("--sort and --top choose",),
 }
 _LOW = 60  # lines of a screen on which texts and tokens are cut short
@@ -70,9 +72,14 @@ def _left_out(report: Report, lines: int, screen: Screen) -> list[str]:
     """Lines that say how much of a report the screen has no room for, and how to get it."""
     parts = [
         f"… {lines:,} {'line' if lines == 1 else 'lines'} more: add | less for all",
-        *_CHOICES.get(report.command, ()),
+        *(words for words in _CHOICES.get(report.command, ()) if words != _WALK or not _walks_one_query(report)),
     ]
     return [marks_in_ascii(line) if screen.ascii_only else line for line in packed(parts, screen.width)]
+
+
+def _walks_one_query(report: Report) -> bool:
+    steps = (summary.part(Steps) for summary in report.summaries)
+    return any(part is not None and len(part.rows) == 1 for part in steps)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -99,7 +106,7 @@ def _header(report: Report, screen: Screen) -> Text:
             title.append(f"{kind} {visible(file)}\n", _DIM)
         if prompt.generated is not None:
             title.append(_answer(prompt.generated) + "\n")
-    return title.append("\n".join(packed(list(_about(report)), screen.width)), _DIM)
+    return title.append("\n".join(packed(list(_about(report, screen.width)), screen.width)), _DIM)
 
 
 def _answer(generated: Generated) -> str:
@@ -111,10 +118,10 @@ def _answer(generated: Generated) -> str:
     return f"+ wrote {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
-def _about(report: Report) -> Iterator[str]:
+def _about(report: Report, width: int) -> Iterator[str]:
     """The source, and the numbers of layers, heads and tokens."""
     source, summaries = report.source, report.summaries
-    yield visible(str(source["model"]))
+    yield fit_path(str(source["model"]), width)
     if "projections" in source:
         yield f"projections {visible(str(source['projections']))}"
     if report.other not in (None, source):

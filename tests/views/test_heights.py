@@ -82,7 +82,8 @@ def test_what_is_left_out_is_counted_with_what_chooses() -> None:
 
 
 def test_cells_that_nobody_may_look_at_differ_from_weights_of_0() -> None:
-    run = attn("compute", "the cat sat", "--mask", "causal", terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    words = ("compute", "the cat sat", "--mask", "causal", "-H", "0")
+    run = attn(*words, terminal=True, env={"COLUMNS": "40", "NO_COLOR": "1"})
     weights = run.text.partition("weights")[2].splitlines()
     assert "blank = masked" in run.text
-    assert weights[2].split() == ["1.000", "0", "the"]
+    assert weights[3].split() == ["1.000", "0", "the"]

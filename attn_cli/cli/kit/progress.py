@@ -1,11 +1,13 @@
 """Progress of a run: a line on stderr while it lasts, if that is a terminal; with --verbose its time and memory."""
 
+import os
 import shutil
 import sys
 import time
 from types import TracebackType
 
 from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.interrupts import last_words
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit
 
@@ -34,12 +36,15 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
+        if self.on_terminal:
+            last_words.append(self._wipe)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Remove the line; with --verbose print the run's time and memory."""
-        if self.has_line:  # no escape code: any terminal can do this
-            print(f"\r{' ' * self._width()}\r", end="", file=sys.stderr, flush=True)
+        self._wipe()
+        if self.on_terminal:
+            last_words.remove(self._wipe)
         if self.verbose and kind is None:
             peak = peak_memory()
             memory = f", peak memory {decimal_bytes(peak)}" if peak else ""
@@ -60,6 +65,10 @@ class Progress:
             line = f"{text}{self.noun} {layer} of {self.layers}{remaining}"
             print(f"\r{fit(line, self._width())}", end="", file=sys.stderr, flush=True)
             self.last_draw, self.has_line = now, True
+
+    def _wipe(self) -> None:
+        if self.has_line:  # no escape code: any terminal can do this
+            os.write(2, f"\r{' ' * self._width()}\r".encode())
 
     @staticmethod
     def _width() -> int:

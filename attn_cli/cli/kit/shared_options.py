@@ -1,5 +1,6 @@
 """Groups of options that several commands take, as dataclasses whose methods act on the options."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_no
 from attn_cli.summaries.report import Report
 from attn_cli.text import decimal_bytes
 from attn_cli.views import open_view
+from attn_cli.views.drawing.cells import fit_path
 from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import RecordingAlone, View, no_recording
 
@@ -181,7 +183,9 @@ class LoadOptions:
 def _loading(model: str) -> str:
     """The line while a model loads, with its size where its files are here."""
     size = size_on_disk(model)
-    return f"loading {model}" + (f" · {decimal_bytes(size)}" if size else "")
+    more = f" · {decimal_bytes(size)}" if size else ""
+    room = shutil.get_terminal_size().columns - len(f"loading {more} · 000 s") - 1  # 000: of the clock that follows
+    return f"loading {fit_path(model, room)}{more}"
 
 
 @dataclass(frozen=True)

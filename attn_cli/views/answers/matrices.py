@@ -11,6 +11,7 @@ from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
@@ -35,11 +36,11 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield ""
         words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
         yield Text("\n".join(packed(words, screen.width)), _BOLD)
+    maps: list[HeatMap] = []
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
             title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
-            yield ""
-            yield HeatMap(
+            each = HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
                 "scores" if kind == "scores" else "weights",  # the colours of shares are those of weights
                 place_prefix(summary, report) + title,
@@ -51,6 +52,8 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
+            maps.append(each)
+    yield from arranged(maps, screen)
 
 
 def _masked(values: np.ndarray, summary: Summary, matrix: Matrix, rows: Sequence[int]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
@@ -11,11 +12,12 @@ from attn_cli.summaries.answers.steps import Stage, Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
+from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
-from attn_cli.views.drawing.screen import Screen, label_columns, largest_map
+from attn_cli.views.drawing.screen import Screen, label_columns
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
@@ -36,28 +38,39 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
 
 def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
     """A heat map for every stage and head; of vectors wider than the screen, the first dimensions."""
-    most = largest_map(screen)[1]
     queries = [text_with_mark(summary.queries[row]) for row in steps.rows]
     keys = [text_with_mark(token) for token in summary.keys]
+    maps: list[HeatMap] = []
     for number, stage in enumerate(steps.stages, 1):
         of_keys = stage.axes[-2] == "keys"
+        labels, numbers = (keys, list(range(len(keys)))) if of_keys else (queries, list(steps.rows))
+        most = max(8, screen.width - 1 - _label_columns(labels, numbers, screen))
         columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
         column_note = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
         for head, values in _heads(summary, stage):
-            yield ""
-            yield HeatMap(
+            each = HeatMap(
                 values[:, :most],
                 "weights" if stage.name in ("exp", "weights") else stage.name,
                 f"{number} {stage.name} ({stage.formula}){head}{column_note}",
-                keys if of_keys else queries,
+                labels,
                 columns[:most],
                 screen,
-                row_numbers=None if of_keys else list(steps.rows),
+                row_numbers=None if of_keys else numbers,
                 column_word="keys" if stage.axes[-1] == "keys" else "dimensions",
                 row_word="keys" if of_keys else "queries",
             )
-            if stage.name == "output" and len(keys) <= _FEW_KEYS:
-                yield from _sums(summary, steps, screen)
+            maps.append(each)
+        if stage.name == "output" and len(keys) <= _FEW_KEYS:
+            yield from arranged(maps, screen)
+            maps = []
+            yield from _sums(summary, steps, screen)
+    yield from arranged(maps, screen)
+
+
+def _label_columns(labels: Sequence[str], numbers: Sequence[int], screen: Screen) -> int:
+    """The columns of the longest row label with its number."""
+    widths = (cell_len(visible(f"{number} {label}")) for number, label in zip(numbers, labels, strict=True))
+    return min(max(widths, default=0), label_columns(screen))
 
 
 def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:

@@ -20,6 +20,20 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…" if width > 0 else ""
 
 
+def fit_path(path: str, width: int) -> str:
+    """A visible path in at most `width` terminal cells: whole, or the last folders and the file's name that fit.
+
+    >>> fit_path("/home/ada/models/smollm2.gguf", 24), fit_path("smollm2.gguf", 8)
+    ('…/models/smollm2.gguf', 'smollm2…')
+    """
+    path = visible(path)
+    if cell_len(path) <= width:
+        return path
+    parts = path.split("/")
+    ends = ("/".join(["…", *parts[first:]]) for first in range(1, len(parts)))
+    return next((end for end in ends if cell_len(end) <= width), fit(parts[-1], width))
+
+
 def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
     """Parts joined by `between` into as few lines of at most `width` cells as it takes.
 

@@ -137,6 +137,18 @@ class HeatMap:
         return (-(-rows // 2) if self._halves else rows) + 3
 
     @property
+    def title_lines(self) -> int:
+        """How many lines stand above the column labels."""
+        return len(self._heading())
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """The columns that it takes as it is drawn, and with the narrowest cells that can be read as its kind is."""
+        label, m = self._label_width + 1, self.values.shape[1]
+        narrowest = self._cell[0] if self._halves or not self._cell[1] else 3 if self.kind == "weights" else 2
+        return m * self._cell[0] + label, m * narrowest + label
+
+    @property
     def _has_ramp(self) -> bool:
         """Whether colour or shade shows the level of a cell."""
         return self.screen.depth != "none" or not self._cell[1]

@@ -1,0 +1,71 @@
+"""Heat maps beside each other, where a terminal has room for more than one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.screen import Screen
+
+_GAP = 3  # columns between two maps
+_NARROWEST = 30  # columns of a map's title, in lines that break between its parts
+
+
+def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType]:
+    """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side.
+
+    Maps of one size stand in a row, as many as the width takes; more of them with narrower cells, where the screen's
+    height has no room for all.
+    """
+    if screen.height is None:
+        yield from (part for each in maps for part in ("", each))
+        return
+    for _, group in groupby(maps, key=lambda each: each.values.shape):
+        alike = list(group)
+        across = _across(alike, screen, screen.height)
+        narrow = replace(screen, width=(screen.width - _GAP * (across - 1)) // across)
+        for start in range(0, len(alike), across):
+            yield ""
+            row = [replace(each, screen=narrow) if across > 1 else each for each in alike[start : start + across]]
+            yield row[0] if across == 1 else _Row(row, narrow.width)
+
+
+def _across(maps: Sequence[HeatMap], screen: Screen, height: int) -> int:
+    """How many maps stand in a row."""
+    most = [(screen.width + _GAP) // (max(width, _NARROWEST) + _GAP) for width in maps[0].widths]
+    wide, narrow = (max(1, min(each, len(maps))) for each in most)
+    rows = -(-len(maps) // wide)
+    return wide if rows * (maps[0].height + 1) <= height else max(wide, narrow)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Maps side by side, each `width` columns wide."""
+
+    maps: Sequence[HeatMap]
+    width: int
+
+    @property
+    def height(self) -> int:
+        """About how many lines they take."""
+        return max(each.title_lines + each.height for each in self.maps)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Their lines, side by side, with empty ones below shorter titles, so that cells stand at one height."""
+        deepest = max(each.title_lines for each in self.maps)
+        empty: list[Segment] = []
+        parts = [each.lines() for each in self.maps]
+        for each, part in zip(self.maps, parts, strict=True):
+            part[each.title_lines : each.title_lines] = [empty] * (deepest - each.title_lines)
+        for number in range(max(map(len, parts))):
+            for at, part in enumerate(parts):
+                line = part[number] if number < len(part) else empty
+                yield from Segment.simplify(line)
+                if at < len(parts) - 1:
+                    used = sum(cell_len(segment.text) for segment in line)
+                    yield Segment(" " * (self.width + _GAP - used))
+            yield Segment.line()
