@@ -1,8 +1,9 @@
 """Two scans against each other: which heads differ beyond chance."""
 
 from attn_cli.errors import InputError
+from attn_cli.scans.blocks import paired
 from attn_cli.scans.results import ScanResults
-from attn_cli.summaries.answers.scan_differences import ScanDifferences, differences
+from attn_cli.summaries.answers.scan_differences import Paired, ScanDifferences, differences
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.text import excerpt
 
@@ -11,6 +12,8 @@ def differences_of(
     one: ScanResults, other: ScanResults, statistic: str | None = None, shown: int | None = None
 ) -> ScanDifferences:
     """Every number of every head that both scans have, and the kinds that changed.
+
+    Where both are of the same documents, document is held against document, else mean against mean.
 
     statistic  the only one that is compared; None for all, of which more are then taken into account
     shown      how many of them a screen shows; None for as many as differ
@@ -27,7 +30,15 @@ def differences_of(
     renamed = tuple(
         (head.place, head.kind_name, kinds[head.place]) for head in common if head.kind_name != kinds[head.place]
     )
+    same = one.progress.get("content", one) == other.progress.get("content")
     return ScanDifferences(
         one.folder, other.folder, one.corpus, other.corpus, str(other.about["model"]),
-        differences(one.heads, other.heads, names), renamed, alone, shown,
+        differences(one.heads, other.heads, names, _paired(one, other) if same else None), renamed, alone, same, shown,
     )  # fmt: skip
+
+
+def _paired(one: ScanResults, other: ScanResults) -> Paired:
+    """Standard error and degrees of freedom of the differences over the same documents, by head and statistic."""
+    theirs = other.blocks
+    errors = {key: paired(blocks, theirs[key]) for key, blocks in one.blocks.items() if key in theirs}
+    return {key: (float(error), float(freedom)) for key, (error, freedom) in errors.items()}

@@ -10,6 +10,7 @@ from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.scans.band_numbers import band_numbers
 from attn_cli.scans.batch_targets import BatchTargets
+from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.examples import Numbered, examples_of
 from attn_cli.scans.places import STEPS
 from attn_cli.scans.quantiles import Quantiles
@@ -69,7 +70,7 @@ class BatchCollector(BatchVisit):
         span = intervals(call.rule.mask, call.n, call.m) if isinstance(call, AttentionCall) else None
         own = call.n == call.m == rows.length and call.place.stream != "cross"
         if not own or span is None or not isinstance(call, AttentionCall):
-            self._add(call.place, _statistics_alone(call))
+            self._add(call.place, _statistics_alone(call, self.texts[text]))
             return
         counts = self._counts_of(text, rows, span, learned=call.rule.sink is not None)
         needs = counts.targets.needs
@@ -134,6 +135,7 @@ def _sums(place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[
         _token_counts(keys, targets),
         examples_of(top, keys, targets, numbered),
         _part_sums(received, targets, texts),
+        Blocks.of(numbered.document, statistics),
     )
 
 
@@ -176,7 +178,7 @@ def _part_sums(received: np.ndarray, targets: BatchTargets, texts: Sequence[Scan
     return sums
 
 
-def _statistics_alone(call: Call) -> ModuleSums:
+def _statistics_alone(call: Call, text: ScannedText) -> ModuleSums:
     """The sums of a call whose queries are no keys, or whose mask is no interval: head statistics."""
     part = reduce(call, HeadStatistics()).part(Heads)
     assert part is not None
@@ -187,5 +189,6 @@ def _statistics_alone(call: Call) -> ModuleSums:
     sums = ModuleSums.none(place)
     sums.documents, sums.values = 1, Moments.of(values)
     sums.chances = Moments.of(np.full((len(CHANCE_NAMES), 1), np.nan))
+    sums.blocks = Blocks.of(np.array([text.document]), values[: len(STATISTIC_NAMES)])
     sums.quantiles = Quantiles.of(np.moveaxis(values[: len(STATISTIC_NAMES)], 0, 1).reshape(-1, 1))
     return sums

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.tables import TABLES
 from attn_cli.selection import ranges
@@ -98,6 +99,17 @@ class ScanResults:
             ScannedHead(place, named.get(place), row["kind"] != "not judged", statistics.get(place, {}))
             for place, row in self._rows(self.table("heads"))
         )
+
+    @cached_property
+    def blocks(self) -> dict[tuple[ScannedPlace, str], Blocks]:
+        """The sums over documents in a row, by head and statistic."""
+        return {
+            (place, row["statistic"]): Blocks(
+                row["size"].bit_length() - 1, np.array(row["block"], np.int64), np.array(row["count"]),
+                np.array(row["total"], np.float64),
+            )
+            for place, row in self._rows(self.table("blocks"))
+        }  # fmt: skip
 
     def show(self, ranking: Ranking | None = None, kind: str | None = None, top: int | None = None) -> ScanHeads:
         """The heads in an order; those of one kind alone if it is named, by their share.

@@ -152,7 +152,7 @@ class Scan:
             "tokens": sums.tokens,
             "poison": len(sums.poison),
         }
-        done = {"finished": True, "shards": folded.shards, **counts}
+        done = {"finished": True, "shards": folded.shards, "content": folded.content, **counts}
         self.folder.write_manifest(self.manifest, done)
         return done
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.examples import Examples, Excerpt
 from attn_cli.scans.places import POSITIONS, STEPS
 from attn_cli.scans.quantiles import Quantiles
@@ -146,6 +147,7 @@ class ModuleSums:
     chances    the same of `CHANCE_NAMES` `[C]`
     distances, positions  see `attn_cli.scans.places`
     quantiles  of every head and statistic
+    blocks     sums of every statistic `[S, h]`, documents in a row together
     """
 
     place: ModulePlace
@@ -158,6 +160,7 @@ class ModuleSums:
     tokens: TokenCounts
     examples: Examples
     parts: PartSums
+    blocks: Blocks
 
     @classmethod
     def none(cls, place: ModulePlace) -> "ModuleSums":
@@ -167,6 +170,7 @@ class ModuleSums:
             place, 0, _no_moments(len(NAMES), h), _no_moments(len(CHANCE_NAMES)),
             Ranges(np.zeros((h, STEPS)), np.zeros(STEPS)), Ranges(np.zeros((h, POSITIONS)), np.zeros(POSITIONS)),
             Quantiles.none(h * len(STATISTIC_NAMES)), TokenCounts.none(h), Examples.none(h), PartSums.none(h),
+            Blocks.none(len(STATISTIC_NAMES), h),
         )  # fmt: skip
 
     def plus(self, other: "ModuleSums", most_tokens: int) -> "ModuleSums":
@@ -175,6 +179,7 @@ class ModuleSums:
             self.place, self.documents + other.documents, self.values | other.values, self.chances | other.chances,
             self.distances | other.distances, self.positions | other.positions, self.quantiles | other.quantiles,
             self.tokens.plus(other.tokens, most_tokens), self.examples | other.examples, self.parts | other.parts,
+            self.blocks | other.blocks,
         )  # fmt: skip
 
 
@@ -239,7 +244,8 @@ _GROUPS: dict[str, tuple[type, tuple[str, ...]]] = {
 
 
 def _head_of(sums: ModuleSums) -> dict[str, Any]:
-    return {"place": vars(sums.place), "documents": sums.documents, "parts": sums.parts.names, "rows": sums.parts.rows}
+    return {"place": vars(sums.place), "documents": sums.documents, "parts": sums.parts.names, "rows": sums.parts.rows,
+            "step": sums.blocks.step}  # fmt: skip
 
 
 def _arrays_of(sums: ModuleSums) -> dict[str, np.ndarray]:
@@ -249,6 +255,7 @@ def _arrays_of(sums: ModuleSums) -> dict[str, np.ndarray]:
     arrays["examples.excerpt"] = _bytes(
         [None if excerpt is None else list(excerpt) for excerpt in sums.examples.excerpt.reshape(-1).tolist()]
     )
+    arrays |= {f"blocks.{name}": x for name, x in vars(sums.blocks).items() if name != "step"}
     arrays |= {"parts.weight": sums.parts.weight, "parts.even": sums.parts.even}
     return arrays | {f"quantiles.{name}": x for name, x in sums.quantiles.arrays().items()}
 
@@ -267,6 +274,7 @@ def _module_of(head: dict[str, Any], arrays: Any, lead: str) -> ModuleSums:
         quantiles=Quantiles.from_arrays(arrays[f"{lead}quantiles.bytes"], arrays[f"{lead}quantiles.sizes"]),
         examples=Examples(**numbers, excerpt=excerpts.reshape(numbers["weight"].shape)),
         parts=PartSums(tuple(head["parts"]), arrays[f"{lead}parts.weight"], arrays[f"{lead}parts.even"], head["rows"]),
+        blocks=Blocks(head["step"], *(arrays[f"{lead}blocks.{name}"] for name in ("number", "count", "total"))),
     )  # fmt: skip
 
 

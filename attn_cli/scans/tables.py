@@ -23,6 +23,9 @@ examples    kind ("any": whatever is no expected sink), rank, weight, document, 
             of tokens), query_token, key_token, text (what the model read, of a long text what is around them), whole
             (whether that is all), first, last (from and to which character of the record the model read), query_start,
             query_end, key_start, key_end (in text)
+blocks      statistic, size (a block is so many numbers of documents in a row: 1 up to 256 documents, else 2, 4, 8 ...),
+            and lists with an entry for each block: block (the number of its first document over size), count (how many
+            documents have the number), total (their sum)
 poison      document, file, record, piece, reason, detail
 """
 
@@ -54,7 +57,7 @@ def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[
     makers: dict[str, Callable[[ModuleSums], Iterator[Row]]] = {
         "heads": _heads, "statistics": _statistics, "kinds": _kinds, "distances": _distances,
         "positions": _positions, "tokens": lambda module: _tokens(module, labels), "parts": _parts,
-        "examples": _examples,
+        "examples": _examples, "blocks": _blocks,
     }  # fmt: skip
     modules = list(sums.modules.values())
     tables = {name: _table(arrow, name, (row for module in modules for row in make(module)))
@@ -93,6 +96,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
                  "query": "int32", "key": "int32", "query_token": "string", "key_token": "string", "text": "string",
                  "query_start": "int32", "query_end": "int32",
                  "key_start": "int32", "key_end": "int32"},
+    "blocks": {"statistic": "string", "size": "int64", "block": "int64s", "count": "int64s", "total": "doubles"},
 }  # fmt: skip
 _POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
            "detail": "string"}  # fmt: skip
@@ -102,7 +106,8 @@ TABLES = (*_COLUMNS, "poison")
 def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
     """The rows as a table; NaN is null."""
     columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
-    types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_()}
+    types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_(),
+             "int64s": arrow.list_(arrow.int64()), "doubles": arrow.list_(arrow.float64())}  # fmt: skip
     fields = [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
     held = list(rows)
     content = [arrow.array([row[column] for row in held], kind, from_pandas=True) for column, kind in fields]
@@ -251,3 +256,11 @@ def _examples(module: ModuleSums) -> Iterator[Row]:
                     numbers = {column: getattr(examples, column)[cell]
                                for column in ("weight", "document", "piece", "query", "key")}  # fmt: skip
                     yield lead | {"kind": name, "rank": rank + 1} | numbers | excerpt._asdict()
+
+
+def _blocks(module: ModuleSums) -> Iterator[Row]:
+    blocks = module.blocks
+    for at, lead in _places(module):
+        for number, statistic in enumerate(STATISTIC_NAMES):
+            yield lead | {"statistic": statistic, "size": 2**blocks.step, "block": blocks.number,
+                          "count": blocks.count[:, number, at], "total": blocks.total[:, number, at]}  # fmt: skip

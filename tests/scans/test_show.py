@@ -11,13 +11,16 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 import pytest
+import torch
 
 from attn_cli.scans.against import differences_of
 from attn_cli.scans.results import ScanResults, open_scan
 from attn_cli.scans.scan import scan
 from attn_cli.sources import open_source
+from attn_cli.summaries.answers.scan_differences import differences
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
+from attn_cli.summaries.student import chance_of
 from tests.program import attn, refused, strict_json
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
@@ -196,6 +199,35 @@ def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
     result = strict_json(show(scans, "--against", str(scans["alike"].folder), "--json"))["result"]
     assert (result["differ"], result["compared"]) == (0, len(result["differences"]))
     assert result["compared"] == 72 * (len(NAMES) - 1)  # no head has weight on a learned sink
+
+
+def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: Path) -> None:
+    """Another model over the same lines: the test is the paired t-test of what attn heads says of every line."""
+    source = open_source(str(scans["one"].model))
+    key = source.loaded.model.encoder.layer[0].attention.self.key  # type: ignore[union-attr]
+    with torch.no_grad():
+        key.bias += 0.01
+        before = key.weight.clone()
+        key.weight *= 1.01
+        scan(source, str(scans["one"].file), str(tmp_path / "other"))
+        key.weight.copy_(before)
+        key.bias -= 0.01
+    other = Scanned(scans["one"].file, scans["one"].lines, tmp_path / "other", scans["one"].model)
+    answer = differences_of(scans["one"].results, other.results)
+    assert answer.same
+    first, second = (each.results.blocks for each in (scans["one"], other))
+    for each in answer.differences:
+        one, two = (sums[each.place, each.statistic] for sums in (first, second))
+        known = one.count > 0
+        apart, freedom = (two.total - one.total)[known], known.sum() - 1
+        error = apart.std(ddof=1) / np.sqrt(freedom + 1)
+        assert each.difference == pytest.approx(apart.mean(), abs=1e-9)
+        assert each.chance == pytest.approx(float(chance_of(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
+        if freedom == 49:
+            assert (each.high - each.low) / 2 == pytest.approx(2.00957 * error, rel=1e-4)
+    welch = differences(scans["one"].results.heads, other.results.heads, NAMES)
+    assert len(answer.beyond_chance) > 2 * sum(each.differs for each in welch)
+    assert "same documents" in show(scans, "--against", str(tmp_path / "other"))
 
 
 def test_scans_of_other_documents_differ_as_welch_and_holm_say(scans: Scans) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("datasketches")
 
+from attn_cli.scans.blocks import MOST, Blocks, paired
 from attn_cli.scans.examples import Examples
 from attn_cli.scans.quantiles import Quantiles
 from attn_cli.scans.sums import Moments, TokenCounts
@@ -67,3 +68,27 @@ def test_quantiles_don_t_depend_on_when_they_are_written_to_a_file(size: int) ->
     low, middle, high = kept.at((0.0, 0.5, 1.0)).T
     assert (low == numbers.min(axis=1)).all() and (high == numbers.max(axis=1)).all()
     np.testing.assert_allclose((numbers <= middle[:, None]).mean(axis=1), 0.5, atol=0.01 + 1 / numbers.shape[1])
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=80, unique=True), st.integers(0, 79))
+def test_blocks_of_two_parts_are_those_of_all(documents: list[int], cut: int) -> None:
+    at, values = np.sort(documents), np.random.default_rng(0).normal(size=(2, len(documents)))
+    values[0, ::3] = np.nan
+    whole = Blocks.of(at, values)
+    parts = Blocks.none(2) | Blocks.of(at[:cut], values[:, :cut]) | Blocks.of(at[cut:], values[:, cut:])
+    assert parts.step == whole.step and parts.number.tolist() == whole.number.tolist()
+    assert whole.number.max() < MOST and (whole.step == 0 or 2 * whole.number.max() + 1 >= MOST)
+    assert (parts.count == whole.count).all() and parts.count.sum() == (~np.isnan(values)).sum()
+    np.testing.assert_allclose(parts.total, whole.total, atol=1e-12)
+    np.testing.assert_allclose(whole.total.sum(axis=0), np.nansum(values, axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [40, 3000])
+def test_the_error_of_a_difference_is_that_of_pairs(count: int) -> None:
+    random = np.random.default_rng(1)
+    one = random.normal(size=(1, count)) * 10
+    other = one + random.normal(size=(1, count))
+    error, freedom = paired(*(Blocks.of(np.arange(count), values) for values in (one, other)))
+    exact = (other - one).std(ddof=1) / np.sqrt(count)
+    np.testing.assert_allclose(error, exact, rtol=1e-9 if count == 40 else 0.2)
+    assert freedom == (39 if count == 40 else 187)

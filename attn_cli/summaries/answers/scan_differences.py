@@ -1,6 +1,6 @@
 """attn scan show --against: two scans head by head, and what differs beyond chance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,6 +12,9 @@ from attn_cli.summaries.report import Answer
 from attn_cli.summaries.student import chance_of, half_width, holm
 
 LEVEL = 0.05  # the chance that any of the numbers that are said to differ does so by chance
+
+
+Paired = Mapping[tuple[ScannedPlace, str], tuple[float, float]]  # standard error and degrees of freedom, by number
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class ScanDifferences(Answer):
     shown     how many of them a screen shows; None for as many as differ
     renamed   heads that are of another kind in the second scan, with both kinds
     alone     how many heads are in one scan only
+    same      whether both are of the same documents, so that each is held against itself
     """
 
     name: ClassVar[str] = "scan_differences"
@@ -70,6 +74,7 @@ class ScanDifferences(Answer):
     differences: tuple[HeadDifference, ...]
     renamed: tuple[tuple[ScannedPlace, str, str], ...]
     alone: int
+    same: bool = False
     shown: int | None = None
 
     @property
@@ -85,6 +90,8 @@ class ScanDifferences(Answer):
         """Both corpora, how they were compared, and every number."""
         return self.corpus.record() | {
             "against": self.other_corpus.record() | {"model": self.other_model},
+            "same_documents": self.same,
+            "test": "paired" if self.same else "welch",
             "level": LEVEL,
             "compared": len(self.differences),
             "differ": len(self.beyond_chance),
@@ -102,10 +109,13 @@ def differences(
     first: Sequence[ScannedHead],
     second: Sequence[ScannedHead],
     statistics: Sequence[str],
+    paired: Paired | None = None,
 ) -> tuple[HeadDifference, ...]:
     """Every statistic of every head that is in both scans.
 
-    By Welch's test, which takes the documents of the two as drawn apart.
+    By Welch's test, which takes the documents of the two as drawn apart; over the same documents by the paired one.
+
+    paired  of scans of the same documents: the errors of their differences
     """
     others = {head.place: head.statistics for head in second}
     pairs = [
@@ -116,7 +126,7 @@ def differences(
         if name in head.statistics and name in others[head.place]
         and not _says_nothing(head.statistics[name], others[head.place][name])
     ]  # fmt: skip
-    rows = [(place, name, one, two, *_welch(one, two)) for place, name, one, two in pairs]
+    rows = [(place, name, one, two, *_apart(place, name, one, two, paired)) for place, name, one, two in pairs]
     if not rows:
         return ()
     difference, error, freedom = (np.array([row[at] for row in rows]) for at in (4, 5, 6))
@@ -138,6 +148,15 @@ def differences(
 def _says_nothing(one: Estimate, two: Estimate) -> bool:
     """Whether a number is the same in every document of both, as the weight on a learned sink that isn't there."""
     return one.deviation == two.deviation == 0 and one.mean == two.mean
+
+
+def _apart(
+    place: ScannedPlace, name: str, one: Estimate, two: Estimate, paired: Paired | None
+) -> tuple[float, float, float]:
+    """The difference of the means, its standard error, and the degrees of freedom of that."""
+    if paired is not None and (place, name) in paired:
+        return two.mean - one.mean, *paired[place, name]
+    return _welch(one, two)
 
 
 def _welch(one: Estimate, two: Estimate) -> tuple[float, float, float]:

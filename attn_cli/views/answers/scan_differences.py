@@ -31,7 +31,10 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
     yield Text(
         "\n".join(
             packed(
-                [f"{differ:,} of {compared:,} numbers differ beyond chance", "Welch's test over documents"],
+                [
+                    f"{differ:,} of {compared:,} numbers differ beyond chance",
+                    "same documents: paired test" if answer.same else "other documents: Welch's test",
+                ],
                 screen.width,
             )
         ),

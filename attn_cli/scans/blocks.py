@@ -1,0 +1,82 @@
+"""Sums of numbers over blocks of documents, so that two scans of the same documents can be compared in pairs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST = 256  # blocks: up to so many documents each is a block of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Sums over documents that stand in a row in the corpus, 2**step numbers of documents a block.
+
+    step    no larger than it must be, so that blocks are numbered below 256
+    number  of each block that has a document, ascending `[b]`: the document's number // 2**step
+    count   how many documents have the number, a piece of a document each `[b, ...]`
+    total   the sum over these `[b, ...]`
+    """
+
+    step: int
+    number: np.ndarray
+    count: np.ndarray
+    total: np.ndarray
+
+    @classmethod
+    def none(cls, *shape: int) -> "Blocks":
+        """Of no documents; `shape` is that of a document's numbers."""
+        return cls(0, np.zeros(0, np.int64), np.zeros((0, *shape), np.uint32), np.zeros((0, *shape)))
+
+    @classmethod
+    def of(cls, documents: np.ndarray, values: np.ndarray) -> "Blocks":
+        """Of `values` `[..., B]` of these documents `[B]`, in any order; NaN doesn't count."""
+        values = np.moveaxis(values, -1, 0)
+        known = ~np.isnan(values)
+        return cls(0, documents, known.astype(np.uint32), np.where(known, values, 0.0)).coarser(0)
+
+    def coarser(self, step: int) -> "Blocks":
+        """With blocks of at least 2**step documents, and no more than 256 of them."""
+        last = int(self.number.max(initial=0)) >> max(0, step - self.step)
+        step = max(step, self.step)
+        while last >= MOST:
+            step, last = step + 1, last // 2
+        number, which = np.unique(self.number >> (step - self.step), return_inverse=True)
+        if len(number) == len(self.number) and (np.diff(which) > 0).all():
+            return Blocks(step, number, self.count, self.total)
+        count, total = (np.zeros((len(number), *x.shape[1:]), x.dtype) for x in (self.count, self.total))
+        np.add.at(count, which, self.count)
+        np.add.at(total, which, self.total)
+        return Blocks(step, number, count, total)
+
+    def __or__(self, other: "Blocks") -> "Blocks":
+        """Of both."""
+        step = max(self.step, other.step)
+        one, more = self.coarser(step), other.coarser(step)
+        if one.step != more.step:
+            step = max(one.step, more.step)
+            one, more = one.coarser(step), more.coarser(step)
+        names = ("number", "count", "total")
+        return Blocks(step, *(np.concatenate([getattr(one, name), getattr(more, name)]) for name in names)).coarser(0)
+
+
+def paired(one: Blocks, other: Blocks) -> tuple[np.ndarray, np.ndarray]:
+    """The standard errors of differences of means over the same documents, and their degrees of freedom.
+
+    What is not common to a block's two sums is what differs: where each document is a block, this is the paired t-test.
+    Of larger blocks the variance is that of a ratio (Cochran 1977, 6.4), which needs no two neighbours to be drawn
+    apart. NaN and 0 where there are fewer than two blocks.
+    """
+    step = max(one.step, other.step)
+    one, other = one.coarser(step), other.coarser(step)
+    number = np.union1d(one.number, other.number)
+    apart = np.zeros((len(number), *one.total.shape[1:]))
+    some = np.zeros(apart.shape, bool)
+    for sums, sign in ((one, -1), (other, 1)):
+        count = sums.count.sum(axis=0, dtype=np.float64)
+        mean = sums.total.sum(axis=0) / np.maximum(count, 1)
+        at = np.searchsorted(number, sums.number)
+        apart[at] += sign * (sums.total - mean * sums.count) / np.maximum(count, 1)
+        some[at] |= sums.count > 0
+    blocks = some.sum(axis=0)
+    spread = (apart * apart).sum(axis=0) * blocks / np.maximum(blocks - 1, 1)
+    return np.where(blocks > 1, np.sqrt(spread), np.nan), np.maximum(blocks - 1, 0)
