@@ -69,6 +69,22 @@ def shortened_words(text: str, longest: int = 300) -> str:
     )
 
 
+def model_name(model: str) -> str:
+    """What a person calls a model: the last part of a path (two, where that is "model"), or its id on a hub.
+
+    >>> [model_name(each) for each in ("gpt2", "org/gpt2", "./my-model/", "/home/me/smollm2.gguf", "toy:minilm")]
+    ['gpt2', 'org/gpt2', 'my-model', 'smollm2.gguf', 'toy:minilm']
+    >>> model_name("/root/.cache/huggingface/hub/models--org--gpt2/snapshots/0123abcd")
+    'org/gpt2'
+    """
+    parts = [part for part in model.replace("\\", "/").split("/") if part]
+    of_cache = [part for part in parts if part.startswith("models--")]
+    if of_cache:
+        return of_cache[-1].removeprefix("models--").replace("--", "/")
+    is_path = model.startswith((".", "/", "~")) or "\\" in model or len(parts) > 2 or model.lower().endswith(".gguf")
+    return "/".join(parts[-2 if parts[-1] == "model" else -1 :]) if parts and is_path else model
+
+
 def listed(names: Iterable[str], most: int = 8) -> str:
     """Return the first names with commas between, exactly but for their length, and how many more there are.
 

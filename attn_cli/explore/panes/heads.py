@@ -13,7 +13,7 @@ from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reducers.heads.statistic import Statistic
-from attn_cli.text import counted
+from attn_cli.text import counted, model_name, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp
@@ -65,7 +65,7 @@ def _source(scene: Scene) -> list[str]:
     layers = scene.recording.layers
     heads = sum(layer.h for layer in layers)
     tokens = counted(len(scene.recording.prompt.tokens), "token")
-    name = str(scene.recording.about.get("model", "")).rstrip("/").rpartition("/")[2]
+    name = visible(model_name(str(scene.recording.about.get("model", ""))))
     return [name, f"{counted(len(layers), 'layer')}, {counted(heads, 'head')}", tokens]
 
 

@@ -13,7 +13,7 @@ import orjson
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
 from attn_cli.summaries.reducers.heads import STATISTICS
-from attn_cli.text import counted, visible
+from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
 _SPECIAL, _GENERATED, _ENDS_LINE = 1, 2, 4  # flags of a token
@@ -114,9 +114,7 @@ def title(recording: Recording) -> str:
     prompt = recording.prompt
     text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
     words = " ".join(visible(text.replace("\n", " ")).split())
-    words = (
-        words or ", ".join(visible(file) for file in prompt.files.values()) or visible(str(recording.about["model"]))
-    )
+    words = words or ", ".join(visible(file) for file in prompt.files.values()) or _model(recording)
     return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
 
 
@@ -139,10 +137,15 @@ def start(layers: Sequence[RecordedLayer]) -> tuple[int, int]:
     return place
 
 
+def _model(recording: Recording) -> str:
+    """The model's name: where it lies on somebody's disk is nothing to send along."""
+    return visible(model_name(str(recording.about["model"])))
+
+
 def about(recording: Recording) -> Iterator[str]:
     """The model, how it was run, and how much of it and of the text there is."""
     source, layers = recording.about, recording.layers
-    yield visible(str(source["model"]))
+    yield _model(recording)
     if source["type"] not in ("table", "demonstration"):
         yield visible(str(source["dtype"]))
     blocks = len({(layer.place.stream, layer.place.layer) for layer in layers})

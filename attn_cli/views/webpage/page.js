@@ -5,7 +5,7 @@ const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f
 const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LINES = 12;
 const FIRST_HEAD = 2;
-const SLANT = 44; // pixels: how far slanted labels lean over the edge
+const SLANT = 44, OVER = 14; // pixels: how far slanted labels, and upright ones, stand over the right edge
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
   ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "turn round: who looks at this token?"],
@@ -203,13 +203,13 @@ function write(draw, text, x, y, align) {
 const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 function drawMap() {
-  const of = layer(), window = look.window, wide = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && wide / window.keys > 9, width = few ? wide - SLANT : wide;
-  const left = few ? Math.min(96, width / 4) : 28, top = few ? 78 : 20, room = width - left - 2;
+  const of = layer(), window = look.window, wide = $("frame").clientWidth, few = Math.max(window.rows, window.keys) <= 64 && wide / window.keys > 9, over = few ? SLANT : OVER, width = wide - over;
+  const left = few ? Math.min(102, width / 4) : 28, top = few ? 78 : 20, room = width - left - 2;
   const tall = Math.min(room, Math.max(320, innerHeight - 190));
   grid = cells.absent ? fromPicture(of) : pooled(cells, map, window, Math.floor(tall), Math.floor(room), scale() === "row");
   const side = few ? Math.min(room / grid.keys, tall / grid.rows, 44) : 0;
   Object.assign(grid, { left, top, x: side || room / grid.keys, y: side || Math.min(tall / grid.rows, (room / grid.keys) * 1.0) });
-  const draw = sized($("map"), left + grid.keys * grid.x + (few ? SLANT : 1), top + grid.rows * grid.y + 1);
+  const draw = sized($("map"), left + grid.keys * grid.x + over, top + grid.rows * grid.y + 1);
   sized($("cursor"), left + grid.keys * grid.x + 1, top + grid.rows * grid.y + 1);
   const high = scale() === "row" ? 1 : cells.high, how = scale(), shade = (value) => (value < 0 ? 255 : Math.round(254 * level(value, high, how)));
   draw.drawImage(bitmap(grid.keys, grid.rows, (i) => shade(grid.cells[i])), left, top, grid.keys * grid.x, grid.rows * grid.y);

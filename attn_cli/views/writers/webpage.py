@@ -1,8 +1,13 @@
 """html: the overview of a text as an interactive page, all other reports as their screens on one page."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
+from attn_cli.text import model_name
 from attn_cli.views.sink import Sink
 from attn_cli.views.webpage.build import PAGE_SIZE, page_html
 from attn_cli.views.writers.page import PageView, static_screen
@@ -35,4 +40,10 @@ class WebpageView(PageView):
         if self.recording is None:
             super().close()
         else:
-            self.sink.write(page_html(self.recording, self.size, static_screen(self.reports)))
+            named = [replace(report, source=_named(report.source)) for report in self.reports]
+            self.sink.write(page_html(self.recording, self.size, static_screen(named)))
+
+
+def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The source by its model's name, without the path."""
+    return {**source, "model": model_name(str(source["model"]))}

@@ -170,3 +170,15 @@ def test_page_sizes_are_held_to_their_words() -> None:
     refused(attn("inspect", "river bank", "-f", "html", "--page-size", "8"), 2, "--page-size '8' is no size", "8MB")
     refused(attn("inspect", "river bank", "--page-size", "8MB"), 2, "--page-size is for", "-o page.html")
     refused(attn("inspect", "river bank", "-f", "html", "--page-size", "9kB"), 4, "has no room", "--page-size")
+
+
+def test_a_page_says_the_model_s_name_and_no_path_of_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "secret-place").mkdir()
+    words = tmp_path / "secret-place" / "words.npz"
+    np.savez(words, words=np.array(["he", "sat"]), vectors=np.eye(2, dtype=np.float32))
+    page = tmp_path / "page.html"
+    run = attn("inspect", "he sat", "-m", words, "-o", page)
+    assert run.code == 0, run.errors
+    data = page.read_bytes()
+    assert b"secret-place" not in data and b"words.npz" in data
+    assert document(data)["about"][0] == "words.npz"
