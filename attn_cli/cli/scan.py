@@ -89,7 +89,8 @@ def scan(
 
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     """What was done, and where it is."""
-    words = f"{done['documents']:,} documents, {done['tokens']:,} tokens"
-    poison = f", {counted(done['poison'], 'record')} could not be scanned" if done["poison"] else ""
+    words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
+    poison = f", {counted(done['poison'], 'record')} could not be scanned ({reasons})" if done["poison"] else ""
     following = [f"next: {command_words(['scan', 'show', output])}"] if sys.stdout.isatty() else []
     return [f"{words}{poison}: {excerpt(output)}", *following]

@@ -43,7 +43,7 @@ class ScanResults:
     folder    as it was named
     about     the model: model, type, revision, dtype, device
     options   everything that the numbers depend on
-    progress  counts: documents, records, tokens, poison
+    progress  counts: documents, records, tokens, poison, and reasons of that
 
     Raises InputError for a folder without a scan, and for one whose scan is not finished.
     """
@@ -80,11 +80,8 @@ class ScanResults:
     @cached_property
     def corpus(self) -> ScannedCorpus:
         """What was scanned."""
-        poison: dict[str, int] = {}
-        for row in self.table("poison").select(["reason"]).to_pylist():
-            poison[row["reason"]] = poison.get(row["reason"], 0) + 1
         inputs = tuple(str(file["name"]) for file in self.options["files"])
-        return ScannedCorpus(self.progress["documents"], self.progress["tokens"], poison, inputs)
+        return ScannedCorpus(self.progress["documents"], self.progress["tokens"], self.progress["reasons"], inputs)
 
     @cached_property
     def heads(self) -> tuple[ScannedHead, ...]:

@@ -14,6 +14,7 @@ from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, scan_shard, sh
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import tables_of
 from attn_cli.sources.corpora import Corpus
+from attn_cli.text import excerpt
 
 _SHARDS_APART = 64  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
@@ -65,6 +66,7 @@ class Scan:
     def _folded(self, compute: Compute) -> Folded:
         """The sums of all shards, added up in their order."""
         folded, contents = self.folder.folded(), dict[int, str]()
+        self._check(folded.sums)
         waiting: dict[int, tuple[Shard, ScanSums]] = {}
         fresh, written = [0, 0], (folded.shards, time.monotonic())
         for shard, sums, is_fresh in self._results(compute, folded, contents):
@@ -135,11 +137,11 @@ class Scan:
                              "give the same documents again, or --force to begin anew")  # fmt: skip
 
     def _check(self, sums: ScanSums) -> None:
+        """InputError for the first record that could not be scanned, if that is to end the scan."""
         if self.strict and sums.poison:
-            _, file, record, _, reason, detail = sums.poison[0]
-            raise InputError(
-                f"{file}:{record}: {reason}: {detail}", "without --strict such records are counted and named"
-            )
+            first = sums.poison.named[0]
+            raise InputError(f"{excerpt(first.file)}:{first.record} can't be scanned: {first.reason}: {first.detail}",
+                             "without --strict such records are counted and named")  # fmt: skip
 
     def _finish(self, folded: Folded) -> dict[str, Any]:
         self.folder.write_folded(folded)
@@ -151,6 +153,7 @@ class Scan:
             "records": sums.records,
             "tokens": sums.tokens,
             "poison": len(sums.poison),
+            "reasons": dict(sorted(sums.poison.reasons.items(), key=lambda each: -each[1])),
         }
         done = {"finished": True, "shards": folded.shards, "content": folded.content, **counts}
         self.folder.write_manifest(self.manifest, done)

@@ -64,7 +64,8 @@ def scan(
     seed       of the keys that are drawn to hold repeats against
     running    the fields of `Running`: memory, ray, cores, strict, force, report
 
-    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, poison.
+    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, poison
+    (records that could not be scanned) and reasons (how many of them by reason).
     Errors: InputError for a folder with another scan, LimitError for more heads than fit in `memory`.
 
         scan("gpt2", "reviews.jsonl", "reviews-scan")

@@ -9,6 +9,7 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.scans.collector import BatchCollector, NotFiniteError, ScannedText
 from attn_cli.scans.examples import Examples, Excerpt, excerpt_of
+from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
 from attn_cli.selection import Selection
@@ -90,9 +91,11 @@ def scan_shard(source: ScansTexts, shard: Shard, options: ScanOptions) -> ScanSu
     """Everything that is added up of one shard."""
     sums = ScanSums()
     texts = _readable(source, shard, options, sums)
-    sums.records = len({text.document.number for text in texts})
+    read: set[int] = set()
     for batch in batches_of([len(text.encoded.ids) for text in texts], limit=source.batch_size):
-        _scan_batch(source, [texts[at] for at in batch], options, sums)
+        scanned = _scan_batch(source, [texts[at] for at in batch], options, sums)
+        read |= {text.document.number for text in scanned}
+    sums.records = len(read)
     excerpts = ExcerptMaker(texts, source)
     for module in sums.modules.values():
         module.examples = excerpts.filled(module.examples)
@@ -135,7 +138,7 @@ def _cut(source: ScansTexts, document: Document, options: ScanOptions) -> list[D
 
 def _note(sums: ScanSums, record: Document | Poison, reason: str, detail: str) -> None:
     piece = record.piece if isinstance(record, Document) else 0
-    sums.poison.append((record.number, record.origin.file, record.origin.record, piece, reason, detail))
+    sums.poison.note(PoisonRecord(record.number, *record.origin, piece, reason, detail))
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
@@ -154,8 +157,8 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
     return batches
 
 
-def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions, sums: ScanSums) -> None:
-    """Add a batch to the sums; texts whose numbers are not finite are noted as poison, and left out."""
+def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions, sums: ScanSums) -> list[ReadText]:
+    """Add a batch to the sums, and return its texts; those whose numbers are not finite are poison, and left out."""
     while texts:
         rows = TokenRows([text.document.text for text in texts], [text.encoded for text in texts])
         scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
@@ -170,7 +173,8 @@ def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions,
         added = ScanSums(len(texts), int(rows.lengths.sum()))
         added.modules = {module.place.key: module for module in collector.sums(options.most_tokens)}
         sums.add(added, options.most_tokens)
-        return
+        break
+    return texts
 
 
 def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:

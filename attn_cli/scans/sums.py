@@ -9,6 +9,7 @@ import orjson
 from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.examples import Examples, Excerpt
 from attn_cli.scans.places import POSITIONS, STEPS
+from attn_cli.scans.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.quantiles import Quantiles
 from attn_cli.scans.row_counts import CHANCE_NAMES
 from attn_cli.scans.values import NAMES, STATISTIC_NAMES
@@ -193,21 +194,21 @@ class ScanSums:
 
     documents, tokens  that were read by the model; of a document that was cut every piece counts
     records            documents that were read in any part
-    poison             records that could not be scanned: number, file, record, piece, reason, detail
+    poison             records that could not be scanned
     modules            in the order of the forward pass
     """
 
     documents: int = 0
     tokens: int = 0
     records: int = 0
-    poison: list[tuple[int, str, int, int, str, str]] = field(default_factory=list)
+    poison: PoisonRecords = field(default_factory=PoisonRecords)
     modules: dict[tuple[str, int, str, int], ModuleSums] = field(default_factory=dict)
 
     def add(self, other: "ScanSums", most_tokens: int) -> None:
         """Add what comes after in the corpus."""
         self.documents, self.tokens = self.documents + other.documents, self.tokens + other.tokens
         self.records += other.records
-        self.poison += other.poison
+        self.poison.add(other.poison)
         for key, sums in other.modules.items():
             mine = self.modules.get(key) or ModuleSums.none(sums.place)
             self.modules[key] = mine.plus(sums, most_tokens)
@@ -215,7 +216,8 @@ class ScanSums:
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays, for a file."""
         about = {
-            "documents": self.documents, "tokens": self.tokens, "records": self.records, "poison": self.poison,
+            "documents": self.documents, "tokens": self.tokens, "records": self.records,
+            "poison": [self.poison.reasons, [list(record) for record in self.poison.named]],
             "modules": [_head_of(sums) for sums in self.modules.values()],
         }  # fmt: skip
         arrays = {"about": _bytes(about)}
@@ -229,7 +231,8 @@ class ScanSums:
         """What `arrays` wrote."""
         about = orjson.loads(arrays["about"].tobytes())
         modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
-        poison = [tuple(each) for each in about["poison"]]
+        reasons, named = about["poison"]
+        poison = PoisonRecords(reasons, (PoisonRecord(*record) for record in named))
         by_key = {sums.place.key: sums for sums in modules}
         return cls(about["documents"], about["tokens"], about["records"], poison, by_key)
 

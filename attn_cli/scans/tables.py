@@ -26,7 +26,7 @@ examples    kind ("any": whatever is no expected sink), rank, weight, document, 
 blocks      statistic, size (a block is so many numbers of documents in a row: 1 up to 256 documents, else 2, 4, 8 ...),
             and lists with an entry for each block: block (the number of its first document over size), count (how many
             documents have the number), total (their sum)
-poison      document, file, record, piece, reason, detail
+poison      document, file, record, piece, reason, detail: of the first 10,000; scan.json counts all by reason
 """
 
 from collections.abc import Callable, Iterator
@@ -62,8 +62,7 @@ def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[
     modules = list(sums.modules.values())
     tables = {name: _table(arrow, name, (row for module in modules for row in make(module)))
               for name, make in makers.items()}  # fmt: skip
-    names = ("document", "file", "record", "piece", "reason", "detail")
-    poison = (dict(zip(names, row, strict=True)) for row in sorted(sums.poison))
+    poison = (record._asdict() for record in sums.poison.named)
     return tables | {"poison": _table(arrow, "poison", poison)}
 
 

@@ -1,0 +1,51 @@
+"""Records that could not be scanned: all are counted by why, the first are named."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+MOST_NAMED = 10_000
+
+
+class PoisonRecord(NamedTuple):
+    """A record that could not be scanned, or a piece of one.
+
+    document, file, record, piece  which it is
+    reason  why, in words that are the same for all of a kind: "empty", "too long"
+    detail  what is wrong with this one
+    """
+
+    document: int
+    file: str
+    record: int
+    piece: int
+    reason: str
+    detail: str
+
+
+class PoisonRecords:
+    """Records in the order of the corpus.
+
+    reasons  how many there are, by reason
+    named    the first 10,000 of them
+    """
+
+    def __init__(self, reasons: dict[str, int] | None = None, named: Iterable[PoisonRecord] = ()) -> None:
+        self.reasons, self.named = dict(reasons or {}), list(named)
+
+    def __len__(self) -> int:
+        return sum(self.reasons.values())
+
+    def note(self, record: PoisonRecord) -> None:
+        """Add one of the same shard."""
+        self._count(record.reason, 1)
+        self.named.append(record)
+        self.named.sort()
+
+    def add(self, other: "PoisonRecords") -> None:
+        """Add those that come after."""
+        for reason, count in other.reasons.items():
+            self._count(reason, count)
+        self.named += other.named[: MOST_NAMED - len(self.named)]
+
+    def _count(self, reason: str, count: int) -> None:
+        self.reasons[reason] = self.reasons.get(reason, 0) + count

@@ -1,0 +1,89 @@
+"""What can't be scanned is counted and named, changes nothing else, and ends a scan with --strict alone."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("datasketches")
+pytest.importorskip("pyarrow")
+from pyarrow import parquet
+
+from attn_cli.errors import InputError
+from attn_cli.scans import poison
+from attn_cli.scans.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.scan import scan
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.source import ModelSource
+from tests.program import attn, refused
+from tests.sources.huggingface.conftest import minilm
+
+__all__ = ["minilm"]
+GOOD = ["he sat on the bank .", "the river and the bank of the river", "a boat , a boat"]
+BAD = {"not UTF-8": b"caf\xe9 au lait", "empty": b"", "too long": b"bank " * 600, "not finite": b"he fed the parrot"}
+
+
+@pytest.fixture(scope="module")
+def overflowing(minilm):  # type: ignore[no-untyped-def]
+    """MiniLM with a number that isn't finite in the embedding of the word parrot."""
+    number = minilm.tokenizer.convert_tokens_to_ids("parrot")
+    embedding = minilm.model.embeddings.word_embeddings.weight
+    with torch.no_grad():
+        before = embedding[number].clone()
+        embedding[number, 3] = float("inf")
+    yield ModelSource(minilm)
+    with torch.no_grad():
+        embedding[number] = before
+
+
+def lines(folder: Path, *content: bytes) -> str:
+    file = folder / "lines.txt"
+    file.write_bytes(b"\n".join(content) + b"\n")
+    return str(file)
+
+
+def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: ModelSource, tmp_path: Path) -> None:
+    good, layers = [line.encode() for line in GOOD], Selection(layers=(0, 1))
+    file = lines(
+        tmp_path, good[0], BAD["not UTF-8"], BAD["not finite"], good[1], BAD["empty"], BAD["too long"], good[2]
+    )
+    done = scan(overflowing, file, str(tmp_path / "all"), selection=layers)
+    assert (done["documents"], done["records"], done["poison"]) == (3, 3, 4)
+    assert done["reasons"] == dict.fromkeys(BAD, 1)
+    rows = parquet.read_table(tmp_path / "all" / "poison.parquet").to_pylist()
+    named = [(row["document"], row["record"], row["reason"]) for row in rows]
+    assert named == [(1, 2, "not UTF-8"), (2, 3, "not finite"), (4, 5, "empty"), (5, 6, "too long")]
+    assert "602 tokens, and the model reads 512" in rows[-1]["detail"]
+    scan(overflowing, lines(tmp_path, *good), str(tmp_path / "good"), selection=layers)
+    one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("all", "good"))
+    assert (one.documents == other.documents).all()
+    assert (one["mean"] - other["mean"]).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_strict_ends_at_the_first_and_names_it(overflowing: ModelSource, tmp_path: Path, reason: str) -> None:
+    file = lines(tmp_path, GOOD[0].encode(), BAD[reason])
+    with pytest.raises(InputError, match=rf"lines\.txt:2 can't be scanned: {reason}: "):
+        scan(overflowing, file, str(tmp_path / "scan"), selection=Selection(layers=(0,)), strict=True)
+
+
+def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
+    file = lines(tmp_path, GOOD[0].encode(), b"bank", b"xyzzy", b" ", b"river")
+    refused(attn("scan", file, "-o", tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: one token", "--strict")
+    done = attn("scan", file, "-o", tmp_path / "scan")
+    assert "1 document" in done.text
+    assert "4 records could not be scanned (2 one token, 1 empty, 1 no token)" in done.text
+    assert "2 one token, 1 empty, 1 no token" in attn("scan", "show", tmp_path / "scan").text
+    assert done.code == 0
+
+
+def test_the_first_are_named_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poison, "MOST_NAMED", 5)
+    every = PoisonRecords()
+    for shard in range(4):
+        some = PoisonRecords()
+        for document in (3 * shard + 2, 3 * shard, 3 * shard + 1):  # in any order
+            some.note(PoisonRecord(document, "a.txt", document + 1, 0, ("empty", "too long")[document % 2], ""))
+        every.add(some)
+    assert len(every) == 12 and every.reasons == {"empty": 6, "too long": 6}
+    assert [record.document for record in every.named] == [0, 1, 2, 3, 4]
