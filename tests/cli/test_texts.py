@@ -169,3 +169,20 @@ def test_a_word_that_occurs_twice_is_said_to() -> None:
     assert run.errors == f"attn: {note}\n"
     assert run.json["warnings"] == [note]
     refused(attn("top", "bank river bank", "--token", "bank#3"), 2, "'bank' occurs 2 times, there is no bank#3")
+
+
+def test_notes_on_lines_name_their_line_and_dont_flood() -> None:
+    run = attn("top", "--lines", "-f", "jsonl", stdin=b"river bank\nriver zzqqy\n" + b"bank zzqqy\n" * 50)
+    notes = run.errors.splitlines()
+    assert notes[0] == "attn: line 2: not in the table minilm, left out: zzqqy"
+    assert notes[19].startswith("attn: line 21: ")
+    assert notes[20:] == ["attn: no more notes on lines here; --json has them all, as warnings"]
+    assert len(run.lines) == 52
+    assert attn("nearest", "--lines", "-q", stdin=b"bank\nriver\n").errors == ""
+
+
+def test_a_mistyped_file_is_answered_with_the_near_one(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("river bank")
+    run = attn("heads", "--file", str(tmp_path / "promt.txt"))
+    assert run.code == 2
+    assert run.errors.splitlines()[1].strip() == f"did you mean {tmp_path / 'prompt.txt'}?"

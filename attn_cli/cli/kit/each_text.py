@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from attn_cli.cli.kit.stderr import print_line, print_notes
+from attn_cli.cli.kit.stderr import TextNotes, print_line
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
@@ -21,7 +21,7 @@ def show_each(
     With `lines` a text that can't be answered is named on stderr, the others go on, and the worst exit code is
     returned. Without, its error is raised. InputError for no text at all.
     """
-    worst, number = ExitCode.DONE, -1
+    worst, number, notes = ExitCode.DONE, -1, TextNotes(lines=lines, quiet=quiet)
     for number, text in enumerate(texts):
         try:
             if isinstance(text, InputError):
@@ -33,7 +33,7 @@ def show_each(
             worst = max(worst, error.code)
             print_line(f"attn: line {number + 1}: {error.message}")
             continue
-        print_notes(report.warnings, quiet=quiet)
+        notes.print(number, report.warnings)
         view.show(report)
     if number < 0:
         raise InputError("no text", "there was nothing to read")

@@ -42,7 +42,8 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Remove the line; with --verbose print the run's time and memory."""
-        self._wipe()
+        if self.has_line:
+            print(self._blank(), end="", file=sys.stderr, flush=True)
         if self.on_terminal:
             last_words.remove(self._wipe)
         if self.verbose and kind is None:
@@ -67,8 +68,12 @@ class Progress:
             self.last_draw, self.has_line = now, True
 
     def _wipe(self) -> None:
-        if self.has_line:  # no escape code: any terminal can do this
-            os.write(2, f"\r{' ' * self._width()}\r".encode())
+        """As a signal's handler may: without Python's own buffers."""
+        if self.has_line:
+            os.write(2, self._blank().encode())
+
+    def _blank(self) -> str:
+        return f"\r{' ' * self._width()}\r"  # no escape code: any terminal can do this
 
     @staticmethod
     def _width() -> int:

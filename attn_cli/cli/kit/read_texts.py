@@ -4,6 +4,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 
 from attn_cli.cli.kit.file_names import note_on_name, refuse_binary
@@ -12,6 +13,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded
+from attn_cli.sources.files.raw import nearest_name
 from attn_cli.text import decimal_bytes
 
 _CONVERT = "convert it: iconv -t utf-8"
@@ -90,7 +92,9 @@ def _content(file: str) -> bytes:
     try:
         content = read_content(expanded(file))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InputError(f"can't read {file}: {reason(error)}", "check the name and the folder") from None
+        is_missing = isinstance(error, FileNotFoundError)
+        hint = nearest_name(Path(file)) if is_missing else "check the name and the folder"
+        raise InputError(f"can't read {file}: {reason(error)}", hint) from None
     refuse_binary(file, content[:64])
     return content
 

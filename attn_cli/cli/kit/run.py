@@ -10,7 +10,7 @@ from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.stderr import counting_line, print_line, print_notes
+from attn_cli.cli.kit.stderr import TextNotes, counting_line, print_line, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
@@ -134,11 +134,12 @@ def answer_texts(request: Request) -> ExitCode:
     returned. Without, its error is raised. InputError for no text at all.
     """
     worst, count = ExitCode.DONE, 0
+    notes = TextNotes(lines=request.lines, quiet=request.quiet)
     while window := _read_window(request, count):
         questions = [question for question in window if isinstance(question, Question)]
         worst = max([worst, *(error.code for error in window if isinstance(error, AttnError))])
         if questions:
-            _answer(request, questions, earlier_texts=count)
+            _answer(request, questions, notes, earlier_texts=count)
         count += len(window)
     if count == 0:
         raise InputError("no text", "there was nothing to read")
@@ -248,7 +249,7 @@ class LookedAt:
     recorded: list[RecordedLayer] = field(default_factory=list)
 
 
-def _answer(request: Request, questions: Sequence[Question], earlier_texts: int) -> None:
+def _answer(request: Request, questions: Sequence[Question], notes: TextNotes, earlier_texts: int) -> None:
     """Run these texts and show their reports, in order; `earlier_texts` texts were answered before them."""
     texts = [LookedAt(question) for question in questions]
     layers, done = len(request.source.planned_layers(request.selection)), earlier_texts
@@ -258,17 +259,17 @@ def _answer(request: Request, questions: Sequence[Question], earlier_texts: int)
             _look(request, [texts[at] for at in batch], progress)
         done += len(batch)
     for text in texts:
-        _show(request, text)
+        _show(request, text, notes)
 
 
-def _show(request: Request, text: LookedAt) -> None:
+def _show(request: Request, text: LookedAt, notes: TextNotes) -> None:
     """Print the notes on a text and show its report."""
     question, summaries = text.question, tuple(text.summaries)
     if request.token is not None and not summaries:
         raise InputError(f"no query {request.token!r} in the layers that were asked for",
                          "choose other layers with --layer, or pick by number")  # fmt: skip
     warnings = question.display.warnings + question.notes + request.hiding.notes(text.hidden)
-    print_notes(warnings, quiet=request.quiet)
+    notes.print(question.number, warnings)
     report = Report(
         request.command, request.source.about, (question.display,), summaries, warnings,
         index=question.number if request.lines else None, merged_from=question.merged_from, scale=request.scale,

@@ -5,7 +5,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -13,6 +13,7 @@ from attn_cli.interrupts import last_words
 from attn_cli.text import visible
 
 _TICK = 1.0  # seconds
+_MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
 
 
 def print_line(line: str) -> None:
@@ -26,6 +27,24 @@ def print_notes(notes: Iterable[str], *, quiet: bool) -> None:
     if not quiet:
         for note in notes:
             print_line(f"attn: {note}")
+
+
+class TextNotes:
+    """Prints the notes on texts. Of lines, each names its line, and after some the rest is left to machine output."""
+
+    def __init__(self, *, lines: bool, quiet: bool) -> None:
+        self.lines, self.quiet = lines, quiet
+        self.left = _MOST_LINE_NOTES
+
+    def print(self, number: int, notes: Sequence[str]) -> None:
+        """Print the notes on the text of this number, from 0."""
+        if not self.lines:
+            print_notes(notes, quiet=self.quiet)
+        elif notes and self.left > 0:
+            print_notes([f"line {number + 1}: {note}" for note in notes], quiet=self.quiet)
+            self.left -= len(notes)
+            if self.left <= 0:
+                print_notes(["no more notes on lines here; --json has them all, as warnings"], quiet=self.quiet)
 
 
 def _fitted(message: str, width: int) -> str:

@@ -34,13 +34,20 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
         return message, f"try: {command} --help"
     message = message.split(" (")[0]
-    if unknown[1] in _OTHER_NAMES:
+    if unknown[1] in _OTHER_NAMES and _takes(error, _OTHER_NAMES[unknown[1]]):
         return message, f"try: {_OTHER_NAMES[unknown[1]]}    all options: {command} --help"
     near = get_close_matches(unknown[1], getattr(error, "possibilities", None) or (), 2, 0.7)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     more = f"try: {command} --help; a text that starts with - goes after --: {command} -- TEXT"
     more = f"{more}; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
     return message, f"{meant}{more}"
+
+
+def _takes(error: Any, words: str) -> bool:
+    """Whether the command has the option that `words` begin with; what is no option always helps."""
+    option = words.partition(" ")[0]
+    names = {name for each in error.ctx.command.params for name in each.opts}
+    return not option.startswith("--") or option in names
 
 
 def _several_texts(extra: Sequence[str], words: Sequence[str], command: str) -> tuple[str, str]:

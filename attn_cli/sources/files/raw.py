@@ -84,7 +84,7 @@ def _open_path(path: Path, member: str | None) -> Raw:
         if stat.S_ISFIFO(mode):
             return Raw(label, np.frombuffer(read_content(path), np.uint8), member)
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"no file {label}", _nearest(path)) from None
+        raise InputError(f"no file {label}", nearest_name(path)) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise InputError(f"{label} can't be read: {reason(error)}", "check the name and its permissions") from None
     if stat.S_ISDIR(mode):
@@ -99,7 +99,7 @@ def _file_bytes(path: Path) -> Bytes:
     return np.asarray(np.memmap(path, np.uint8, mode="r"))
 
 
-def _nearest(path: Path) -> str:
+def nearest_name(path: Path) -> str:
     """Return a hint: the most similar name in the same folder, or that the folder doesn't exist."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
