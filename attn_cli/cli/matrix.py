@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
@@ -10,6 +13,7 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.figure_options import FigureOptions
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.memory import check_memory
+from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
 from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
@@ -32,11 +36,22 @@ class KindOptions:
     weights: o.Weights = False
 
 
+@dataclass(frozen=True)
+class PickOptions:
+    """Options for which queries and keys are shown."""
+
+    token: o.TokenPick = None
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="WORD|INDEX", help="Only these keys, as --token picks queries: who looks here?"),
+    ] = None
+
+
 @takes_options
 def matrix(
     options: TextCommandOptions,
-    token: o.TokenPick = None,
     *,
+    picks: PickOptions,
     kinds: KindOptions,
     drawing: FigureOptions,
     words: o.Words = False,
@@ -50,6 +65,7 @@ def matrix(
     With --words weights alone, for scores don't add up.
     --by value and --by written show what is read from each key, as shares of a row.
     With --against or --against-model the change of every weight: the other weight less this one.
+    With --width a figure for a paper: maps of heads, or of one query or key the text in its colours.
     What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
 
     \b
@@ -58,10 +74,12 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l 3 -H 0,5 --scores
       attn matrix "river bank" -m ./my-model -o weights.npz
       attn matrix "river bank" -m ./my-model -H 5.1 --width 84mm -o figure.pdf
+      attn matrix "river bank" -m ./my-model -H 5.1 --key river
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
+    token, key = picks.token, picks.key
     drawing.check(options)
     pool = drawing.pool
     scores, weights = kinds.scores, kinds.weights
@@ -74,6 +92,7 @@ def matrix(
         {
             "--scores": scores,
             "--width": drawing.width is not None,
+            "--key": key is not None,
             f"--by {reading.by}": measure.by != "weight",
             "--pool mean": pool == "mean",
         }
@@ -83,11 +102,13 @@ def matrix(
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
+    if key is not None and rescale:
+        raise InputError("--key and --rescale at once", "shares of what is left take whole rows: leave out one")
 
-    def full(rows: Rows, *, weights: bool, scores: bool) -> FullMatrix:
-        return FullMatrix(
-            weights=weights, scores=scores, rows=rows, mean_heads=reading.mean, by=measure.by, rescale=rescale
-        )
+    def full(rows: Rows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
+        keys = None if key is None else picked_tokens(key, call.keys, "")[0]
+        return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=reading.mean,
+                          by=measure.by, rescale=rescale)  # fmt: skip
 
     def reducers(view: View, source: Source) -> ReducersFor:
         drawing.prepare(view)
@@ -95,11 +116,15 @@ def matrix(
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
-                return [full(rows, weights=show_weights, scores=both)]
+                return [full(rows, call, weights=show_weights, scores=both)]
+            colours_text = drawing.width is not None and (key is not None or (rows is not None and len(rows) == 1))
+            if key is not None or colours_text:
+                most = None if colours_text else view.largest[0]
+                return [full(rows, call, weights=show_weights, scores=scores, most=most)]
             # drawn in the shape of the image, with no rows pooled
             if token is not None and patch_grid(call.keys) is not None:
                 drawn = show_weights and measure.by == "weight"
-                return [full(rows, weights=drawn, scores=scores)]
+                return [full(rows, call, weights=drawn, scores=scores)]
             return [
                 PooledMatrix(
                     *view.largest, rows=rows, scores=kind, mean_heads=reading.mean, pooling=pool, by=measure.by,

@@ -51,9 +51,11 @@ class FigureView(View, Protocol):
     """A view that can draw maps as a figure.
 
     figure_width  in millimetres; None for a screen
+    dpi           dots an inch, where it is made of dots
     """
 
     figure_width: float | None
+    dpi: int
 
 
 @runtime_checkable

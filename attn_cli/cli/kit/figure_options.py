@@ -1,4 +1,4 @@
-"""How matrices are drawn: pooling, and the width of a figure."""
+"""How matrices are drawn: pooling, and the width and dots of a figure."""
 
 import re
 from dataclasses import dataclass
@@ -28,10 +28,17 @@ class FigureOptions:
         typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
                      help="A figure of this width for a paper, such as 84mm; with -o FILE.svg, .png or .pdf."),
     ] = None  # fmt: skip
+    dpi: Annotated[
+        int | None,
+        typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
+                     help="Dots an inch of a figure that is a .png; 300 if not said."),
+    ] = None  # fmt: skip
 
     def check(self, options: OutputOptions) -> None:
         """InputError for an unknown pooling, a width that is none, and one without a figure."""
         o.one_of(self.pool, ("max", "mean"), "--pool")
+        if self.dpi is not None and (self.width is None or format_for(options.format, options.output).name != "png"):
+            raise InputError("--dpi is for a figure of dots", "add --width 84mm and -o figure.png")
         if self.width is None:
             return
         millimetres(self.width)
@@ -42,6 +49,7 @@ class FigureOptions:
         """Tell the view to draw a figure, if one is asked for."""
         if self.width is not None and isinstance(view, FigureView):
             view.figure_width = millimetres(self.width)
+            view.dpi = self.dpi or view.dpi
             view.largest = _LARGEST
 
 

@@ -10,9 +10,10 @@ from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.blocks import folded
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
+from attn_cli.summaries.reducers.picked_rows import RowPlaces, Rows
 from attn_cli.summaries.reducers.rest import shares_of
 
 
@@ -131,16 +132,18 @@ class Matrix(Part, Displayed):
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
-        """The numbers of the `queries` where rows were picked, the `block` that a cell stands for if pooled."""
-        queries = {} if self.rows is None else {"queries": np.array(self.rows)}
-        return queries if self.block == (1, 1) else queries | {"block": np.array(self.block)}
+        """The numbers of picked `queries` and `keys`, the `block` that a cell stands for if pooled."""
+        picked = {"queries": self.rows, "keys": self.keys, "block": None if self.block == (1, 1) else self.block}
+        return {name: np.array(numbers) for name, numbers in picked.items() if numbers is not None}
 
 
 class FullMatrix:
-    """Collects a `Matrix` of all queries or of `rows`, unpooled; `mean_heads` averages over heads as bands pass.
+    """Collects a `Matrix` of all queries or of `rows`; `mean_heads` averages over heads as bands pass.
 
     The mean score of a cell that is masked in any head is -inf.
 
+    keys     ascending places of the only keys to collect; None for all
+    most     rows that it may have, beyond which they are pooled; None for any number
     by       "weight", or what a `ReadShares` call carries beside: the shares of what is read
     rescale  whether they are collected as shares of what is left without hidden keys, too
     """
@@ -151,11 +154,13 @@ class FullMatrix:
         weights: bool = True,
         scores: bool = False,
         rows: Sequence[int] | None = None,
+        keys: Sequence[int] | None = None,
+        most: int | None = None,
         mean_heads: bool = False,
         by: By = "weight",
         rescale: bool = False,
     ) -> None:
-        self.rescale = rescale
+        self.rescale, self.keys, self.most = rescale, keys, most
         self.weights, self.needs_scores, self.by = weights, scores, by
         self.rows = rows
         self.mean_heads = self.whole_heads = mean_heads
@@ -165,7 +170,8 @@ class FullMatrix:
         heads = 1 if self.mean_heads else call.h
         self.places = RowPlaces(self.rows, call.n)
         self.heads = call.h
-        shape = (heads, len(self.places), call.m)
+        self.columns = RowPlaces(self.keys, call.m)
+        shape = (heads, len(self.places), len(self.columns))
         dtype = np.float64 if itemsize(call.like) == 8 else np.float32
         self.kept_weights: np.ndarray | None = np.zeros(shape, dtype=dtype) if self.weights else None
         self.kept_scores: np.ndarray | None = np.full(shape, -np.inf, dtype=dtype) if self.needs_scores else None
@@ -173,20 +179,20 @@ class FullMatrix:
 
     def add(self, band: Band) -> None:
         """Copy the picked rows."""
-        fit = self.places.of(band)
-        if fit is None:
+        fit, columns = self.places.of(band), self.columns.fit(band.first, band.last)
+        if fit is None or columns is None:
             return
         for kept, values in ((self.kept_weights, band.weights), (self.kept_scores, band.scores)):
             if kept is not None:
-                part = values[:, fit.inside, :]  # type: ignore[index]
+                part = values[:, fit.inside, :][..., columns.inside]  # type: ignore[index]
                 if self.mean_heads:
                     part = namespace(part).mean(part, axis=0, keepdims=True)
                 heads = slice(None) if self.mean_heads else band.heads
-                kept[heads, fit.kept, band.first : band.last] = to_numpy(part)
+                _put(kept, heads, fit.kept, columns.kept, to_numpy(part))
         if self.kept_shares is not None:
-            shares = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :]
+            shares = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :][..., columns.inside]
             heads = slice(None) if self.mean_heads else band.heads
-            self.kept_shares[heads, fit.kept, band.first : band.last] = to_numpy(shares)
+            _put(self.kept_shares, heads, fit.kept, columns.kept, to_numpy(shares))
 
     def result(self) -> Matrix:
         """The matrix in NumPy."""
@@ -196,4 +202,17 @@ class FullMatrix:
         measured, rest_share = weights if shares is None else shares, None
         if self.rescale and measured is not None:
             rest_share = shares_of(measured, measured.sum(axis=-1, keepdims=True))
-        return Matrix(weights, scores, rows, averaged=averaged, by=self.by, shares=shares, rest_share=rest_share)
+        step = 1 if self.most is None else -(-len(self.places) // self.most)
+        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, scores, shares, rest_share))
+        weights, scores, shares, rest_share = every
+        keys = None if self.keys is None else tuple(self.keys)
+        return Matrix(weights, scores, rows, averaged=averaged, block=(max(step, 1), 1), by=self.by, shares=shares,
+                      rest_share=rest_share, keys=keys)  # fmt: skip
+
+
+def _put(kept: np.ndarray, heads: slice, rows: Rows, keys: Rows, values: np.ndarray) -> None:
+    """Store some rows and keys `[h, b, c]`."""
+    if isinstance(rows, list) and isinstance(keys, list):
+        kept[heads, np.array(rows)[:, None], np.array(keys)] = values
+    else:
+        kept[heads, rows, keys] = values

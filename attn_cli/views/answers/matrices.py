@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -15,8 +16,9 @@ from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
-from attn_cli.views.drawing.labels import place_prefix, stream_suffix, text_with_mark, which_heads
+from attn_cli.views.drawing.labels import place_prefix, stream_suffix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.text_figure import ColoredText
 
 _BOLD = Style(bold=True)
 
@@ -54,6 +56,45 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
             )
             maps.append(each)
     yield from arranged(maps, screen)
+
+
+def colored_texts(report: Report) -> Iterator[ColoredText]:
+    """The text in the colours of a picked row, or of a picked key, for each head; nothing where more was picked."""
+    for summary in report.summaries:
+        matrix = summary.part(Matrix)
+        if matrix is None or matrix.block != (1, 1) or patch_grid(summary.keys) is not None:
+            continue
+        rows, by_key = matrix.row_numbers(summary), matrix.keys is not None and len(matrix.keys) == 1
+        if not by_key and (matrix.rows is None or len(rows) != 1):
+            continue
+        tokens = [summary.queries[row] for row in rows] if by_key else list(summary.keys)
+        subject = summary.keys[matrix.keys[0]] if by_key and matrix.keys else summary.queries[rows[0]]
+        of_prompt = bool(report.prompts) and all(token in report.prompts[0].tokens for token in tokens)
+        for kind, values in matrix.maps:
+            for at, head in enumerate(matrix.head_names(summary)):
+                row = values[at][:, 0] if by_key else values[at][0]
+                what = f"who attends to {token_label(subject)}" if by_key else f"what {token_label(subject)} attends to"
+                yield ColoredText(
+                    place_prefix(summary, report) + f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}",
+                    what,
+                    tokens,
+                    report.prompts[0].text if of_prompt else None,
+                    _without_masked(row, tokens, subject, summary, by_key=by_key),
+                    tokens.index(subject) if subject in tokens else None,
+                    report.scale,
+                    "scores" if kind == "scores" else "weights",
+                )
+
+
+def _without_masked(
+    row: np.ndarray, tokens: Sequence[Token], subject: Token, summary: Summary, *, by_key: bool
+) -> np.ndarray:
+    """The numbers with NaN where a causal mask forbids a cell, where 0 means masked."""
+    mask = str(summary.rule["mask"])
+    if mask.partition(",")[0] != "causal" or "offset" in mask or subject not in tokens:
+        return row
+    place, places = tokens.index(subject), np.arange(len(row))
+    return np.where(((places < place) if by_key else (places > place)) & (row == 0), np.nan, row)
 
 
 def _masked(values: np.ndarray, summary: Summary, matrix: Matrix, rows: Sequence[int]) -> np.ndarray:

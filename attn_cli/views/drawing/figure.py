@@ -49,10 +49,15 @@ def figure_svg(maps: Sequence[HeatMap], width: float) -> str:
         top += max(panel.height for panel in row) + _GAP
     height = top - _GAP
     offset = panels[0].top
-    body += _color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0))
+    body += color_bar(ramp, total - _BAR - 20, offset, min(panels[0].side, 120.0))
+    return document(body, width, height)
+
+
+def document(body: Sequence[str], width: float, height: float) -> str:
+    """A figure `width` millimetres wide, whose parts are drawn in points, `height` of them."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}mm" height="{height / _POINT:.2f}mm" '
-        f'viewBox="0 0 {total:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
+        f'viewBox="0 0 {width * _POINT:.2f} {height:.2f}" font-family="{_FONT}" font-size="{_SMALL:g}">\n'
         + "\n".join(body)
         + "\n</svg>\n"
     )
@@ -164,11 +169,13 @@ class _Panel:
                     continue
                 x, y = self.left + j * self.cell, self.top + i * self.cell_height
                 yield (f'<rect x="{x:.2f}" y="{y:.2f}" width="{self.cell:.2f}" height="{self.cell_height:.2f}" '
-                       f'fill="{_color(level, self.ramp)}" shape-rendering="crispEdges"/>')  # fmt: skip
+                       f'fill="{color_on_paper(level, self.ramp)}" shape-rendering="crispEdges"/>')  # fmt: skip
                 if size >= _LEAST:
                     value = f"{self.map.values[i, j]:.2f}".removeprefix("0")
                     middle = y + self.cell_height / 2 + 0.36 * size
-                    yield _text(x + self.cell / 2, middle, value, size, anchor="middle", color=_ink(level, self.ramp))
+                    yield _text(
+                        x + self.cell / 2, middle, value, size, anchor="middle", color=ink_on_paper(level, self.ramp)
+                    )
 
     def _image(self, levels: np.ndarray) -> str:
         """All cells as one image with hard edges; masked ones are transparent."""
@@ -203,12 +210,12 @@ def _text(
     return f'<text {place} font-size="{size:.2f}" fill="{color}"{look}>{escape(visible(text))}</text>'
 
 
-def _color_bar(ramp: Ramp, left: float, top: float, height: float) -> Iterator[str]:
+def color_bar(ramp: Ramp, left: float, top: float, height: float) -> Iterator[str]:
     """Colours from the lowest value, below, to the highest, with three numbers."""
     steps = 32
     for at in range(steps):
         y = top + height * at / steps
-        color = _color(1 - (at + 0.5) / steps, ramp)
+        color = color_on_paper(1 - (at + 0.5) / steps, ramp)
         yield (f'<rect x="{left:.2f}" y="{y:.2f}" width="{_BAR}" height="{height / steps:.2f}" fill="{color}" '
                f'shape-rendering="crispEdges"/>')  # fmt: skip
     yield (f'<rect x="{left:.2f}" y="{top:.2f}" width="{_BAR}" height="{height:.2f}" fill="none" stroke="#888" '
@@ -226,11 +233,12 @@ def _rgb(level: float, ramp: Ramp) -> tuple[int, int, int]:
     return color.red, color.green, color.blue
 
 
-def _color(level: float, ramp: Ramp) -> str:
+def color_on_paper(level: float, ramp: Ramp) -> str:
+    """The colour of a level: white for nothing, as paper is."""
     return "#{:02x}{:02x}{:02x}".format(*_rgb(level, ramp))
 
 
-def _ink(level: float, ramp: Ramp) -> str:
+def ink_on_paper(level: float, ramp: Ramp) -> str:
     """Black or white, whichever is seen better on a cell."""
     red, green, blue = _rgb(level, ramp)
     return "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"

@@ -16,12 +16,12 @@ def require(format: str) -> None:
         raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]'; svg needs nothing")
 
 
-def converted(svg: str, format: str) -> bytes:
-    """An SVG as `format`: svg as it is, png at 300 dots an inch, pdf with its fonts embedded."""
+def converted(svg: str, format: str, dpi: int = DPI) -> bytes:
+    """An SVG as `format`: svg as it is, png with so many dots an inch, pdf with its fonts embedded."""
     if format == "png":
         import resvg_py
 
-        size = {"dpi": DPI} if 'mm"' in svg[:200] else {"zoom": 2.0}  # a screen has a size in pixels
+        size = {"dpi": dpi} if 'mm"' in svg[:200] else {"zoom": 2.0}  # a screen has a size in pixels
         return bytes(resvg_py.svg_to_bytes(svg_string=svg, background="#ffffff", **size))
     if format == "pdf":
         import svg2pdf_py

@@ -6,11 +6,13 @@ from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import draw_answer
+from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.figure import figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.raster import converted, require
+from attn_cli.views.drawing.raster import DPI, converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.drawing.text_figure import text_figure_svg
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
 from attn_cli.views.webpage.build import StaticScreen
@@ -48,6 +50,7 @@ class PageView:
     """Keeps all reports and writes them at the end, as one page, or as one image in svg, png or pdf.
 
     figure_width  in millimetres: then the image is a figure of the reports' maps; None for their screens
+    dpi           dots an inch of a figure in png
     """
 
     def __init__(self, sink: Sink, format: str, color: str) -> None:
@@ -55,6 +58,7 @@ class PageView:
         self.sink, self.format = sink, format
         self.largest: tuple[int, int] | None = largest_map(PAGE)
         self.figure_width: float | None = None
+        self.dpi = DPI
         self.reports: list[Report] = []
 
     def show(self, report: Report) -> None:
@@ -68,7 +72,7 @@ class PageView:
             return
         width = self.figure_width
         svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
-        self.sink.write(converted(svg, self.format))
+        self.sink.write(converted(svg, self.format, self.dpi))
 
 
 def to_html(reports: list[Report]) -> bytes:
@@ -91,7 +95,10 @@ def static_screen(reports: list[Report]) -> StaticScreen:
 
 
 def to_figure(reports: list[Report], width: float) -> str:
-    """All maps of the reports as one figure, `width` millimetres wide."""
+    """All maps of the reports as one figure, `width` millimetres wide; of single rows or keys the coloured texts."""
+    texts = [text for report in reports for text in colored_texts(report)]
+    if texts:
+        return text_figure_svg(texts, width)
     drawn = (part for report in reports for part in draw_answer(report, PAGE))
     return figure_svg([part for part in drawn if isinstance(part, HeatMap)], width)
 
