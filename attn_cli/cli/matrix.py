@@ -143,7 +143,7 @@ def matrix(
         def estimate(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
                 return ""
-            n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
+            n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens) if key is None else 1
             return check_memory(
                 4 * kinds * heads * n * m,
                 f"{heads:,} matrices of {n:,} x {m:,}",

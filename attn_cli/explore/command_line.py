@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
 
+_WIDTH = "84mm"  # of a figure: one column of a paper
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -34,23 +36,58 @@ def command_words(origin: Origin, scene: Scene, view: Viewpoint) -> list[str]:
     if view.pane == "heads":
         statistic = scene.statistic(view)
         return origin.words("heads", ["--sort", statistic.name] if view.sorted else [])
-    place = scene.layer(view).place
-    options = ["-l", str(place.layer), *([] if view.mean else ["-H", str(place.heads[view.head])])]
-    options += ["--mean"] if view.mean else []
+    options = _head_options(scene, view)
     if view.pane == "cell" and not origin.text:  # how positions turned queries takes the model
         return origin.words("matrix", [*options, "-t", str(view.query)])
     if view.pane == "cell":
         return origin.words("top", [*options, "-t", str(view.query), "--why", "--key", str(view.key)])
-    if view.words and scene.has_words(view):
-        options.append("--words")
-    if view.hide_sinks:
-        options += ["--hide", "sink"]
-    if view.against is not None and view.against.text is not None:
-        options += ["--against", view.against.text]
+    options += _token_options(scene, view)
     if view.pane == "text" and not view.by_column:
         return origin.words("top", [*options, "-t", str(view.query), "-k", str(scene.text_lines(view)[1])])
+    key = ["--key", str(view.key)] if view.pane == "text" and not _has_other_text(view) else []
+    return origin.words("matrix", [*options, *key, *_look_options(view)])
+
+
+def written_words(origin: Origin, scene: Scene, view: Viewpoint, *, is_figure: bool) -> list[str]:
+    """The words of the command that writes what the pane shows; as a figure, a head's map or the text in its colours.
+
+    A comparison with another text has no figure: its screen is what is drawn.
+    """
+    if not is_figure or view.pane not in ("matrix", "text") or _has_other_text(view):
+        return command_words(origin, scene, view)
+    options = [*_head_options(scene, view), *_token_options(scene, view), *_look_options(view)]
+    if view.pane == "text":
+        options += ["--key", str(view.key)] if view.by_column else ["-t", str(view.query)]
+    return origin.words("matrix", [*options, "--width", _WIDTH])
+
+
+def _head_options(scene: Scene, view: Viewpoint) -> list[str]:
+    """The head, the mean of its layer's, or both heads that are compared."""
+    place = scene.layer(view).place
+    head, against = place.heads[view.head], view.against
+    if against is not None and against.at is not None and against.head is not None and not view.mean:
+        other = scene.recording.layers[against.at].place
+        if other.stream == place.stream:
+            return ["-H", f"{place.layer}.{head},{other.layer}.{other.heads[against.head]}"]
+    return ["-l", str(place.layer), *(["--mean"] if view.mean else ["-H", str(head)])]
+
+
+def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
+    """What is merged, left out and compared."""
+    options = ["--words"] if view.words and scene.has_words(view) else []
+    options += ["--hide", "sink"] if view.hide_sinks else []
+    if _has_other_text(view):
+        assert view.against is not None and view.against.text is not None
+        options += ["--against", view.against.text]
+    return options
+
+
+def _look_options(view: Viewpoint) -> list[str]:
+    """Scores, or the scale of colours."""
     if view.pane == "matrix" and view.scores:
-        options.append("--scores")
-    elif view.scale != "linear":
-        options += ["--color-scale", view.scale]
-    return origin.words("matrix", options)
+        return ["--scores"]
+    return ["--color-scale", view.scale] if view.scale != "linear" else []
+
+
+def _has_other_text(view: Viewpoint) -> bool:
+    return view.against is not None and view.against.text is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.explore.command_line import Origin, command_words
+from attn_cli.explore.command_line import Origin, command_words, written_words
 from attn_cli.explore.commands import (
     Command,
     Request,
@@ -25,14 +25,15 @@ from attn_cli.views.shell_words import command_line
 Pick = Callable[[str, Sequence[Token], str], tuple[list[int], tuple[str, ...]]]
 """The places of the tokens that a word, number or + names, as --token takes them, and notes."""
 
-Write = Callable[[Recording, list[str]], None]
-"""Runs a command line of attn on a recording."""
+Write = Callable[[Recording, Recording | None, list[str]], None]
+"""Runs a command line of attn on a recording, and on that of the other text which --against names."""
 
 Read = Callable[[str, Callable[[], None]], Recording]
 """Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
 
 
 _OF_EVERYTHING = (".attn", ".html", ".htm")
+_FIGURES = (".svg", ".png", ".pdf")
 _REPLACE = "--force "
 
 
@@ -186,12 +187,15 @@ class Session:
         if not forced and Path(file).expanduser().exists():
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
             return
-        whole = Path(file).suffix.lower() in _OF_EVERYTHING
-        if self.view.against is not None and not whole:
-            raise InputError("a comparison is written by its line, with -o: y")
+        suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
         origin = Origin((), ("-m", "shown.attn"))
-        line = origin.words("inspect", []) if whole else command_words(origin, self.scene, self.view)
-        self.outside.write(self.scene.recording, [*line, "-o", file, *(["--force"] if forced else [])])
+        if suffix in _OF_EVERYTHING:
+            line = origin.words("inspect", [])
+        else:
+            if view.against is not None and view.against.text is not None and scene.other is not None:
+                view = replace(view, against=Against(scene.other.prompt.text))
+            line = written_words(origin, scene, view, is_figure=suffix in _FIGURES)
+        self.outside.write(scene.recording, scene.other, [*line, "-o", file, *(["--force"] if forced else [])])
         self.message = f"wrote {file}"
 
     def _back(self) -> None:

@@ -16,24 +16,27 @@ from attn_cli.text import excerpt
 class RecordedSource:
     """The layers of a recording, in the order in which the model ran them.
 
-    name  of its file, in messages
+    name   of its file, in messages
+    other  what the same model left behind of another text, to be compared with; None for none
     """
 
     batch_size = 1
 
-    def __init__(self, recording: Recording, name: str) -> None:
-        self.recording, self.name = recording, excerpt(name, 200)
+    def __init__(self, recording: Recording, name: str, other: Recording | None = None) -> None:
+        self.recording, self.name, self.other = recording, excerpt(name, 200), other
         self.about: dict[str, Any] = dict(recording.about)
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The text that was recorded; InputError for another one."""
+        prompts = {"" if at == 0 else each.prompt.text: each.prompt for at, each in enumerate(self._recordings)}
+        prompts[self.recording.prompt.text] = self.recording.prompt
         for text in texts:
-            if text not in ("", self.recording.prompt.text):
+            if text not in prompts:
                 raise InputError(f"{self.name} holds the text that it was made of, and reads no other",
                                  f"leave the text out, or give the model: -m {self.about['model']}")  # fmt: skip
         if pair is not None:
             raise InputError(f"--pair, and {self.name} has read its text already", "leave out --pair")
-        return [self.recording.prompt for _ in texts]
+        return [prompts[text] for text in texts]
 
     def repeated(self, seed: int) -> NoReturn:
         """InputError: it reads nothing more."""
@@ -73,8 +76,9 @@ class RecordedSource:
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         selection.check_layers(sorted({layer.place.layer for layer in self._layers}))
-        for text in range(len(prompts)):
-            for layer in self._layers:
+        for text, prompt in enumerate(prompts):
+            recording = next((each for each in self._recordings if each.prompt is prompt), self.recording)
+            for layer in recording.layers:
                 if selection.has_layer(layer.place.layer, self._total):
                     chosen = layer.of_heads(self._heads(layer, selection))
                     visit(replace(chosen, place=replace(chosen.place, text=text)))
@@ -89,6 +93,10 @@ class RecordedSource:
     ) -> None:
         """InputError: vectors between blocks are the model's."""
         raise self._missing("vectors between blocks are seen while the model runs")
+
+    @property
+    def _recordings(self) -> tuple[Recording, ...]:
+        return (self.recording,) if self.other is None else (self.recording, self.other)
 
     @property
     def _layers(self) -> tuple[RecordedLayer, ...]:

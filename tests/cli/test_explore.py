@@ -70,6 +70,43 @@ def test_a_page_a_picture_and_a_recording_are_written(explorer: Session, tmp_pat
     assert TEXT.split()[4].encode() in (tmp_path / "a.html").read_bytes()
 
 
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_a_head_and_a_text_are_written_as_figures(suffix: str, explorer: Session, tmp_path: Path) -> None:
+    if suffix != ".svg":
+        pytest.importorskip({".png": "resvg_py", ".pdf": "svg2pdf_py"}[suffix])
+    for pane in "23":
+        explorer.press(pane, pane)
+        path = tmp_path / f"{pane}{suffix}"
+        typed(explorer, f":write {path}")
+        assert explorer.message == f"wrote {path}"
+        data = path.read_bytes()
+        assert data.startswith({".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg"}[suffix])
+        if suffix == ".svg":
+            assert b'width="84mm"' in data and (b"attends to" in data) == (pane == "3")
+
+
+@pytest.mark.parametrize("pane", ["2", "3"])
+def test_a_comparison_is_written_without_the_model(pane: str, explorer: Session, tmp_path: Path) -> None:
+    other = "he sat on the savings bank"
+    explorer.compare(record(open_source("toy"), other), other)
+    explorer.press(pane, pane)
+    typed(explorer, f":write {tmp_path / 'seen.npz'}")
+    assert explorer.message == f"wrote {tmp_path / 'seen.npz'}"
+    line = [other if word == other else word for word in shlex.split(explorer.attn_line)]
+    told = tmp_path / "told.npz"
+    words = [word for word in line[1:] if word not in ("-m",) and not word.endswith(".attn")]
+    run = attn(words[0], TEXT, *words[1:], "-q", "-o", told)
+    assert run.code == 0, run.errors
+    seen, expected = np.load(tmp_path / "seen.npz"), np.load(told)
+    assert sorted(seen) == sorted(expected)
+    for name in seen:
+        np.testing.assert_allclose(seen[name], expected[name], atol=1e-6) if seen[name].dtype.kind == "f" else (
+            np.testing.assert_array_equal(seen[name], expected[name])
+        )
+    typed(explorer, f":write {tmp_path / 'seen.svg'}")
+    assert explorer.message == f"wrote {tmp_path / 'seen.svg'}"
+
+
 def test_an_existing_file_is_replaced_on_enter_alone(explorer: Session, tmp_path: Path) -> None:
     path = tmp_path / "seen.csv"
     path.write_text("mine")

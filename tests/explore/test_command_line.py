@@ -48,6 +48,10 @@ def check(made: Session) -> None:
             np.testing.assert_allclose(arrays[each.name], seen, atol=1e-5)
         return
     assert arrays["layers"].tolist() == [scene.layer(view).place.layer]
+    if view.pane == "text" and view.by_column:
+        assert arrays["keys"].tolist() == [view.key]
+        np.testing.assert_allclose(np.nan_to_num(scene.row(view)), arrays["weights"][0, 0, :, 0], atol=1e-6)
+        return
     if view.pane == "cell":
         terms = scene.layer(view).terms(view.head, view.query, view.key)
         assert (arrays["cell_queries"].item(), arrays["cell_keys"].item()) == (view.query, view.key)
@@ -67,8 +71,6 @@ def check(made: Session) -> None:
         for (i, j), value in np.ndenumerate(seen):
             top, left = window.top + i * rows, window.left + j * keys
             np.testing.assert_allclose(value, whole[top : top + rows, left : left + keys].max(), atol=1e-6)
-        if view.by_column:
-            np.testing.assert_allclose(np.nan_to_num(scene.row(view)), whole[:, view.key], atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,28 @@ def test_the_line_hides_and_merges_as_the_pane_does(keys: str, minilm: Recording
     assert made.view.words == ("u" in keys)
     assert made.view.hide_sinks == ("z" in keys)
     check(made)
+
+
+@pytest.mark.parametrize("pane", ["2", "3", "2a", "3v"])
+def test_the_line_of_a_head_against_another_gives_both(pane: str, minilm: Recording) -> None:
+    made = explorer(minilm, PIECES, "-m", model_folder())
+    typed(made, ":head 2.3")
+    for key in pane:
+        made.press(key, key)
+    typed(made, ":against 4.1")
+    arrays = arrays_of(made.attn_line)
+    if made.view.mean:
+        assert arrays["layers"].tolist() == [2]
+        return
+    for layer, head in ((2, 3), (4, 1)):
+        at = arrays["layers"].tolist().index(layer)
+        own = minilm.layers[layer].weights(head, slice(None), slice(None))
+        seen = arrays["weights"][at, 0]
+        if pane == "3":
+            keys = arrays["keys"][at, 0, 0]
+            np.testing.assert_allclose(seen[0], own[made.view.query, keys], atol=1e-6)
+        else:
+            np.testing.assert_allclose(seen, own[:, [made.view.key]] if pane == "3v" else own, atol=1e-6)
 
 
 def test_a_sorted_table_is_a_sorted_table(toy: Recording) -> None:

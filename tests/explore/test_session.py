@@ -25,7 +25,7 @@ def session(
     of: Recording | None = None, *, size: tuple[int, int] = (80, 24), depth: str = "truecolor", ascii_only: bool = False
 ) -> Session:
     screen = Screen(size[0], depth, ascii_only, size[1])
-    outside = Outside(Origin((), ("-m", "run.attn")), picked_tokens, lambda recording, words: None)
+    outside = Outside(Origin((), ("-m", "run.attn")), picked_tokens, lambda recording, other, words: None)
     return Session(Scene(of or recording(), screen), outside)
 
 
