@@ -1,6 +1,6 @@
 """Takes in the attention of a batch, layer by layer, and hands over its sums when the model has run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.scans.band_numbers import band_numbers
 from attn_cli.scans.batch_targets import BatchTargets
 from attn_cli.scans.blocks import Blocks
-from attn_cli.scans.examples import Numbered, examples_of
+from attn_cli.scans.examples import EXAMPLE_KINDS, Numbered, examples_of
 from attn_cli.scans.places import STEPS
 from attn_cli.scans.quantiles import Quantiles
 from attn_cli.scans.row_counts import CHANCE_NAMES, RowCounts
@@ -38,19 +38,24 @@ class ScannedText(NamedTuple):
     parts: tuple[tuple[str, int, int], ...] = ()
 
 
+ModuleKey = tuple[str, int, str, int]
+LeastWeights = Callable[[ModuleKey], np.ndarray | float]
+
+
 class BatchCollector(BatchVisit):
     """Collects the sums of every module over the texts of one batch.
 
-    seed  of the draws of the kinds' controls
+    seed   of the draws of the kinds' controls
+    least  finds the weight that an example of a module needs, by the module's key: `[h, kinds]`, or 0
 
     Raises NotFiniteError at a layer whose weights are not finite.
     """
 
-    def __init__(self, rows: TokenRows, texts: Sequence[ScannedText], seed: int) -> None:
-        self.rows, self.texts, self.seed = rows, texts, seed
+    def __init__(self, rows: TokenRows, texts: Sequence[ScannedText], seed: int, least: LeastWeights) -> None:
+        self.rows, self.texts, self.seed, self.least = rows, texts, seed, least
         self._counts: dict[tuple[int | None, bytes, bytes, bool], RowCounts] = {}
         self._single: dict[int, TokenRows] = {}
-        self.modules: dict[tuple[str, int, str, int], list[ModuleSums]] = {}
+        self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_batch(self, call: BatchCall) -> bool:
         """Take in all texts of a layer at once, if compiled code walks them."""
@@ -60,7 +65,7 @@ class BatchCollector(BatchVisit):
         if numbers is None:
             return False
         self._check(self.rows.by_text(np.asarray(numbers.mass)), range(self.rows.count))
-        self._add(call.place, _sums(call.place, numbers, counts, self.texts))
+        self._add(call.place, self._sums(call.place, numbers, counts, self.texts))
         return True
 
     def __call__(self, call: Call) -> None:
@@ -76,7 +81,7 @@ class BatchCollector(BatchVisit):
         needs = counts.targets.needs
         numbers = call.row_numbers(needs) or band_numbers(call, needs)
         self._check(np.asarray(numbers.mass)[:, None], [text])
-        self._add(call.place, _sums(call.place, numbers, counts, [self.texts[text]]))
+        self._add(call.place, self._sums(call.place, numbers, counts, [self.texts[text]]))
 
     def _counts_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> RowCounts:
         key = (text, span.first.tobytes(), span.last.tobytes(), learned)
@@ -87,7 +92,7 @@ class BatchCollector(BatchVisit):
     def _rows_of(self, text: int) -> TokenRows:
         """The rows of one text alone."""
         if text not in self._single:
-            self._single[text] = TokenRows([self.rows.texts[text]], [self.rows.encoded[text]])
+            self._single[text] = self.rows.of_text(text)
         return self._single[text]
 
     def _check(self, mass: np.ndarray, texts: Sequence[int]) -> None:
@@ -96,9 +101,13 @@ class BatchCollector(BatchVisit):
         if broken.any():
             raise NotFiniteError([text for text, bad in zip(texts, broken.tolist(), strict=True) if bad])
 
+    def _sums(self, place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
+        module = _module_place(place)
+        least = np.broadcast_to(self.least(module.key), (len(place.heads), len(EXAMPLE_KINDS)))
+        return _sums(module, numbers, counts, texts, least)
+
     def _add(self, place: Place, sums: ModuleSums) -> None:
-        key = (place.stream, place.layer, place.name, place.call)
-        self.modules.setdefault(key, []).append(sums)
+        self.modules.setdefault(_module_place(place).key, []).append(sums)
 
     def sums(self, most_tokens: int) -> list[ModuleSums]:
         """The sums of every module, over the texts in their order."""
@@ -115,7 +124,9 @@ def _module_place(place: Place) -> ModulePlace:
     return ModulePlace(place.stream, place.layer, place.name, place.call, place.heads, place.groups)
 
 
-def _sums(place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
+def _sums(
+    place: ModulePlace, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
+) -> ModuleSums:
     """The sums of a module over texts whose rows' numbers are known."""
     targets, made = counts.targets, BatchValues(numbers, counts)
     rows = targets.rows
@@ -125,7 +136,7 @@ def _sums(place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[
     received = rows.by_text(np.asarray(numbers.received)) if numbers.received is not None else None
     assert received is not None
     return ModuleSums(
-        _module_place(place),
+        place,
         rows.count,
         Moments.of(made.values),
         Moments.of(counts.chances),
@@ -133,7 +144,7 @@ def _sums(place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[
         Ranges(received.sum(axis=1) @ targets.in_ranges, targets.even_received.sum(axis=0)),
         Quantiles.of(np.moveaxis(statistics, 0, 1).reshape(h * len(STATISTIC_NAMES), -1)),
         _token_counts(keys, targets),
-        examples_of(top, keys, targets, numbered),
+        examples_of(top, keys, targets, numbered, least),
         _part_sums(received, targets, texts),
         Blocks.of(numbered.document, statistics),
     )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attn_cli.scans.batch_targets import PLACED, BatchTargets
+from attn_cli.scans.token_rows import TokenRows
 from attn_cli.sources.corpora import Document
 from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, EVEN, FIRST, INDUCTION, KINDS, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH
@@ -13,6 +14,8 @@ from attn_cli.summaries.reducers.kinds.targets import REACH
 ANY = "any"  # no kind: the strongest cells on keys at which no sink is expected
 EXAMPLE_KINDS = (ANY, *(kind.name for kind in KINDS if kind is not EVEN))
 MOST = 5  # examples of a head and kind
+_FEW = 32  # cells of a head that are ranked without looking for more to leave out
+_TINY = 1e-30
 _WHOLE = 300  # characters of an excerpt that holds query and key
 _AROUND = 60
 
@@ -78,6 +81,11 @@ class Examples:
         order = np.lexsort(keys, axis=-1)[..., :MOST]
         return Examples(**{name: np.take_along_axis(x, order, axis=-1) for name, x in vars(self).items()})
 
+    def least(self) -> np.ndarray:
+        """The weight that another example needs to be among them `[h, kinds]`."""
+        made: np.ndarray = self.weight[..., -1]
+        return made
+
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":
         """With these excerpts."""
         return replace(self, excerpt=excerpts)
@@ -90,21 +98,59 @@ class Numbered(NamedTuple):
     piece: np.ndarray
 
 
-def examples_of(top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbered: Numbered) -> Examples:
-    """The examples of a batch: its rows' largest weights `[h, R]` on `keys` `[h, R]`, -1 for none."""
-    rows = targets.rows
-    at = np.maximum(keys, 0)
-    weight = np.where((keys >= 0) & rows.real, top, 0.0)
-    order = np.lexsort((numbered.piece, numbered.document))  # ties go to the first document
-    found = [_best(np.where(mask, weight, 0.0), at, targets, order) for mask in _memberships(at, targets)]
-    weights, queries, places, texts = (np.stack(x, axis=1) for x in zip(*found, strict=True))  # [h, kinds, E]
-    some = weights > 0
-    numbers = (numbered.document[texts], numbered.piece[texts], queries, places)
-    document, piece, query, key = (np.where(some, x, -1) for x in numbers)
-    empty = np.full(weights.shape, None, object)
-    examples = Examples(np.where(some, weights, 0).astype(np.float32), document, piece, query, key, empty)
-    none = Examples.none(len(top))
-    return examples if weights.shape[-1] == MOST else none | examples
+def examples_of(
+    top: np.ndarray, keys: np.ndarray, targets: BatchTargets, numbered: Numbered, least: np.ndarray
+) -> Examples:
+    """The examples of a batch: its rows' largest weights `[h, R]` on `keys` `[h, R]`, -1 for none.
+
+    least  the weight that is needed to be among the strongest of all `[h, kinds]`
+    """
+    weight = np.where((keys >= 0) & targets.rows.real, top, 0).astype(np.float32)
+    masks = _memberships(np.maximum(keys, 0), targets)
+    strong = [_strong(weight, mask, least[:, kind], targets.rows) for kind, mask in enumerate(masks)]
+    heads, rows = (np.concatenate(x) for x in zip(*map(np.nonzero, strong), strict=True))
+    kinds = np.repeat(np.arange(len(masks)), [int(np.count_nonzero(each)) for each in strong])
+    text, query = np.divmod(rows, targets.rows.length)
+    cells = _Cells(heads * len(masks) + kinds, text, weight[heads, rows], numbered.document[text],
+                   numbered.piece[text], query, keys[heads, rows] - text * targets.rows.length)  # fmt: skip
+    return _ranked(cells, len(top))
+
+
+def _strong(weight: np.ndarray, mask: np.ndarray, least: np.ndarray, rows: TokenRows) -> np.ndarray:
+    """Which of some rows `[h, R]` have at least that weight `[h]`, and may be among the strongest of the batch."""
+    strong: np.ndarray = mask & (weight >= np.maximum(least, _TINY)[:, None])
+    if rows.count > MOST and np.count_nonzero(strong) > _FEW * len(weight):
+        of_texts = rows.by_text(np.where(strong, weight, 0)).max(axis=-1)  # [h, B]
+        bar = np.partition(of_texts, -MOST, axis=-1)[:, -MOST, None]
+        strong &= weight >= bar
+    return strong
+
+
+class _Cells(NamedTuple):
+    """Cells that may be examples `[E]`: the number of head and kind, the text in the batch, and as in Examples."""
+
+    group: np.ndarray
+    text: np.ndarray
+    weight: np.ndarray
+    document: np.ndarray
+    piece: np.ndarray
+    query: np.ndarray
+    key: np.ndarray
+
+
+def _ranked(cells: _Cells, heads: int) -> Examples:
+    """The strongest cells of each head and kind, one of a text."""
+    order = np.lexsort((cells.query, cells.piece, cells.document, -cells.weight, cells.group))
+    cells = _Cells(*(x[order] for x in cells))
+    _, first = np.unique(np.stack([cells.group, cells.text]), axis=1, return_index=True)
+    cells = _Cells(*(x[np.sort(first)] for x in cells))
+    rank = np.arange(len(cells.group)) - np.searchsorted(cells.group, cells.group)
+    best = rank < MOST
+    examples = Examples.none(heads)
+    for name in ("weight", "document", "piece", "query", "key"):
+        numbers = getattr(examples, name).reshape(-1, MOST)
+        numbers[cells.group[best], rank[best]] = getattr(cells, name)[best]
+    return examples
 
 
 def _memberships(keys: np.ndarray, targets: BatchTargets) -> list[np.ndarray]:
@@ -120,22 +166,6 @@ def _memberships(keys: np.ndarray, targets: BatchTargets) -> list[np.ndarray]:
     masks[DUPLICATE] = (names[keys] == names) & (back != 0)
     masks[INDUCTION] = (names[np.maximum(keys - 1, 0)] == names) & (back >= 0) & (keys > rows.begin)
     return [masks[ANY], *(masks[kind] for kind in KINDS if kind is not EVEN)]
-
-
-def _best(
-    weight: np.ndarray, keys: np.ndarray, targets: BatchTargets, order: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Weight, query, key and text of the best rows of the best texts, `[h, E]` each."""
-    rows = targets.rows
-    of_texts = rows.by_text(weight)[:, order]  # [h, B, n], by document
-    query = of_texts.argmax(axis=-1)
-    best = np.take_along_axis(of_texts, query[..., None], axis=-1)[..., 0]  # [h, B]
-    ranks = np.argsort(-best, axis=-1, kind="stable")[:, :MOST]
-    texts = order[ranks]
-    queries = np.take_along_axis(query, ranks, axis=-1)
-    row = texts * rows.length + queries
-    places = np.take_along_axis(keys, row, axis=-1) - texts * rows.length
-    return np.take_along_axis(best, ranks, axis=-1), queries, places, texts
 
 
 def excerpt_of(document: Document, query: tuple[int, int, str], key: tuple[int, int, str]) -> Excerpt:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
-from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, scan_shard, shards_of
+from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, StrongestWeights, scan_shard, shards_of
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import tables_of
 from attn_cli.sources.corpora import Corpus
@@ -177,4 +177,12 @@ def chained(content: str, more: str) -> str:
 
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
     """Computes one shard after the other here."""
-    return lambda shards: ((shard, scan_shard(source, shard, options)) for shard in shards)
+
+    def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+        before = StrongestWeights()
+        for shard in shards:
+            sums = scan_shard(source, shard, options, before)
+            before.add(sums)
+            yield shard, sums
+
+    return compute

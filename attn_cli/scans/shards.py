@@ -7,8 +7,8 @@ import numpy as np
 
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
-from attn_cli.scans.collector import BatchCollector, NotFiniteError, ScannedText
-from attn_cli.scans.examples import Examples, Excerpt, excerpt_of
+from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
+from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
@@ -16,7 +16,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
 
-DOCUMENTS = 512  # of a shard at most
+DOCUMENTS = 1024  # of a shard at most
 CHARACTERS = 2**17  # of a shard at most, unless a single document has more
 EVERYTHING = Selection()
 BATCH_TOKENS = 4096  # of a batch with its padding, unless a single text has more
@@ -80,6 +80,25 @@ class ScanOptions(NamedTuple):
     most_tokens: int = 2**20
 
 
+class StrongestWeights:
+    """The largest weights of examples of every module, in documents that come before others."""
+
+    def __init__(self) -> None:
+        self._of_modules: dict[ModuleKey, np.ndarray] = {}
+
+    def add(self, sums: ScanSums) -> None:
+        """Take in the examples of a shard."""
+        for key, module in sums.modules.items():
+            weights = module.examples.weight  # [h, kinds, 5]
+            both = np.concatenate([self._of_modules.get(key, np.zeros_like(weights)), weights], axis=-1)
+            self._of_modules[key] = np.sort(both, axis=-1)[..., -MOST:]
+
+    def least_after(self, module: ModuleKey) -> np.ndarray | float:
+        """The weight that an example of a later document needs `[h, kinds]`: more than any of these, which win ties."""
+        weights = self._of_modules.get(module)
+        return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
+
+
 class ReadText(NamedTuple):
     """One text for the model: a document or a piece of one, and its tokens."""
 
@@ -87,14 +106,20 @@ class ReadText(NamedTuple):
     encoded: EncodedText
 
 
-def scan_shard(source: ScansTexts, shard: Shard, options: ScanOptions) -> ScanSums:
-    """Everything that is added up of one shard."""
-    sums = ScanSums()
+def scan_shard(
+    source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
+) -> ScanSums:
+    """Everything that is added up of one shard.
+
+    before  of documents before this shard: examples that are no stronger are left out
+    """
+    sums, before = ScanSums(), before or StrongestWeights()
     texts = _readable(source, shard, options, sums)
     read: set[int] = set()
+    vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
+    batch_scan = BatchScan(source, options, sums, before, vocabulary)
     for batch in batches_of([len(text.encoded.ids) for text in texts], limit=source.batch_size):
-        scanned = _scan_batch(source, [texts[at] for at in batch], options, sums)
-        read |= {text.document.number for text in scanned}
+        read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
     sums.records = len(read)
     excerpts = ExcerptMaker(texts, source)
     for module in sums.modules.values():
@@ -157,24 +182,44 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
     return batches
 
 
-def _scan_batch(source: ScansTexts, texts: list[ReadText], options: ScanOptions, sums: ScanSums) -> list[ReadText]:
-    """Add a batch to the sums, and return its texts; those whose numbers are not finite are poison, and left out."""
-    while texts:
-        rows = TokenRows([text.document.text for text in texts], [text.encoded for text in texts])
-        scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
-        collector = BatchCollector(rows, scanned, options.seed)
-        try:
-            source.each_encoded([text.encoded for text in texts], options.selection, collector)
-        except NotFiniteError as error:
-            for at in error.texts:
-                _note(sums, texts[at].document, "not finite", "the model's numbers overflow")
-            texts = [text for at, text in enumerate(texts) if at not in error.texts]
-            continue
-        added = ScanSums(len(texts), int(rows.lengths.sum()))
-        added.modules = {module.place.key: module for module in collector.sums(options.most_tokens)}
-        sums.add(added, options.most_tokens)
-        break
-    return texts
+class BatchScan(NamedTuple):
+    """Scans the batches of a shard into its sums.
+
+    before      the strongest weights of earlier documents
+    vocabulary  the different tokens of the shard, ascending
+    """
+
+    source: ScansTexts
+    options: ScanOptions
+    sums: ScanSums
+    before: StrongestWeights
+    vocabulary: np.ndarray | None
+
+    def add(self, texts: list[ReadText]) -> list[ReadText]:
+        """Add a batch to the sums, and return its texts; where numbers are not finite, they are poison and left out."""
+        while texts:
+            encoded = [text.encoded for text in texts]
+            rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)
+            scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
+            collector = BatchCollector(rows, scanned, self.options.seed, self._least)
+            try:
+                self.source.each_encoded(encoded, self.options.selection, collector)
+            except NotFiniteError as error:
+                for at in error.texts:
+                    _note(self.sums, texts[at].document, "not finite", "the model's numbers overflow")
+                texts = [text for at, text in enumerate(texts) if at not in error.texts]
+                continue
+            added = ScanSums(len(texts), int(rows.lengths.sum()))
+            added.modules = {module.place.key: module for module in collector.sums(self.options.most_tokens)}
+            self.sums.add(added, self.options.most_tokens)
+            break
+        return texts
+
+    def _least(self, module: ModuleKey) -> np.ndarray | float:
+        """The weight that an example of a module needs: documents of this shard come in any order, ties count."""
+        mine = self.sums.modules.get(module)
+        more = self.before.least_after(module)
+        return more if mine is None else np.maximum(mine.examples.least(), more)
 
 
 def _parts(document: Document) -> tuple[tuple[str, int, int], ...]:

@@ -66,6 +66,8 @@ class TokenCounts:
 
     def plus(self, other: "TokenCounts", most: int) -> "TokenCounts":
         """Of both; of more than `most` different tokens those that came first are kept, of one shard by number."""
+        if np.array_equal(self.ids, other.ids):
+            return self._plus_same(other)
         new = other.ids[~np.isin(other.ids, self.ids, assume_unique=True)]
         ids = np.union1d(self.ids, new[: max(0, most - len(self.ids))])
         mine, kept = np.searchsorted(ids, self.ids), np.isin(other.ids, ids, assume_unique=True)
@@ -83,6 +85,18 @@ class TokenCounts:
 
         lost = np.stack([x[:, ~kept].sum(axis=1, dtype=np.int64) for x in (other.to, other.of_query)], axis=1)
         return TokenCounts(ids, added("to"), added("of_query"), added("rows"), self.lost + other.lost + lost)
+
+    def _plus_same(self, other: "TokenCounts") -> "TokenCounts":
+        """Of both, which are of the same tokens."""
+        to, of_query = _counted(self.to, other.to), _counted(self.of_query, other.of_query)
+        return TokenCounts(self.ids, to, of_query, self.rows + other.rows, self.lost + other.lost)
+
+
+def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """The sum of two counts, in 64 bits if 32 are too few."""
+    largest = int(one.max(initial=0)) + int(more.max(initial=0))
+    total: np.ndarray = one.astype(np.uint64) + more if largest >= np.iinfo(one.dtype).max else one + more
+    return total
 
 
 @dataclass

@@ -19,14 +19,20 @@ class TokenRows:
     real     which are no padding `[R]`
     """
 
-    def __init__(self, texts: Sequence[str], encoded: Sequence[EncodedText]) -> None:
-        self.texts, self.encoded = tuple(texts), tuple(encoded)
+    def __init__(
+        self, texts: Sequence[str], encoded: Sequence[EncodedText], vocabulary: np.ndarray | None = None
+    ) -> None:
+        self.texts, self.encoded, self._vocabulary = tuple(texts), tuple(encoded), vocabulary
         self.lengths = np.array([len(text.ids) for text in encoded])
         self.count, self.length = len(encoded), int(self.lengths.max())
         self.real = (np.arange(self.length) < self.lengths[:, None]).reshape(-1)
         self.ids, self.special = np.zeros(len(self.real), np.int64), np.zeros(len(self.real), bool)
         self.ids[self.real] = np.concatenate([text.ids for text in encoded])
         self.special[self.real] = np.concatenate([text.special for text in encoded])
+
+    def of_text(self, text: int) -> "TokenRows":
+        """The rows of one text alone."""
+        return TokenRows([self.texts[text]], [self.encoded[text]], self._vocabulary)
 
     @cached_property
     def place(self) -> np.ndarray:
@@ -58,9 +64,9 @@ class TokenRows:
 
     @cached_property
     def vocabulary(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different tokens, ascending `[U]`, and which of them each row is `[R]`."""
-        ids, which = np.unique(self.ids, return_inverse=True)
-        return ids, which
+        """Different tokens, ascending `[U]`, all of these among them, and which each row is `[R]`, 0 in padding."""
+        ids = np.unique(self.ids[self.real]) if self._vocabulary is None else self._vocabulary
+        return ids, np.where(self.real, np.searchsorted(ids, self.ids), 0)
 
     def by_text(self, of_rows: np.ndarray) -> np.ndarray:
         """Numbers of rows `[..., R]` as `[..., B, n]`."""
