@@ -146,6 +146,9 @@ def _of_overview(report: Report, invocation: Invocation) -> Words | None:
     """After the overview: the matrix of one head; after a walk through a layer, its matrices."""
     if next(_parts(report, Heads), None) is None:
         return None
+    for summary, matrix in _parts(report, Matrix):
+        if matrix.reason and matrix.heads:  # the head that is most worth a look
+            return _asking("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")
     return _of_heads(report, invocation)
 
 

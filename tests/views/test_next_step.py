@@ -132,3 +132,13 @@ def test_a_check_that_fails_is_followed_by_its_steps(tmp_path: Path, monkeypatch
     words = next_of("compute", "--q", "q.npy", "--expect", "mine.npy")
     assert words == ["compute", "--q", "q.npy", "--steps"]
     assert attn(*words, terminal=True).code == 0
+
+
+@pytest.mark.parametrize("model", ["toy", str(MODEL)], ids=["table", "model"])
+def test_after_the_overview_comes_the_head_that_it_calls_worth_a_look(model: str) -> None:
+    text = "the river bank was flooded and the bank of the city lent money"
+    size = {"COLUMNS": "300", "LINES": "300", "NO_COLOR": "1"}
+    lines = attn("inspect", text, "-m", model, terminal=True, env=size).lines
+    head = next(line.split(" · ")[1] for line in lines if line.startswith("most worth a look"))
+    assert lines[-1].startswith(f'next: attn matrix "{text}"')
+    assert lines[-1].endswith(f"-H {head}")
