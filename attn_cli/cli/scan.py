@@ -30,9 +30,9 @@ class ScanModelOptions(LoadOptions, LookOptions):
 class RunningOptions:
     """How a scan is run."""
 
-    memory: Annotated[str, typer.Option("--memory", help="What sums may take beside the model.", metavar="SIZE")] = (
-        "2GB"
-    )
+    memory: Annotated[
+        str, typer.Option("--memory", help="What a scan may take beside the model's own pass.", metavar="SIZE")
+    ] = "4GB"
     ray: Annotated[
         str | None,
         typer.Option("--ray", help="Workers of a Ray cluster: auto (also starts one here), or HOST:PORT.",

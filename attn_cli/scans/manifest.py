@@ -13,7 +13,7 @@ _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "revision": "revision", "dtype": "precision",
     "backend": "--backend", "weights": "model", "layers": "--layer", "heads": "--head", "pairs": "--head",
     "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents", "fields": "--field",
-    "sample": "--sample", "memory": "--memory",
+    "sample": "--sample",
 }  # fmt: skip
 _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reason to refuse
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
+from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
-from attn_cli.selection import Selection
 from attn_cli.sources import Source
 from attn_cli.text import excerpt
 
@@ -30,14 +30,14 @@ OpenSource = Callable[[], Source]
 class Worker:
     """What one Ray actor does: it opens the model, and computes one shard after the other."""
 
-    def __init__(self, opens: OpenSource, options: ScanOptions) -> None:
-        self.opened, self.options = opens(), options
-        self.source = scannable(self.opened)
+    def __init__(self, opens: OpenSource, options: ScanOptions, memory: int) -> None:
+        opened = opens()
+        self.source = scannable(opened)
+        self.options = options._replace(batch_tokens=batch_tokens(memory, opened.planned_layers(options.selection)))
 
-    def about(self, selection: Selection) -> tuple[dict[str, Any], str, int]:
-        """What the model is, a hash of what it has learned, and how many heads are chosen."""
-        heads = sum(layer.heads for layer in self.opened.planned_layers(selection))
-        return self.source.about, self.source.fingerprint(), heads
+    def about(self) -> tuple[dict[str, Any], str]:
+        """What the model is, and a hash of what it has learned."""
+        return self.source.about, self.source.fingerprint()
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The names of tokens."""
@@ -59,10 +59,10 @@ class RayWorkers:
         self.actors, self._ray = tuple(actors), ray
         self._first = self.actors[0]
 
-    def model(self, selection: Selection) -> tuple[dict[str, Any], str, int]:
-        """What the model is, a hash of what it has learned, and how many heads are chosen."""
+    def model(self) -> tuple[dict[str, Any], str]:
+        """What the model is, and a hash of what it has learned."""
         with _explained(self._ray):
-            model: tuple[dict[str, Any], str, int] = self._ray.get(self._first.about.remote(selection))
+            model: tuple[dict[str, Any], str] = self._ray.get(self._first.about.remote())
             return model
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -94,11 +94,14 @@ class RayWorkers:
 
 
 @contextmanager
-def ray_workers(address: str, opens: OpenSource, options: ScanOptions, cores: int | None) -> Iterator[RayWorkers]:
+def ray_workers(
+    address: str, opens: OpenSource, options: ScanOptions, cores: int | None, memory: int = DEFAULT_MEMORY
+) -> Iterator[RayWorkers]:
     """Context manager: workers on the cluster at `address`; "auto" is one that runs already, else one of our own here.
 
     opens  opens the model in a worker
     cores  of a worker; None for one worker per GPU, or, without any, for one per machine with all of its cores
+    memory of each worker beside its model, in bytes
 
     Raises LoadError where Ray is not installed or can't be reached, and what opening the model raises.
     """
@@ -110,7 +113,7 @@ def ray_workers(address: str, opens: OpenSource, options: ScanOptions, cores: in
     try:
         needs, count = _workers(ray, cores)
         kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
-        yield RayWorkers([kind.remote(opens, options) for _ in range(count)], ray)
+        yield RayWorkers([kind.remote(opens, options, memory) for _ in range(count)], ray)
     finally:
         if ours:
             ray.shutdown()

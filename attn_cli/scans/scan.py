@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from attn_cli.errors import LimitError
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.manifest import manifest_of
+from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
 from attn_cli.scans.ray_workers import OpenSource, ray_workers
 from attn_cli.scans.run import Compute, Progress, Scan, in_this_process
 from attn_cli.scans.scannable import scannable
@@ -15,19 +15,13 @@ from attn_cli.scans.shards import ScanOptions
 from attn_cli.selection import Selection
 from attn_cli.sources import Source, open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
-from attn_cli.text import decimal_bytes
-
-DEFAULT_MEMORY = 2 * 10**9
-_OF_TOKENS = 0.25  # of the memory, for counts of tokens
-_COUNT_BYTES = 16  # of a head and token: two counts of 4 bytes, and the same while two sums become one
-_LEAST_TOKENS = 1024
 
 
 @dataclass(frozen=True)
 class Running:
-    """How a scan is run; nothing here changes a number but `memory`, which bounds how many tokens are counted.
+    """How a scan is run; nothing here changes a number, but for the last digits of smaller batches.
 
-    memory  bytes that sums may take beside the model
+    memory  bytes that sums and the numbers of a batch may take beside the model and its forward pass
     ray     the address of a Ray cluster, or "auto"; None for this process alone
     cores   of a worker of Ray; None for one worker per GPU or machine
     strict  end the scan at a record that can't be scanned
@@ -83,35 +77,24 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
     def run(
         about: Mapping[str, Any], weights: str, labels: Callable[[list[int]], list[str]], compute: Compute
     ) -> dict[str, Any]:
-        manifest = manifest_of(about, weights, _numbers(options, running), corpus.fingerprint())
+        manifest = manifest_of(about, weights, _numbers(options), corpus.fingerprint())
         one = Scan(ScanFolder(output), corpus, manifest, options, labels, running.strict, running.report)
         return one.run(compute, force=running.force)
 
     if running.ray is None:
         opened = opens()
         source = scannable(opened)
-        options = _bounded(options, sum(layer.heads for layer in opened.planned_layers(options.selection)), running)
+        options = options._replace(batch_tokens=batch_tokens(running.memory, opened.planned_layers(options.selection)))
         return run(source.about, source.fingerprint(), source.labels, in_this_process(source, options))
-    with ray_workers(running.ray, opens, options, running.cores) as workers:
-        about, weights, heads = workers.model(options.selection)
-        options = _bounded(options, heads, running)
+    with ray_workers(running.ray, opens, options, running.cores, running.memory) as workers:
+        about, weights = workers.model()
         return run(about, weights, workers.labels, workers.compute)
 
 
-def _bounded(options: ScanOptions, heads: int, running: Running) -> ScanOptions:
-    """The options with the number of tokens that can be counted for so many heads."""
-    most = int(running.memory * _OF_TOKENS / (_COUNT_BYTES * max(1, heads)))
-    if most < _LEAST_TOKENS:
-        least = _LEAST_TOKENS * _COUNT_BYTES * heads / _OF_TOKENS
-        raise LimitError(f"counting the tokens of {heads:,} heads takes more than --memory allows",
-                         f"--memory {decimal_bytes(int(least))} or more, or fewer --layer and --head")  # fmt: skip
-    return options._replace(most_tokens=most)
-
-
-def _numbers(options: ScanOptions, running: Running) -> dict[str, Any]:
+def _numbers(options: ScanOptions) -> dict[str, Any]:
     """The options that change numbers, for the manifest."""
     chosen = options.selection
     return {
         "layers": chosen.layers, "heads": chosen.heads, "pairs": chosen.pairs, "chunk": options.chunk,
-        "stride": options.stride, "seed": options.seed, "memory": running.memory,
+        "stride": options.stride, "seed": options.seed,
     }  # fmt: skip

@@ -19,7 +19,8 @@ from attn_cli.sources.corpora.pieces import pieces_of
 DOCUMENTS = 1024  # of a shard at most
 CHARACTERS = 2**17  # of a shard at most, unless a single document has more
 EVERYTHING = Selection()
-BATCH_TOKENS = 4096  # of a batch with its padding, unless a single text has more
+MOST_COUNTED = 2**16  # different tokens that are counted for every head, the first of the corpus
+BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single text has more
 
 
 class ScansTexts(Protocol):
@@ -71,13 +72,15 @@ class ScanOptions(NamedTuple):
     chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
     seed           of the kinds' controls
     most_tokens    different tokens that are counted
+    batch_tokens   of a batch with its padding, unless a single text has more
     """
 
     selection: Selection = EVERYTHING
     chunk: int | None = None
     stride: int | None = None
     seed: int = 0
-    most_tokens: int = 2**20
+    most_tokens: int = MOST_COUNTED
+    batch_tokens: int = BATCH_TOKENS
 
 
 class StrongestWeights:
@@ -118,7 +121,8 @@ def scan_shard(
     read: set[int] = set()
     vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
     batch_scan = BatchScan(source, options, sums, before, vocabulary)
-    for batch in batches_of([len(text.encoded.ids) for text in texts], limit=source.batch_size):
+    lengths = [len(text.encoded.ids) for text in texts]
+    for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
         read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
     sums.records = len(read)
     excerpts = ExcerptMaker(texts, source)
@@ -166,8 +170,10 @@ def _note(sums: ScanSums, record: Document | Poison, reason: str, detail: str) -
     sums.poison.note(PoisonRecord(record.number, *record.origin, piece, reason, detail))
 
 
-def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
+def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
     """Texts of so many tokens as batches of similar lengths, by their numbers; with `limit` 1 each by itself.
+
+    tokens  of a batch with its padding, unless a single text has more
 
     >>> batches_of([5, 3000, 4, 2000, 5])
     [[2, 0, 4], [3], [1]]
@@ -175,7 +181,7 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8) -> list[list[int]]:
     order = sorted(range(len(lengths)), key=lambda at: (lengths[at], at))
     batches: list[list[int]] = []
     for at in order:
-        full = not batches or (len(batches[-1]) + 1) * lengths[at] > BATCH_TOKENS or limit == 1
+        full = not batches or (len(batches[-1]) + 1) * lengths[at] > tokens or limit == 1
         if full or lengths[at] > 1.25 * lengths[batches[-1][0]] + 4:
             batches.append([])
         batches[-1].append(at)

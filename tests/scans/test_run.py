@@ -4,18 +4,24 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
+from pyarrow import parquet
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError
+from attn_cli.scans.memory import batch_tokens
+from attn_cli.scans.scan import scan
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
+from attn_cli.selection import Selection
 from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
 from tests.scans.corpora import files_of, sentences, small_shards, table_scan, written
 
@@ -86,6 +92,22 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
         raise AssertionError("nothing is missing")
 
     assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")
+
+
+def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path: Path, minilm: object) -> None:
+    file, source = written(tmp_path, sentences(40, 1, 60)), ModelSource(minilm)  # type: ignore[arg-type]
+    layers, (least, much) = Selection(layers=(0,)), (30_000_000, 10**9)
+    assert batch_tokens(least, source.planned_layers(layers)) < 700 < batch_tokens(much, source.planned_layers(layers))
+    ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
+    with pytest.raises(ZeroDivisionError):
+        ended(memory=much, report=lambda progress: 1 / 0)
+    ended(memory=least)
+    scan(source, str(file), str(tmp_path / "much"), selection=layers, memory=much)
+    one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("little", "much"))
+    assert (one["documents"] == other["documents"]).all()
+    assert (one["mean"] - other["mean"]).abs().max() < 1e-6
+    with pytest.raises(LimitError, match="sums of 12 heads take more than the 20 MB"):
+        ended(memory=20_000_000)
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:
