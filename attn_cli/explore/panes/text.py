@@ -18,6 +18,7 @@ from attn_cli.views.drawing.segments import cell_style, steps_of
 _MARKED = 0.05
 _LABEL = 22
 _STEPS = 16  # of colours: behind words nobody sees finer ones, and a move changes fewer of them
+_NOTHING = 0.1  # of the ramp: on the square root's scale a hundredth of the largest weight
 _HEAVY = Style(bold=True, underline=True)
 
 
@@ -90,7 +91,8 @@ def _against(scene: Scene, view: Viewpoint) -> str:
 def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: int) -> list[Line]:
     """The lines of the text around the cursor."""
     layout, first = scene.layout(view), first_line(scene, view)
-    steps = steps_of(ramp.levels(row[None])[0], steps=_STEPS)
+    levels = ramp.levels(row[None])[0]
+    steps, is_plain = steps_of(levels, steps=_STEPS), _near_nothing(levels, ramp)
     colours = not scene.says_shares
     own = _cursor(scene, view) if scene.same_tokens(view) else -1
     other = view.query if view.by_column else view.key
@@ -104,7 +106,8 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
                 if weight != weight:
                     style = DIM
                 elif colours:
-                    style = cell_style(int(steps[piece.token]), ramp, scene.screen) if abs(weight) > 0 else PLAIN
+                    nothing = is_plain[piece.token]
+                    style = PLAIN if nothing else cell_style(int(steps[piece.token]), ramp, scene.screen)
                 elif abs(weight) >= _MARKED:
                     style = _HEAVY
                 if piece.token == other:
@@ -114,6 +117,12 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
             segments.append(Segment(piece.text, style))
         lines.append(segments)
     return lines
+
+
+def _near_nothing(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
+    """Where levels are so low that words are left as they are: what has weight stands out, on light screens, too."""
+    distance: np.ndarray = 2 * np.abs(levels - 0.5) if ramp.diverging else levels
+    return distance < _NOTHING
 
 
 def _table(scene: Scene, view: Viewpoint, row: np.ndarray, height: int, width: int) -> tuple[list[Line], str]:
