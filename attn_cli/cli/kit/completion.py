@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from attn_cli.cli.kit.declarations import alone
 from attn_cli.views.formats import FORMATS
 
 _SCALES = ("linear", "sqrt", "log", "row")
@@ -10,11 +11,17 @@ _MOST_FILES = 200
 
 def models(incomplete: str) -> list[str]:
     """Built-in tables, models of the cache, and what is in the folder: model folders, .gguf files, tables."""
-    from attn_cli.sources import TABLE_SUFFIXES  # here, as below: only a shell that completes needs them
-    from attn_cli.sources.tables import TABLE_NAMES
+    suffixes = alone("attn_cli.sources", "TABLE_SUFFIXES")  # not imported: that takes longer than a person waits
+    names = [*_built_in(incomplete), *_cached()]
+    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*suffixes, ".gguf"))
 
-    names = ["toy", *(f"toy:{name}" for name in TABLE_NAMES), *_cached()]
-    return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (*TABLE_SUFFIXES, ".gguf"))
+
+def _built_in(incomplete: str) -> list[str]:
+    if not incomplete.startswith("toy:"):
+        return ["toy", "toy:"]
+    from attn_cli.sources.tables import TABLE_NAMES  # here, as below: only a shell that completes needs them
+
+    return [f"toy:{name}" for name in TABLE_NAMES]
 
 
 def tables(incomplete: str) -> list[str]:
@@ -66,10 +73,10 @@ def schemas(incomplete: str) -> list[str]:
 
 def _cached() -> list[str]:
     try:
-        from attn_cli.sources.huggingface.load.cache import cached_names
+        names: list[str] = alone("attn_cli.sources.huggingface.load.cache", "cached_names")()
     except ImportError:
         return []
-    return cached_names()
+    return names
 
 
 def _files(incomplete: str, suffixes: tuple[str, ...]) -> list[str]:

@@ -22,6 +22,11 @@ def declaration(module: str, name: str) -> Callable[..., Any]:
     return wraps(_Module(module).value(name))(_deferred(module, name))
 
 
+def alone(module: str, name: str) -> Any:
+    """A constant or a function of a module, with the names in its body, but without what else the module imports."""
+    return _Module(module).value(name, whole=True)
+
+
 def _deferred(module: str, name: str) -> Callable[..., Any]:
     """A function that imports another when it is called, and calls that."""
 
@@ -42,18 +47,18 @@ class _Module:
         self.definitions = dict(_definitions(ast.parse(file.read_text("utf-8"))))
         self.values: dict[str, Any] = {"__name__": name}
 
-    def value(self, name: str) -> Any:
-        """What stands behind a name of the module."""
+    def value(self, name: str, *, whole: bool = False) -> Any:
+        """What stands behind a name of the module; a function as one that is imported when called, or `whole`."""
         if name not in self.values:
-            self.values[name] = self._run(name, self.definitions[name])
+            self.values[name] = self._run(name, self.definitions[name], whole=whole)
         return self.values[name]
 
-    def _run(self, name: str, node: ast.stmt) -> Any:
+    def _run(self, name: str, node: ast.stmt, *, whole: bool) -> Any:
         if isinstance(node, ast.Import):
             return import_module(_original(node, name))
         if isinstance(node, ast.ImportFrom):
             return _imported(str(node.module), _original(node, name))
-        declaration = _alone(node, is_command=self.name.endswith(f".{name}"))
+        declaration = node if whole else _declared(node, is_command=self.name.endswith(f".{name}"))
         if declaration is None:
             is_function = isinstance(node, ast.FunctionDef)
             return _deferred(self.name, name) if is_function else getattr(import_module(self.name), name)
@@ -67,7 +72,8 @@ class _Module:
 def _imported(module: str, name: str) -> Any:
     """What `from module import name` means; of this package's modules only that name's definition is run."""
     if module.partition(".")[0] != _PACKAGE:
-        return getattr(import_module(module), name)
+        package = import_module(module)
+        return getattr(package, name) if hasattr(package, name) else import_module(f"{module}.{name}")
     if _file(f"{module}.{name}") is not None:
         return import_module(f"{module}.{name}")
     return _Module(module).value(name)
@@ -97,7 +103,7 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
             )
 
 
-def _alone(node: ast.stmt, *, is_command: bool) -> ast.stmt | None:
+def _declared(node: ast.stmt, *, is_command: bool) -> ast.stmt | None:
     """A definition that can be run by itself, for it calls nothing later: None for one that can't."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         return node

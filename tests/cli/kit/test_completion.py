@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import process
+from tests.test_rooms import modules_after
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,11 @@ def test_values_complete(words: str, expected: list[str], tmp_path: Path, monkey
     printed = process(env=variables).text.split("\n")
     assert set(expected) <= set(printed)
     assert "my.txt.bak" not in printed
+
+
+def test_names_of_models_complete_without_numpy(tmp_path: Path) -> None:
+    (tmp_path / "models--openai-community--gpt2").mkdir()
+    words = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn heads -m open", "COMP_CWORD": "3"}
+    env = words | {"HF_HUB_CACHE": str(tmp_path)}
+    assert process(env=env).text.split() == ["openai-community/gpt2"]
+    assert not {"numpy", "httpx", "torch"} & modules_after(env=env)
