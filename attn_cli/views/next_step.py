@@ -1,8 +1,8 @@
 """The last line of a screen: `next: attn ...`, the command that asks what a reader of this answer will ask next.
 
 A command that works when it is pasted: with the user's own text, model and options, quoted for a shell. There is none
-where that can't be: for many texts, for what came through a pipe and can't be given again, and where two lines of the
-screen, the first ending in a backslash, would not hold it.
+where that can't be: for many texts, for what came through a pipe and can't be given again, and where four lines of the
+screen, each but the last ending in a backslash, would not hold it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +57,7 @@ _CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
 _SINK = 0.3  # a key with so much of all weight hides the others
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 _LARGE = ("cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")  # of about 7 billion parameters
+_NARROW, _MOST_LINES = 60, 4  # of a screen on which a long text is given again in pieces
 _EXAMPLE = "he sat on the river bank"
 
 
@@ -69,7 +70,9 @@ def next_line(report: Report, invocation: Invocation, screen: Screen) -> str | N
     line = f"next: {command_line(words)}"
     if screen.ascii_only and not line.isascii():
         return None
-    return line if cell_len(line) <= screen.width else _in_two(words, screen.width)
+    if cell_len(line) <= screen.width:
+        return line
+    return _in_two(words, screen.width) or _in_lines(words, screen.width)
 
 
 def _in_two(words: Words, width: int) -> str | None:
@@ -80,6 +83,55 @@ def _in_two(words: Words, width: int) -> str | None:
         if second.startswith("-") and max(cell_len(first), cell_len(second)) <= width:
             return f"{first}\n{second}"
     return None
+
+
+def _in_lines(words: Words, width: int) -> str | None:
+    r"""The line in a few, of which a shell makes one: a long text in pieces, which it joins; None where they'd be many.
+
+    >>> print(_in_lines(["top", "It was the best of times, it was the worst of times, it was the age of wisdom."], 60))
+    next: attn top "It was the best of times, it was the "\
+    "worst of times, it was the age of wisdom."
+    """
+    lines = ["next: attn"] if width >= _NARROW else []
+    for unit in _units(words) if lines else ():
+        written = " ".join(map(quoted, unit))
+        if cell_len(f"{lines[-1]} {written} \\") <= width:
+            lines[-1] += f" {written}"
+        elif cell_len(written) + 2 <= width:
+            lines[-1] += " \\"
+            lines.append(written)
+        else:
+            *options, text = unit
+            begin = " ".join([lines[-1], *options, ""])
+            first, *others = _pieces(text, width - 1, width - 1 - cell_len(begin))
+            lines[-1] = begin + quoted(first)
+            for piece in others:
+                lines[-1] += "\\"
+                lines.append(quoted(piece))
+    fits = 0 < len(lines) <= _MOST_LINES and all(cell_len(line) <= width for line in lines)
+    return "\n".join(lines) if fits else None
+
+
+def _units(words: Words) -> list[Words]:
+    """Words that stay on one line: an option and its value, and every other word by itself."""
+    units: list[Words] = []
+    for word in words:
+        if units and len(units[-1]) == 1 and units[-1][0].startswith("-") and not word.startswith("-"):
+            units[-1].append(word)
+        else:
+            units.append([word])
+    return units
+
+
+def _pieces(text: str, width: int, first: int) -> list[str]:
+    """A text cut after spaces into pieces that take so many columns in quotes, the first one `first`."""
+    pieces = [""]
+    for at, word in enumerate(words := text.split(" ")):
+        more = word if at == len(words) - 1 else f"{word} "
+        if pieces[-1] and cell_len(quoted(pieces[-1] + more)) > (first if len(pieces) == 1 else width):
+            pieces.append("")
+        pieces[-1] += more
+    return pieces
 
 
 def _command(name: str, texts: Sequence[str], options: Sequence[str]) -> Words:

@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Generated
+from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
@@ -151,7 +152,8 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 
 def _about_text(report: Report) -> Iterator[str]:
     """How a model was run, and the numbers of its shown layers and heads and of tokens."""
-    source, summaries = report.source, report.summaries
+    source, kinds = report.source, report.answer if isinstance(report.answer, KindMap) else None
+    summaries = report.summaries if kinds is None else kinds.summaries
     if source["type"] not in ("table", "demonstration") and source["device"] != "none":
         yield f"{source['dtype']}"
         yield f"{source['device']}"
@@ -161,7 +163,7 @@ def _about_text(report: Report) -> Iterator[str]:
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
     yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
     tokens = len(report.prompts[0].tokens)
-    if tokens:
+    if tokens and (kinds is None or kinds.seed is None):
         before = tokens if report.merged_from is None else report.merged_from
         yield counted(before, "token") + (f", merged to {tokens}" if tokens < before else "")
     if report.merged_from is not None:

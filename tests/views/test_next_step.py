@@ -93,6 +93,20 @@ def test_a_long_line_is_two_that_a_shell_reads_as_one() -> None:
     assert f"{first[:-1]}{second}" == one
 
 
+def test_a_long_text_is_given_again_in_pieces_that_a_shell_joins() -> None:
+    text = 'it\'s the *lamp* of the "harbour" that costs $5 and `more`; ' * 2 + "and a captain"
+    *_, first, second, third = attn(
+        "heads", text, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}
+    ).text.splitlines()
+    line = "\n".join([first, second, third])
+    assert (
+        line.startswith("next: attn matrix ") and first.endswith("\\") and max(map(len, (first, second, third))) <= 80
+    )
+    words = ["bash", "-c", f"printf '%s\\0' {line.removeprefix('next: attn ')}"]
+    split = subprocess.run(words, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout.decode()
+    assert split.split("\0")[:3] == ["matrix", text, "-H"]
+
+
 def _matrix() -> bytes:
     file = io.BytesIO()
     np.save(file, np.eye(3))

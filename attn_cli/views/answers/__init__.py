@@ -12,6 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
@@ -32,12 +33,19 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def draw_parts(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """First the parts that are drawn together for all calls, then call by call, then footnotes."""
+    """First the parts that are drawn together for all calls, then call by call, then footnotes.
+
+    In an overview each gets what those above it leave of the screen.
+    """
     parts = [(part, summary) for summary in report.summaries for part in summary.parts]
     together = {part.name: (part, summary) for part, summary in reversed(parts) if part.together}
     for name in dict.fromkeys(part.name for part, _ in parts if part.together):
         part, summary = together[name]
-        yield from drawer(name)(part, summary, report, screen)
+        left = screen
+        for renderable in drawer(name)(part, summary, report, screen):
+            left = left.below(height_of(renderable))
+            yield renderable
+        screen = left if report.is_overview else screen
     for part, summary in parts:
         if not part.together:
             yield from drawer(part.name)(part, summary, report, screen)

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.screen import Screen
@@ -18,24 +17,22 @@ _DIM = Style(dim=True)
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What was read, the grid of every stream, its legend, and the sinks of a text."""
-    yield Text("\n".join(packed(list(_read(kinds)), screen.width)), _DIM)
+    read = list(_read(kinds))
+    if read:
+        yield Text("\n".join(packed(read, screen.width)), _DIM)
     yield from draw_kinds(kinds.parts, screen)
     yield from sink_lines(kinds.sinks, screen)
 
 
 def _read(kinds: KindMap) -> Iterator[str]:
-    """The numbers of layers and heads, and what was read."""
-    summaries = kinds.summaries
-    heads = sum(len(summary.place.heads) for summary in summaries)
-    layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
-    yield f"{counted(layers, 'layer')}, {counted(heads, 'head')}"
+    """What was read where that is no text, and how many heads share a key head."""
+    if kinds.seed is not None:
+        yield f"random tokens written twice: {', '.join(map(str, kinds.lengths))} tokens"
+        yield f"seed {kinds.seed}"
     shared = {
-        len(summary.place.heads) // len(set(summary.place.groups)) for summary in summaries if summary.place.groups
+        len(summary.place.heads) // len(set(summary.place.groups))
+        for summary in kinds.summaries
+        if summary.place.groups
     }
     if len(shared) == 1 and max(shared) > 1:
         yield f"{shared.pop()} heads a key head"
-    if kinds.seed is None:
-        yield counted(kinds.lengths[0], "token")
-    else:
-        yield f"random tokens written twice: {', '.join(map(str, kinds.lengths))} tokens"
-        yield f"seed {kinds.seed}"

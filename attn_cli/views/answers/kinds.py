@@ -1,7 +1,7 @@
 """Kinds of heads as a grid of layers and heads, with a legend that names the heads that look things up."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,8 +15,9 @@ from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, FIRST, KINDS, PLACE, SELF, Kind
 from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
-from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, NOT_JUDGED, NOTHING
+from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
+from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
@@ -27,6 +28,7 @@ _MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
 _STRONG = 0.4  # below it a letter alone is small
 _FEW_LINES = 16  # of a grid: with more layers they stand side by side, where there is room
 _BETWEEN = "   "
+_BESIDE_GRID = 18  # lines of an overview: named heads, legend, the most attended keys, a small matrix
 _MOST_SINKS = 4
 
 
@@ -52,7 +54,7 @@ def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -
     if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
         yield ""
         yield Text("what heads do · attn heads --kinds", _BOLD)
-        yield from draw_kinds(parts, screen, named_first=True)
+        yield from draw_kinds(parts, screen, in_overview=True)
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads]]:
@@ -61,9 +63,12 @@ def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads
 
 
 def draw_kinds(
-    parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen, *, named_first: bool = False
+    parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen, *, in_overview: bool = False
 ) -> Iterator[RenderableType]:
-    """The grid of every stream, the heads that find content by name, below or above it, and the count of every kind."""
+    """The grid of every stream, the heads that find content by name, and the count of every kind.
+
+    In an overview these heads stand above the grid, which is left out where the screen is too low for what follows.
+    """
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -73,9 +78,11 @@ def draw_kinds(
             yield too_few(screen)
             continue
         named = list(content_lines(of_stream, screen))
-        yield from named if named_first else ()
-        yield from grid([_row(summary, part, of_stream) for summary, part in of_stream], screen)
-        yield from () if named_first else named
+        lines = list(grid([_row(summary, part, of_stream) for summary, part in of_stream], screen))
+        yield from named if in_overview else ()
+        if not in_overview or screen.height is None or len(lines) + _BESIDE_GRID <= screen.height:
+            yield from lines
+        yield from () if in_overview else named
         yield from legend(of_stream, screen)
 
 
@@ -217,13 +224,20 @@ def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) ->
         if kind is SELF and (back := sum(counts[at] for at, other in enumerate(KINDS) if (other.back or 0) > 1)):
             words.append(f"2-8 back {back}")
     words += [f"- none {counts[NOTHING]}"] if counts[NOTHING] else []
-    chances = [f"{kind.letter} {chance:.3f}" for number, kind in enumerate(KINDS)
-               if counts[number] and kind not in (EVEN, FIRST) and kind.back in (None, -1, 0, 1)
-               and np.isfinite(chance := _chance(of_stream, number))]  # fmt: skip
-    yield Text("\n".join(packed(words, screen.width)))
     by = "what sinks don't get" if judged[0].by_share else "the weight"
-    lines = [f"chance {', '.join(chances)}"] if chances else []
-    yield Text("\n".join(packed([*lines, f"digit: tenths of {by}"], screen.width)), _DIM)
+    yield Text("\n".join(packed([*words, *_chances(of_stream, counts), f"digit: tenths of {by}"], screen.width)))
+
+
+def _chances(of_stream: Sequence[tuple[Summary, KindsOfHeads]], counts: Mapping[int, int]) -> list[str]:
+    """`chance I D 0.015, P 0.036`, of the kinds that heads are of; those of one chance together."""
+    letters: dict[str, list[str]] = {}
+    for number, kind in enumerate(KINDS):
+        if counts[number] and kind not in (EVEN, FIRST) and kind.back in (None, -1, 0, 1):
+            chance = _chance(of_stream, number)
+            if np.isfinite(chance):
+                letters.setdefault(f"{chance:.3f}", []).append(kind.letter)
+    words = [f"{' '.join(of)} {chance}" for chance, of in letters.items()]
+    return [f"chance {', '.join(words)}"] if words else []
 
 
 def content_lines(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
@@ -237,13 +251,17 @@ def content_lines(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Scr
 def _content_line(
     number: int, kind: Kind, count: int, of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen
 ) -> Iterator[Text]:
-    """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; with too few rows the first, and why none is named."""
+    """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; where none is named on few rows, the first of all."""
     rows = max(int(part.judged.rows[number]) for _, part in of_stream)
     if not count and not 0 < rows < LEAST_ROWS:
         return
     heads = ranked_heads(of_stream, number, named=bool(count))
-    few = f" not judged, {rows} of {LEAST_ROWS} rows:"
-    text = Text(f"{kind.letter} {kind.words}{f' {count}' if count else few}", cell_style(number))
+    words = [f"{kind.letter} {kind.words}", str(count) if count else "none" if rows >= FEW_ROWS else "not judged"]
+    if rows < FEW_ROWS:
+        words.append(f"on {counted(rows, 'row')}:")
+    elif rows < LEAST_ROWS:
+        words.append(f"of {LEAST_OF_FEW} or more on {rows} rows:")
+    text = Text(" ".join(words), cell_style(number))
     for name, value in heads:
         piece = f"  {name} {value:.2f}"
         if len(text) + len(piece) > screen.width:

@@ -54,7 +54,9 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
-            maps.append(each)
+            # below its reason a map that would be cut is left out: the line on what to ask next shows it whole
+            if not matrix.reason or screen.height is None or each.height + 3 <= screen.height:
+                maps.append(each)
     yield from arranged(maps, screen)
 
 

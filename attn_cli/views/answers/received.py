@@ -19,7 +19,8 @@ from attn_cli.views.drawing.labels import key_bar
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
-_MOST_KEYS = 6
+_MOST_KEYS, _FEW_KEYS = 6, 3
+_LOW = 20  # lines of a screen on which fewer keys leave room for what follows
 _TITLES = {
     "weight": "most attended · share of all attention received",
     "value": "most read by value · mean share of what a row reads",
@@ -32,10 +33,13 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     heads = sum(len(each.place.heads) for each in report.summaries)
     mean = f"{', rescaled' if received.rescaled else ''} · mean of {heads} heads" if heads > 1 else ""
     yield ""
-    yield Text("\n".join(packed([_TITLES[received.by] + mean, "bars: of the largest"], screen.width)), _BOLD)
+    is_low = screen.height is not None and screen.height < _LOW
+    words = [_TITLES[received.by] + mean, *([] if is_low else ["bars: of the largest"])]
+    yield Text("\n".join(packed(words, screen.width)), _BOLD)
     sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
     yield from sink_lines(sinks, screen)
-    yield from received_lines(report.summaries, _MOST_KEYS, screen, {(sink.stream, sink.key) for sink in sinks})
+    count = _FEW_KEYS if is_low else _MOST_KEYS
+    yield from received_lines(report.summaries, count, screen, {(sink.stream, sink.key) for sink in sinks})
     yield from received_maps(report.summaries, screen, report.scale)
 
 

@@ -100,8 +100,8 @@ def test_smollm_by_loops_over_tokens_on_eager_weights(smollm: LoadedModel) -> No
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
     """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O.
 
-    Twelve others of the same layers change it by little on average over draws. Single draws do by -0.5 to 0.9 bits, and
-    none by a tenth of what the induction heads do.
+    Twelve others of the same layers change it by less than 0.5, each draw, but for 17.2, a head of another kind that
+    moves it by more than a bit alone, and by a tenth of what the induction heads do.
     """
     heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
     rest = [(row["layer"], row["head"]) for row in smollm_kinds.records() if row["kind"] != "induction"]
@@ -111,13 +111,16 @@ def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel
     controls = []
     for seed in range(5):
         random = np.random.default_rng(seed)
-        own = {layer: random.permutation([head for at, head in rest if at == layer])[:count].tolist()
-               for layer, count in wanted.items()}  # fmt: skip
-        controls.append(loss(smollm, prompt, [(layer, head) for layer in own for head in own[layer]]))
+        own = [(layer, head) for layer, count in wanted.items()
+               for head in random.permutation([head for at, head in rest if at == layer])[:count].tolist()]  # fmt: skip
+        controls.append((own, loss(smollm, prompt, own) - plain))
     assert plain < 5
     assert silenced > 15
-    assert abs(np.mean(controls) - plain) < 0.5
-    assert max(abs(control - plain) for control in controls) < 0.1 * (silenced - plain)
+    assert sum((17, 2) in own for own, _ in controls) == 2
+    assert max(abs(change) for own, change in controls if (17, 2) not in own) < 0.5
+    assert 1 < loss(smollm, prompt, [(17, 2)]) - plain < 0.1 * (silenced - plain)
+    assert abs(np.mean([change for _, change in controls])) < 0.5
+    assert max(abs(change) for _, change in controls) < 0.1 * (silenced - plain)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
@@ -185,13 +188,21 @@ def random_network(width: int, scale: float, seed: int) -> LlamaModel:
     return model
 
 
-@pytest.mark.parametrize("by_share", [False, True], ids=["random tokens", "a text"])
+@pytest.mark.parametrize("read", ["random tokens", "a text", "a few tokens twice"])
 @pytest.mark.parametrize(("width", "scale", "seed"), [(288, 12, 0), (72, 30, 0), (288, 6, 22)])
-def test_a_random_network_has_hardly_any_kinds(width: int, scale: float, seed: int, by_share: bool) -> None:
-    model, random = random_network(width, scale, seed), np.random.default_rng(1)
-    drawn = [random.permutation(500)[:p].tolist() * 2 for p in (37, 50, 61)]
-    written = [(np.random.default_rng(1).zipf(1.4, 134) % 500).tolist()]
-    texts = [tuple(Token(at, str(x), x) for at, x in enumerate(ids)) for ids in (written if by_share else drawn)]
+def test_a_random_network_has_hardly_any_kinds(width: int, scale: float, seed: int, read: str) -> None:
+    assert len(named_of_random_network(width, scale, seed, read)) <= 2
+
+
+def named_of_random_network(width: int, scale: float, seed: int, read: str) -> list[str]:
+    """The kinds of the heads of such a network that are named by content, place or marks."""
+    model, random, by_share = random_network(width, scale, seed), np.random.default_rng(1), read != "random tokens"
+    texts_of = {
+        "random tokens": [random.permutation(500)[:p].tolist() * 2 for p in (37, 50, 61)],
+        "a text": [(np.random.default_rng(1).zipf(1.4, 134) % 500).tolist()],
+        "a few tokens twice": [random.permutation(500)[:10].tolist() * 2],
+    }
+    texts = [tuple(Token(at, str(x), x) for at, x in enumerate(ids)) for ids in texts_of[read]]
     kinds = KindTexts(texts, by_share=by_share)
     found: dict[int, list[KindsOfHeads]] = {}
     for text in texts:
@@ -207,7 +218,19 @@ def test_a_random_network_has_hardly_any_kinds(width: int, scale: float, seed: i
         together = KindsOfHeads(tuple(x for part in parts for x in part.texts), (), np.empty(0), None, by_share)
         names += [KINDS[kind].name for kind in together.judged.kind if kind >= 0
                   and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
-    assert len(names) <= 2, names
+    return names
+
+
+def test_ten_words_written_twice_are_enough_for_sharp_heads(smollm: LoadedModel) -> None:
+    """On 9 rows with a target the first induction heads of the diagnosis get 0.5 or more, and a name."""
+    words = "lamp river seven cloud paper horse green winter coffee stone"
+    kinds = head_kinds(ModelSource(smollm), f"{words} {words}", selection=Selection(layers=(5, 17, 18)))
+    rows = {f"{row['layer']}.{row['head']}": row for row in kinds.records()}
+    assert {"18.6", "18.7", "17.3", "17.4", "17.5"} <= {
+        name for name, row in rows.items() if row["kind"] == "induction"
+    }
+    assert rows["5.6"]["kind"] == "duplicate"
+    assert all(row["share"] >= 0.5 for row in rows.values() if row["kind"] in ("induction", "duplicate"))
 
 
 @pytest.mark.parametrize(
