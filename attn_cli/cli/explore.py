@@ -26,6 +26,7 @@ from attn_cli.explore.command_line import Origin
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
@@ -69,7 +70,8 @@ def explore(
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    outside = Outside(_origin(options), picked_tokens, _write, None if is_recording(options.model) else reader.again)
+    passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
+    outside = Outside(_origin(options), picked_tokens, _write, *passes)
     # imported here: the options are checked, and the text is read, without it
     from attn_cli.explore.app import run
 
@@ -123,6 +125,21 @@ class _Reader:
     def again(self, text: str, step: Callable[[], None]) -> Recording:
         """The recording of another text; `step` is called after every layer."""
         return self._recording(text, step, MemoryBudget(free_memory()))
+
+    def layer_again(self, recording: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
+        """One layer of a recording, whole: its text is read again for it."""
+        layer = recording.layers[at]
+        place, found = layer.place, list[RecordedLayer]()
+
+        def visit(call: Call) -> None:
+            own = call.place
+            if (own.stream, own.layer, own.call) == (place.stream, place.layer, place.call):
+                found.append(recorded(call))
+            step()
+
+        chosen = Selection(pairs=tuple((place.layer, head) for head in place.heads))
+        self.source.each([recording.prompt], chosen, visit)
+        return found[0]
 
     def _recording(self, text: str, step: Callable[[], None], budget: MemoryBudget) -> Recording:
         prompt = self.source.read([text], self.options.pair)[0]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from rich.segment import Segment
 from textual import events
@@ -28,6 +28,7 @@ from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
+Answer = TypeVar("Answer")
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
 
 
@@ -153,6 +154,7 @@ class Explorer(App[int], inherit_bindings=False):
         else:
             self._do(self.session.press(event.key, event.character))
         self.redraw()
+        self._read_missing_layer()
 
     def on_paste(self, event: events.Paste) -> None:
         """Text for the line that is being typed."""
@@ -168,6 +170,7 @@ class Explorer(App[int], inherit_bindings=False):
         if event.chain == 2:
             self.session.press("enter")
         self.redraw()
+        self._read_missing_layer()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The wheel moves; with shift it zooms."""
@@ -211,12 +214,32 @@ class Explorer(App[int], inherit_bindings=False):
                 self._switch_mouse()
 
     def _read(self, text: str, then: Callable[[Recording, str], None]) -> None:
-        """Read a text in a thread of its own; the old picture stays until it is there."""
-        read = self.session.outside.read
+        """Read another text."""
+        read, layers = self.session.outside.read, len(self.session.scene.recording.layers)
         assert read is not None
+        self._pass(
+            lambda step: read(text, step), lambda recording: then(recording, text), f"reading · layer {{}} of {layers}"
+        )
+
+    def _read_missing_layer(self) -> None:
+        """Read the layer that is looked at again, where memory kept its numbers alone."""
+        at, read, recording = self.session.missing_layer, self.session.outside.read_layer, self.session.scene.recording
+        if at is None or read is None:
+            return
+        self._pass(
+            lambda step: read(recording, at, step),
+            lambda layer: self.session.replace_layer(at, layer),
+            f"layer {recording.layers[at].place.layer} was not kept: reading again",
+        )
+        self.redraw()
+
+    def _pass(self, read: Callable[[Callable[[], None]], Answer], then: Callable[[Answer], None], words: str) -> None:
+        """Read in a thread of its own; the old picture stays until the answer is there.
+
+        words  said meanwhile, with the number of layers that are done in place of {}
+        """
         self._stop = threading.Event()
-        stop, layers = self._stop, len(self.session.scene.recording.layers)
-        self.session.task = "reading"
+        stop = self._stop
         done = 0
 
         def step() -> None:
@@ -224,16 +247,17 @@ class Explorer(App[int], inherit_bindings=False):
             done += 1
             if stop.is_set():
                 raise Ended
-            self._from_thread(lambda: self._progress(f"reading · layer {done} of {layers}"))()
+            self._from_thread(lambda: self._progress(words.format(done)))()
 
         def run() -> None:
             try:
-                recording = read(text, step)
+                answer = read(step)
             except BaseException as error:
                 self._from_thread(lambda error=error: self._ended(error))()  # type: ignore[misc]
             else:
-                self._from_thread(lambda: self._ended(None, lambda: then(recording, text)))()
+                self._from_thread(lambda: self._ended(None, lambda: then(answer)))()
 
+        self.session.task = words.format(0)
         threading.Thread(target=run, daemon=True, name="reading").start()
 
     def _progress(self, words: str) -> None:

@@ -225,7 +225,7 @@ class Scene:
     def snapped(self, view: Viewpoint) -> Viewpoint:
         """The viewpoint with its cursor on the heaviest cell of the block that it is in."""
         form, grid, (n, m) = self.form(view), self.grid(view), self.size(view)
-        if form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
+        if not self.layer(view).is_kept or form.rows * form.keys == 1 or form.rows * form.keys * grid.cost > _SEARCHED:
             return view
         top, left = view.query // form.rows * form.rows, view.key // form.keys * form.keys
         rows, keys = slice(top, min(top + form.rows, n)), slice(left, min(left + form.keys, m))
@@ -245,7 +245,12 @@ class Scene:
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The places of the largest numbers of `row`, by magnitude, largest first; masked and hidden ones are none."""
+        """The places of the largest numbers of `row`, by magnitude, largest first; masked and hidden ones are none.
+
+        None as well where memory kept a layer's numbers alone.
+        """
+        if not self.layer(view).is_kept:
+            return np.empty(0, np.int64)
         row = np.abs(self.row(view))
         order = np.argsort(-np.where(np.isnan(row), -1, row), kind="stable")[:count]
         places: np.ndarray = order[~np.isnan(row[order])]

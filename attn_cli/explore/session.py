@@ -18,7 +18,7 @@ from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Against, Viewpoint
 from attn_cli.prompt import Token
-from attn_cli.recording import Recording
+from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.shell_words import command_line
 
@@ -31,6 +31,8 @@ Write = Callable[[Recording, Recording | None, list[str]], None]
 Read = Callable[[str, Callable[[], None]], Recording]
 """Reads a text with the model; calls its second argument after every layer, which may raise to end the pass."""
 
+ReadLayer = Callable[[Recording, int, Callable[[], None]], RecordedLayer]
+"""Reads a recording's text with the model again, for one of its layers by its place among them; as `Read` else."""
 
 _OF_EVERYTHING = (".attn", ".html", ".htm")
 _FIGURES = (".svg", ".png", ".pdf")
@@ -45,12 +47,14 @@ class Outside:
     pick    finds tokens
     write   runs a command line on a recording
     read    reads another text; None where there is no model
+    read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
     """
 
     origin: Origin
     pick: Pick
     write: Write
     read: Read | None = None
+    read_layer: ReadLayer | None = None
 
 
 @dataclass
@@ -76,6 +80,7 @@ class Session:
     _purpose: str = ""
     _histories: dict[str, list[str]] = field(default_factory=dict)
     _found: str = ""
+    _read_again: tuple[int, RecordedLayer] | None = None
 
     def __post_init__(self) -> None:
         last = len(self.scene.layer(self.view).queries) - 1
@@ -121,7 +126,7 @@ class Session:
     def replace_recording(self, recording: Recording, text: str) -> None:
         """Another text was read: the viewpoint stays where it has the layer, the head and the token."""
         old = self.scene
-        self.scene = Scene(recording, old.screen, old.answers)
+        self.scene, self._read_again = Scene(recording, old.screen, old.answers), None
         old.answers.forget()
         self.outside = replace(self.outside, origin=self.outside.origin.with_text(text))
         view = self.scene.settled(replace(self.view, against=None, difference=False, words=False))
@@ -134,6 +139,25 @@ class Session:
         self.scene = replace(self.scene, other=recording, _grids={})
         pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
         self._stand(replace(self.view, against=Against(text), pane=pane))
+
+    @property
+    def missing_layer(self) -> int | None:
+        """The place of the layer whose cells are looked at, were not kept, and can be read again; None for none."""
+        is_here = self.view.pane == "heads" or self.scene.layer(self.view).is_kept
+        return None if is_here or self.task or self.outside.read_layer is None else self.view.at
+
+    def replace_layer(self, at: int, layer: RecordedLayer) -> None:
+        """A layer was read again; the one that was so before gives its memory back."""
+        recording = self.scene.recording
+        layers = list(recording.layers)
+        if self._read_again is not None:
+            before, without_cells = self._read_again
+            layers[before] = without_cells
+        self._read_again = at, layers[at]
+        layers[at] = layer
+        self.scene = replace(self.scene, recording=replace(recording, layers=tuple(layers)), _grids={}, _layouts={})
+        self.scene.answers.forget()
+        self._stand(self.view)
 
     @property
     def attn_line(self) -> str:

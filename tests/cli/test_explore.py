@@ -158,3 +158,19 @@ def test_wrong_words_are_answered_before_anything_is_drawn(file: str, tmp_path: 
     bad = tmp_path / "bad.attn"
     bad.write_bytes(b"not a recording")
     assert attn("explore", bad, env=env).code in (2, 3)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
+def test_a_layer_for_which_memory_was_short_is_read_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions: list[Session] = []
+    monkeypatch.setattr("attn_cli.explore.app.run", lambda session, mouse: sessions.append(session) or 0)
+    monkeypatch.setattr("attn_cli.cli.explore.free_memory", lambda: 8)
+    assert attn("explore", TEXT, env={"TERM": "xterm"}).code == 0
+    made = sessions[0]
+    assert not made.scene.recording.layers[0].is_kept and made.missing_layer is None
+    made.press("2", "2")
+    assert made.missing_layer == 0 and made.outside.read_layer is not None
+    layer = made.outside.read_layer(made.scene.recording, 0, lambda: None)
+    np.testing.assert_array_equal(layer.q, record(open_source("toy"), TEXT).layers[0].q)
+    made.replace_layer(0, layer)
+    assert made.missing_layer is None and made.scene.picture(made.view).values.shape == (6, 6)

@@ -13,7 +13,7 @@ from attn_cli.explore.app import Explorer
 from attn_cli.explore.frame import draw
 from attn_cli.explore.painting import Painting
 from attn_cli.explore.session import Session
-from attn_cli.recording import Recording
+from attn_cli.recording import RecordedLayer, Recording
 from tests.explore.recordings import recording
 from tests.explore.test_session import session
 from tests.program import SHORT
@@ -148,6 +148,33 @@ def test_another_text_is_read_beside_the_screen_and_escape_ends_it() -> None:
     explorer = session()
     play(explorer, (80, 24), script)
     assert texts == ["slow", "quick", "slow"]
+
+
+def test_a_layer_that_memory_did_not_keep_is_read_again() -> None:
+    whole = recording()
+    layers = tuple(replace(layer, q=None, k=None) for layer in whole.layers)
+    asked: list[int] = []
+
+    def read_layer(of: Recording, at: int, step: Callable[[], None]) -> RecordedLayer:
+        asked.append(at)
+        step()
+        return whole.layers[at]
+
+    async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        app.session.outside = replace(app.session.outside, read_layer=read_layer)
+        for key, at in (("2", 0), ("right_curly_bracket", 1), ("3", 1), ("left_curly_bracket", 0)):
+            await pilot.press(key)
+            async with asyncio.timeout(SHORT):
+                while app.session.task:
+                    await pilot.pause(0.01)
+            await pilot.pause()
+            seen = app.session.scene.recording.layers
+            assert [layer.is_kept for layer in seen] == [place == at for place in range(3)]
+            assert shown(app) == drawn(app)
+            assert not any("numbers alone" in line for line in shown(app))
+
+    play(session(Recording(whole.about, whole.prompt, layers)), (80, 24), script)
+    assert asked == [0, 1, 0]
 
 
 def test_a_failure_in_a_pane_is_kept_for_the_caller() -> None:
