@@ -105,6 +105,24 @@ class ScanFolder:
                                  "wait for it, or give another folder") from None  # fmt: skip
             yield
 
+    def is_claimed(self) -> bool:
+        """Whether a process is scanning into the folder."""
+        try:
+            with self.claimed():
+                return False
+        except InputError:
+            return True
+
+    def so_far(self) -> tuple[int, int]:
+        """Documents and tokens of the finished shards of a scan that is not finished, by its journal."""
+        done: dict[int, tuple[int, int]] = {}  # a shard that was begun again stands there twice
+        with suppress(OSError):
+            for line in (self.work / _JOURNAL).read_bytes().splitlines():
+                with suppress(ValueError):  # the last one, half-written
+                    entry = orjson.loads(line)
+                    done[entry["shard"]] = entry["documents"], entry["tokens"]
+        return sum(documents for documents, _ in done.values()), sum(tokens for _, tokens in done.values())
+
     def _only_ours(self) -> bool:
         return all(file.name in (".lock", _WORK) or file.suffix == ".part" for file in self.path.iterdir())
 

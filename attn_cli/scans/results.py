@@ -55,7 +55,10 @@ class ScanResults:
         if manifest is None:
             raise InputError(f"{excerpt(folder)} holds no scan", _SCAN)
         if not manifest["progress"].get("finished"):
-            raise InputError(f"the scan in {excerpt(folder)} is not finished", "the line that began it goes on with it")
+            documents, tokens = scan.so_far()
+            now = "it is running" if scan.is_claimed() else "the line that began it goes on with it"
+            raise InputError(f"the scan in {excerpt(folder)} is not finished: {documents:,} documents, {tokens:,} "
+                             "tokens so far", f"{now}; results come at the end")  # fmt: skip
         self.path = scan.path
         self.options: Row = manifest["scan"]
         self.progress: Row = manifest["progress"]
@@ -178,7 +181,9 @@ class ScanResults:
             raise InputError(f"the scan has no head {layer}.{head}", there)
         streams = list(dict.fromkeys(each.place.stream for each in found))
         if len(streams) > 1:
-            raise InputError(f"{layer}.{head} is a head of {listed(streams)}", f"--stream {streams[0]} chooses")
+            raise InputError(
+                f"{layer}.{head} is a head of {listed(streams)}", f"--head {streams[0]}:{layer}.{head} chooses"
+            )
         return found[0]
 
     def _rows(self, table: Any) -> Iterator[tuple[ScannedPlace, Row]]:

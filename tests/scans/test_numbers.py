@@ -1,5 +1,6 @@
 """The numbers of a scan are those that attn heads gives for every text, put together by hand."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyarrow import parquet
 from attn_cli.kernel.walk import fused
 from attn_cli.scans.scan import scan
 from attn_cli.selection import Selection
+from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import CollectedKinds
 from attn_cli.summaries.reduce import reduce
@@ -133,3 +135,27 @@ def _between(weights: np.ndarray, nearest: float, farthest: float) -> float:
 def test_statistics_of_every_name_are_there(scanned: tuple[Path, ModelSource]) -> None:
     folder, _ = scanned
     assert {row["statistic"] for row in table(folder, "statistics")} == {each.name for each in STATISTICS}
+
+
+def test_the_shares_of_fields_and_roles_are_those_of_their_tokens(minilm: Any, tmp_path: Path) -> None:
+    source, file = ModelSource(minilm), tmp_path / "chats.jsonl"
+    messages = [[("system", "be brief ."), ("user", "the river or the bank ?"), ("user", "go on")],
+                [("user", "a boat"), ("assistant", "swim to the bank .")]]  # fmt: skip
+    lines = [{"messages": [{"role": role, "content": text} for role, text in each]} for each in messages]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    scan(source, str(file), str(tmp_path / "scan"), selection=Selection(layers=(0,)))
+    inside: dict[str, np.ndarray] = {}
+    rows = 0
+    for document in open_corpus([str(file)]).documents():
+        assert isinstance(document, Document)
+        prompt, weights = source.read([document.text])[0], []
+        source.each([prompt], Selection(layers=(0,)), lambda call, to=weights: to.append(_weights(call)))
+        rows += len(prompt.tokens)
+        for at, token in enumerate(prompt.tokens):
+            for field in document.fields:
+                if not token.special and field.start <= token.start < field.end:
+                    inside[field.name] = inside.get(field.name, 0) + weights[0][:, :, at].sum(axis=1)
+    shares = {(row["part"], row["head"]): row["weight"] for row in table(tmp_path / "scan", "parts")}
+    assert set(inside) == {"system", "user", "assistant"} and len(shares) == 3 * 12
+    for (part, head), share in shares.items():
+        np.testing.assert_allclose(share, inside[part][head] / rows, atol=1e-5)

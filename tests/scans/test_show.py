@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from attn_cli.scans.against import differences_of
+from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.results import ScanResults, open_scan
 from attn_cli.scans.scan import scan
 from attn_cli.sources import open_source
@@ -287,7 +288,13 @@ def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -
     refused(attn("scan", "show", folder, "--sort", "entrpy"), 2, "entropy?")
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "scan.json").write_text(json.dumps({"scan": {}, "progress": {"finished": False}}))
-    refused(attn("scan", "show", tmp_path / "half"), 2, "is not finished")
+    refused(attn("scan", "show", tmp_path / "half"), 2, "is not finished: 0 documents", "goes on")
+    (tmp_path / "half" / "work").mkdir()
+    lines = [{"shard": 0, "documents": 512, "tokens": 9000}, {"shard": 1, "documents": 500, "tokens": 1000}]
+    journal = "".join(json.dumps(line) + "\n" for line in [*lines, lines[1]]) + '{"shard": 2, "docu'
+    (tmp_path / "half" / "work" / "journal.jsonl").write_text(journal)
+    with ScanFolder(str(tmp_path / "half")).claimed():
+        refused(attn("scan", "show", tmp_path / "half"), 2, "1,012 documents, 10,000 tokens so far", "it is running")
 
 
 def test_inputs_that_changed_since_are_not_shown_as_what_was_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCou
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
-from attn_cli.views.answers.scan_heads import corpus_lines, interval
+from attn_cli.views.answers.scan_heads import corpus_lines, half, interval
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
@@ -75,7 +75,7 @@ def _kinds(answer: ScanHead, screen: Screen) -> Iterator[Text]:
     words = []
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
-        words.append(f"{kind.kind} {kind.share:.2f}" + ("" if isnan(width) else f" ±{width:.2f}")
+        words.append(f"{kind.kind} {kind.share:.2f}" + ("" if isnan(width) else f" ±{half(width)}")
                      + ("" if isnan(kind.chance) else f", chance {kind.chance:.2f}"))  # fmt: skip
     if words:
         yield Text("\n".join(packed([f"  targets get {words[0]}", *words[1:]], screen.width)))

@@ -86,7 +86,7 @@ def _content(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
         for head in sorted(named, key=lambda head: -head.kind.share if head.kind else 0.0):
             assert head.kind is not None
             width = (head.kind.share_high - head.kind.share_low) / 2
-            piece = f"  {head.place.label} {head.kind.share:.2f}" + ("" if isnan(width) else f" ±{width:.2f}")
+            piece = f"  {head.place.label} {head.kind.share:.2f}" + ("" if isnan(width) else f" ±{half(width)}")
             piece += "?" if head.kind.certainty < 0.95 else ""
             if len(line) + len(piece) > screen.width:
                 break
@@ -170,6 +170,11 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
     )
     yield Text("\n".join(wrap(text, screen.width)), _DIM)
+
+
+def half(width: float) -> str:
+    """Half a confidence interval of a share: `0.02`, `0.003` where that says more."""
+    return f"{width:.2f}" if width >= 0.005 else f"{width:.3f}"
 
 
 def interval(estimate: Estimate, digits: int) -> str:
