@@ -11,8 +11,10 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import Row, compared
+from tests.sources.huggingface.test_kinds import named_of_random_network
 
 BAR = 1.05
+NETWORKS, MOST_NAMES = 20, 2
 
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
@@ -26,6 +28,18 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         seconds, ratios = compared(_looked(model, ids, text, HeadStatistics), runs, repeats)
         for name, ratio in ratios.items():
             yield Row(f"{size}, n = {n:,}: {name}", "attn heads", seconds, ratio, BAR)
+
+    if not quick:
+        yield from _random_networks()
+
+
+def _random_networks() -> Iterator[Row]:
+    """How many heads get a name in fresh networks of 270 heads with sharp scores, that learned nothing."""
+    for read in ("random tokens", "a few tokens twice"):
+        names = [len(named_of_random_network(72, 30, seed, read)) for seed in range(100, 100 + NETWORKS)]
+        yield Row(
+            f"{NETWORKS} random networks on {read}: names", "the most of one network", 0.0, max(names), MOST_NAMES
+        )
 
 
 def _looked(

@@ -1,0 +1,85 @@
+"""The screens of attn knock, parts and heads --kinds: to the byte, and harmless whatever tokens hold."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from rich.cells import cell_len
+
+from attn_cli.intervention import Floor, HeadPlace, Outcome, Target
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.answers.knock import Knock, KnockedHead
+from attn_cli.summaries.answers.parts import HiddenParts, PartsRead, ReadPart, ReadSink, TextReading
+from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_parts import TextPart
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.terminal import render
+from tests.program import attn
+from tests.views.test_hostile import HOSTILE, harmless
+
+SOURCE = {"model": "a.gguf", "type": "llama", "dtype": "float32", "device": "cpu"}
+WORDS = ["The", "capital", "of", "France", "is"]
+
+
+def knock_of(words: list[str], answer: str) -> Report:
+    """Four heads silenced, one of which it helps to be without."""
+    tokens = tuple(Token(at, word) for at, word in enumerate(words))
+    looks = ((tokens[3], 0.9), (tokens[0], 0.07))
+    heads = tuple(
+        KnockedHead(HeadPlace(layer, head), head // 3, Outcome(bits=bits, kl_bits=abs(bits)), looks, direct)
+        for layer, head, bits, direct in (
+            (23, 4, -2.4, 2.87),
+            (12, 0, -0.65, 0.02),
+            (3, 1, 0.0, -0.1),
+            (11, 0, 0.18, 0),
+        )
+    )
+    target = Target((Token(5, answer),), 0.773, (4,), False)
+    knock = Knock(heads, target, tokens[4:], False, False, Floor(effect=1e-6), "cache", "", shown=2)
+    return Report("knock", SOURCE, (Prompt(" ".join(words), tokens),), answer=knock)
+
+
+def parts_of(words: list[str], answer: str) -> Report:
+    """Three parts, of which the second was needed and the first holds a sink."""
+    tokens = tuple(Token(at, word) for at, word in enumerate(words))
+    starts = [len(" ".join([*words[:at], ""])) for at in range(len(words) + 1)]
+    spans = {"line 1": (0, 2), "line 2": (2, 4), "line 3": (4, 5)}
+    cut = [TextPart(name, ((starts[a], starts[b]),), tuple(range(a, b))) for name, (a, b) in spans.items()]
+    sink = ReadSink(tokens[0], 0.7, 0.33)
+    read = tuple(
+        ReadPart(at, part, share, rest, of_size, (sink,) if at == 0 else ())
+        for at, (part, share, rest, of_size) in enumerate(
+            zip(cut, (0.6, 0.3, 0.1), (0.2, 0.6, 0.2), (0.4, 1.8, 0.9), strict=True)
+        )
+    )
+    target = Target((Token(5, answer),), 0.475, (4,), False)
+    hidden = HiddenParts(tuple(Outcome(bits=bits) for bits in (-0.03, -12.2, -1.9)), target, False, 1e-6, "cache", "")
+    prompt = Prompt(" ".join(words), tokens)
+    reading = TextReading((4,), "self", read, (sink,), 0.0, ())
+    return Report("parts", SOURCE, (prompt,), answer=PartsRead("last part", prompt, reading, hidden, cut="lines"))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("command", ["knock", "parts"])
+def test_to_the_byte(golden: Callable[[str, str], None], command: str, width: int) -> None:
+    made = {"knock": knock_of, "parts": parts_of}[command](WORDS, "Paris")
+    text = render(made, Screen(width, "truecolor"))
+    assert max(cell_len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in text.splitlines()) <= width
+    golden(f"{command}-{width}.txt", text)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("made", [knock_of, parts_of], ids=["knock", "parts"])
+def test_tokens_are_shown_harmless(made: Callable[[list[str], str], Report], text: str) -> None:
+    words = [text, "漢字の文章", f"[bold]{text}", f" {text}", "ends"]
+    for width in (40, 80):
+        shown = render(made(words, text), Screen(width))
+        harmless(shown)
+        assert max(map(cell_len, shown.splitlines())) <= width
+    assert "[bold]" in render(made(["[bold]"] * 5, "[/]"), Screen(80))
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_texts_of_tables_are_shown_harmless(text: str) -> None:
+    harmless(attn("heads", "--kinds", f"{text} river bank").text)
+    harmless(attn("parts", f"{text}. The river bank.").text)
