@@ -8,8 +8,6 @@ the program ends itself at once, after it has put away what it leaves behind.
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +46,8 @@ def watch() -> None:
         signal.signal(number, end_at_once)
     if not taken or not hasattr(os, "set_blocking") or os.name == "nt":
         return
+    import threading  # here and not above: handlers stand before it is loaded
+
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -55,6 +55,8 @@ def watch() -> None:
 
 
 def _wait(reader: int, taken: set[signal.Signals]) -> None:
+    import time
+
     while numbers := os.read(reader, 64):
         for number in taken.intersection(numbers):
             time.sleep(_PATIENCE)
