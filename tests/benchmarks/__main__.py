@@ -3,6 +3,7 @@
 import argparse
 import os
 import platform
+from functools import partial
 
 from tests.benchmarks import (
     capture,
@@ -42,6 +43,10 @@ def main() -> None:
             "page": lambda: page.lines(options.repeats, quick=options.quick),
             "peers": lambda: peers.lines(options.repeats, quick=options.quick),
             "scan": lambda: scan.lines(options.repeats, quick=options.quick),
+            **{
+                f"scan.{section}": partial(scan.lines, options.repeats, quick=options.quick, sections=[section])
+                for section in scan.SECTIONS
+            },
             "survival": lambda: scan_survival.lines(quick=options.quick),
             "used": parts_used.lines,
             "explore": lambda: explore.lines(options.repeats, quick=options.quick),

