@@ -7,6 +7,7 @@ import numpy as np
 
 from attn_cli.call import AttentionCall, BatchCall, BatchVisit, Call, Place
 from attn_cli.kernel.walk.intervals import Intervals, intervals
+from attn_cli.kernel.walk.padded import padded_numbers
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.scans.band_numbers import band_numbers
 from attn_cli.scans.batch_targets import BatchTargets
@@ -58,10 +59,11 @@ class BatchCollector(BatchVisit):
         self.modules: dict[ModuleKey, list[ModuleSums]] = {}
 
     def of_batch(self, call: BatchCall) -> bool:
-        """Take in all texts of a layer at once, if compiled code walks them."""
+        """Take in all texts of a layer at once, if they can be walked so."""
         rule = call.texts.rule
         counts = self._counts_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
-        numbers = call.texts.all_numbers(counts.targets.needs)
+        needs = counts.targets.needs
+        numbers = call.texts.all_numbers(needs) or padded_numbers(call.texts, call.count, needs)
         if numbers is None:
             return False
         self._check(self.rows.by_text(np.asarray(numbers.mass)), range(self.rows.count))
