@@ -1,5 +1,6 @@
 """Tables that store words and vectors separately: .npz, .safetensors, .json."""
 
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,10 @@ def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
         return tuple(array.tobytes().decode("utf-8", "backslashreplace").split("\n"))
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise InputError(f"{label}: words has shape {array.shape} and dtype {array.dtype}", "words is a list of text")
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = np.ascontiguousarray(array).view(f"{array.dtype.str[0]}u4")  # of characters; NumPy checks none
+        if codes.max() > sys.maxunicode:
+            raise InputError(f"{label}: words holds characters beyond Unicode", "is the file whole?")
     return tuple(
         word.decode("utf-8", "backslashreplace") if isinstance(word, bytes) else word for word in array.tolist()
     )

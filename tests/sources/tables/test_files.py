@@ -220,6 +220,10 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
     refused(attn("inspect", "river", "-m", "b.npz"), 2, "b.npz has no array `vectors`; it holds words")
     np.savez("c.npz", words=np.array(["river", None], dtype=object), vectors=np.eye(2))
     refused(attn("inspect", "river", "-m", "c.npz"), 2, "c.npz")
+    for order in "<>":
+        words = np.array([0x62, 0x7FFFFFFF, 0x63, 0x64], f"{order}u4").view(f"{order}U2")
+        np.savez("f.npz", words=words, vectors=np.eye(2))
+        refused(attn("nearest", "bank", "-m", "f.npz"), 2, "f.npz: words holds characters beyond Unicode")
     refused(attn("inspect", "river", "-m", "d.npz"), 3, "no table at d.npz", "did you mean")
     Path("e.txt").mkdir()
     refused(attn("inspect", "river", "-m", "e.txt"), 3, "it is a folder")
