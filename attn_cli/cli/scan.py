@@ -1,7 +1,7 @@
 """What every head does over a whole corpus: resumable, exact, as Parquet."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -14,7 +14,9 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.memory import bytes_of_size
 from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.sources import Source
 from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import command_words
 
@@ -75,7 +77,9 @@ def scan(
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of_size(running.memory, "--memory")
     quiet = running.quiet or running.ray is not None
-    opens = partial(options.open, options.model, quiet=quiet, projections=options.projections)
+    opens: Callable[[], Source] = partial(options.open, options.model, quiet=quiet, projections=options.projections)
+    if running.ray is None:
+        opens = partial(_noting_gpus, opens, quiet=quiet)
     what = ScanOptions(
         selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
     )
@@ -85,6 +89,17 @@ def scan(
     if not running.quiet:
         print("\n".join(_lines(done, output)))
     return ExitCode.DONE
+
+
+def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
+    """What is opened, with a note where it is on one of several GPUs."""
+    source = opens()
+    if str(source.about.get("device")).startswith("cuda"):
+        from attn_cli.sources.huggingface.load.device import devices  # here: it loads torch
+
+        gpus = sum(str(row["device"]).startswith("cuda") for row in devices())
+        print_notes([f"one of {gpus} GPUs is used; --ray auto scans on all"] * (gpus > 1), quiet=quiet)
+    return source
 
 
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:

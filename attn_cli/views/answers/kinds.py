@@ -94,7 +94,7 @@ def _row(summary: Summary, part: KindsOfHeads, of_stream: Sequence[tuple[Summary
     return GridRow(label, place.heads, place.groups, tuple(judged.kind.tolist()), tuple(numbers))
 
 
-def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[RenderableType]:
+def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
     """A line for each layer and a cell for each head; those that share a key head stand together.
 
     Layers stand side by side where there are many and the screen is wide enough.

@@ -27,18 +27,22 @@ _FEWEST = 6
 _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
 _BAR = 12
+_AROUND_GRID = 3  # lines around it: model, what comes next, and the prompt
 
 
 def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
-    yield from corpus_lines(answer.corpus, screen)
+    corpus = [*corpus_lines(answer.corpus, screen)]
+    yield from corpus
+    if answer.ranking is None and answer.kind is None:
+        yield from _grid(answer, screen, _lines(corpus))
+        return
     yield ""
-    if answer.ranking is not None:
-        yield from _ranked(answer, screen)
-    elif answer.kind is not None:
-        yield from _of_kind(answer, screen)
-    else:
-        yield from _grid(answer, screen)
+    yield from _ranked(answer, screen) if answer.ranking is not None else _of_kind(answer, screen)
+
+
+def _lines(texts: Sequence[Text]) -> int:
+    return sum(text.plain.count("\n") + 1 for text in texts)
 
 
 def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
@@ -46,7 +50,18 @@ def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
     yield Text("\n".join(packed(corpus.words(), screen.width)), _DIM)
 
 
-def _grid(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+def _grid(answer: ScanHeads, screen: Screen, before: int) -> Iterator[RenderableType]:
+    """The grid after so many lines; the empty line and what digits mean are left out where they'd take the room."""
+    text = "\n".join(packed(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen.width))
+    legend, content = Text(text, _DIM), [*_streams(answer, screen)]
+    rest = before + _lines(content) + _AROUND_GRID
+    if screen.height is None or rest + 1 + _lines([legend]) <= screen.height:
+        yield ""
+        content.append(legend)
+    yield from content
+
+
+def _streams(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
     """A letter for what each head does with tenths of its share, those that find content by name."""
     for stream in dict.fromkeys(head.place.stream for head in answer.heads):
         heads = [head for head in answer.heads if head.place.stream == stream]
@@ -56,9 +71,6 @@ def _grid(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         yield from grid([_row([each for each in heads if _layer(each) == layer]) for layer in layers], screen)
         yield from _content(heads, screen)
         yield from _counts(heads, screen)
-    yield Text(
-        "\n".join(packed(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen.width)), _DIM
-    )
 
 
 def _layer(head: ScannedHead) -> tuple[int, str, int]:
