@@ -81,6 +81,7 @@ class RowNumbers:
     top_scores   their scores `[h, n, k]`, -infinity where there are fewer
     top_keys     their keys `[h, n, k]`, -1 where there are fewer
     pooled       `[h, blocks of rows, blocks of keys]`
+    hidden       what a row gives to keys that are left out of all sums `[h, n]`
     """
 
     output: np.ndarray | None
@@ -99,3 +100,4 @@ class RowNumbers:
     top_scores: np.ndarray | None = None
     top_keys: np.ndarray | None = None
     pooled: np.ndarray | None = None
+    hidden: np.ndarray | None = None

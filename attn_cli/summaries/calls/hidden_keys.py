@@ -13,6 +13,9 @@ from attn_cli.kernel.walk.masked_cells import lowest_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.derived import DerivedCall
 
+_MOST_CELLS = 32  # hidden keys whose weights are noted for every row
+_LEAST_LEFT = 1e-3  # of a head's weight
+
 
 @dataclass
 class HiddenWeight:
@@ -53,17 +56,55 @@ class HiddenKeys(DerivedCall):
         self.weight = HiddenWeight() if weight is None else weight
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """The sums over rows, by compiled code; None for anything that has to be known of single rows."""
-        if not isinstance(self.call, AttentionCall) or not _asks_for_sums_alone(needs):
+        """Sums over rows, moments and cells, by compiled code; None for anything else, and where too little is left.
+
+        What rows leave to keys that are not hidden is summed, and not what hidden keys leave of 1. Entropies and
+        distances come by subtraction: where a head leaves less than a thousandth, bands say them exactly.
+        """
+        if not isinstance(self.call, AttentionCall) or not self.hidden or not _is_simple(needs):
             return None
-        numbers = self.call.row_numbers(needs)
-        if numbers is None or numbers.received is None:
+        hidden, n = np.array(self.hidden), self.n
+        if not needs.moments and needs.cells is None:
+            numbers = self.call.row_numbers(needs)
+            if numbers is None or numbers.received is None:
+                return None
+            self._count(float(numbers.received[:, hidden].sum()))
+            return replace(numbers, received=self._zeroed(numbers.received))
+        if len(hidden) > _MOST_CELLS:
             return None
-        keys, received = list(self.hidden), np.array(numbers.received)  # [h, m]
-        self.weight.weight += float(received[:, keys].sum())
+        asked = np.full((n, 0), -1) if needs.cells is None else needs.cells
+        left = np.ones((1, self.m))
+        left[:, hidden] = 0
+        cells = np.concatenate([asked, np.tile(hidden, (n, 1))], axis=1)
+        numbers = self.call.row_numbers(replace(needs, cells=cells, marks=left))
+        if numbers is None or numbers.cells is None or numbers.mark_sums is None:
+            return None
+        mass = numbers.mark_sums[..., 0].astype(np.float64)  # [h, n]
+        if float(mass.mean(axis=1).min(initial=1.0)) < _LEAST_LEFT:
+            return None
+        on_hidden = numbers.cells[..., asked.shape[1] :].astype(np.float64)  # [h, n, hidden]
+        self._count(float(on_hidden.sum()))
+        own = np.where(np.isin(asked, hidden), 0, numbers.cells[..., : asked.shape[1]])
+        return replace(
+            numbers,
+            mass=mass,
+            hidden=on_hidden.sum(axis=-1),
+            surprise=_less(numbers.surprise, -_times_log(on_hidden)),
+            distance=_less(numbers.distance, on_hidden * np.abs(np.arange(n)[:, None] + self.m - n - hidden)),
+            cells=own,
+            received=None if numbers.received is None else self._zeroed(numbers.received),
+        )
+
+    def _count(self, weight: float) -> None:
+        """Count the weight that all rows of all heads give to hidden keys."""
+        self.weight.weight += weight
         self.weight.rows += self.h * self.n
-        received[:, keys] = 0
-        return replace(numbers, received=received)
+
+    def _zeroed(self, received: np.ndarray) -> np.ndarray:
+        """What keys receive `[h, m]`, with 0 for hidden ones."""
+        received = np.array(received)
+        received[:, list(self.hidden)] = 0
+        return received
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -85,10 +126,22 @@ class HiddenKeys(DerivedCall):
             yield HiddenBand(**fields, hidden=hidden)
 
 
-def _asks_for_sums_alone(needs: RowNeeds) -> bool:
-    """Whether nothing but the sums over rows is asked for."""
-    others = (getattr(needs, field.name) for field in dataclass_fields(needs) if field.name != "received")
-    return needs.received and not any(isinstance(other, np.ndarray) or other for other in others)
+def _is_simple(needs: RowNeeds) -> bool:
+    """Whether nothing but sums over rows, moments and cells is asked for."""
+    simple = ("moments", "cells", "received")
+    others = (getattr(needs, field.name) for field in dataclass_fields(needs) if field.name not in simple)
+    return not any(isinstance(other, np.ndarray) or other for other in others)
+
+
+def _less(sums: np.ndarray | None, of_hidden: np.ndarray) -> np.ndarray | None:
+    """Sums over all keys `[h, n]` without those of hidden ones `[h, n, hidden]`."""
+    return None if sums is None else sums.astype(np.float64) - of_hidden.sum(axis=-1)
+
+
+def _times_log(weights: np.ndarray) -> np.ndarray:
+    """w log w, 0 for 0."""
+    products: np.ndarray = weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    return products
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.prompt import Token
@@ -182,6 +182,28 @@ def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
     assert np.array_equal(found.keys, expected.keys)
     np.testing.assert_allclose(found.rest_shares, expected.rest_shares, rtol=1e-5)
     assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
+
+
+@pytest.mark.parametrize("mask", [Causal(), Open()], ids=["causal", "open"])
+@pytest.mark.parametrize("rescale", [False, True])
+def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask, rescale: bool) -> None:
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 2, 70, 8)
+    tokens = tuple(Token(at, f"t{at % 9}") for at in range(70))
+    call = AttentionCall(q, k, v, Rule(2.0, mask=mask), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
+    needs = RowNeeds(moments=True)
+    assert (HiddenKeys(call, [0]).row_numbers(needs) is None) == (call.row_numbers(needs) is None)
+    at_once, in_bands = HiddenWeight(), HiddenWeight()
+    reducers = HeadStatistics(rescale=rescale), HeadStatistics(range(70), rescale=rescale)
+    found = reduce(HiddenKeys(call, [0, 7], at_once), reducers[0]).part(Heads)
+    expected = reduce(HiddenKeys(call, [0, 7], in_bands), reducers[1]).part(Heads)
+    for name in expected.statistics:
+        np.testing.assert_allclose(
+            found.statistics[name], expected.statistics[name], rtol=2e-5, atol=1e-6, err_msg=name
+        )
+    np.testing.assert_allclose(found.rest, expected.rest, rtol=1e-5)
+    assert found.masked_rows.tolist() == expected.masked_rows.tolist()
+    assert (at_once.rows, at_once.share) == (140, pytest.approx(in_bands.share, rel=1e-5))
 
 
 def test_next_to_nothing_is_rescaled_exactly() -> None:

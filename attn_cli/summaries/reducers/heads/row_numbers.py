@@ -194,8 +194,12 @@ class WeightSum(Moment):
 
 
 @dataclass(frozen=True)
-class HiddenSum(RowNumber):
+class HiddenSum(Moment):
     """The sum of the weights on hidden keys, in a call that hides some."""
+
+    def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
+        """As noted."""
+        return _wide(rows.hidden)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """As the band has it."""
