@@ -76,6 +76,7 @@ def _token_options(scene: Scene, view: Viewpoint) -> list[str]:
     """What is merged, left out and compared."""
     options = ["--words"] if view.words and scene.has_words(view) else []
     options += ["--hide", "sink"] if view.hide_sinks else []
+    options += ["--by", "value"] if scene.reads_values(view) else []
     if _has_other_text(view):
         assert view.against is not None and view.against.text is not None
         options += ["--against", view.against.text]

@@ -198,7 +198,18 @@ def _scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
             raise InputError("the scores of pieces don't add up: u shows tokens")
         if not scene.layer(view).shows_scores:
             raise InputError("this layer shows its weights alone, no scores were recorded")
-    return replace(view, scores=not view.scores)
+    return replace(view, scores=not view.scores, by_value=False)
+
+
+def _by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """What is read, in place of where it looks; of one head between tokens."""
+    if not view.by_value:
+        if scene.layer(view).value_norms is None:
+            raise InputError("no lengths of values were recorded in this layer")
+        if view.mean or view.against is not None or (view.words and scene.has_words(view)):
+            raise InputError("what is read is shown of one head's tokens: a, u or c turns off what is shown now")
+    view = replace(view, by_value=not view.by_value, scores=False)
+    return scene.on_heaviest(view) if view.pane == "text" else view
 
 
 def _turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
@@ -210,7 +221,7 @@ def _turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def _mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
-    view = replace(view, mean=not view.mean)
+    view = replace(view, mean=not view.mean, by_value=False)
     return scene.on_heaviest(view) if view.pane == "text" else view
 
 
@@ -223,7 +234,17 @@ def _words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     for place, tokens in ((view.query, layer.queries), (view.key, layer.keys)):
         starts = words_of(tokens).starts
         places.append(int(starts[place]) if view.words else int(starts.searchsorted(place, side="right")) - 1)
-    return replace(view, words=not view.words, query=places[0], key=places[1], form=None, top=0, left=0, scores=False)
+    return replace(
+        view,
+        words=not view.words,
+        query=places[0],
+        key=places[1],
+        form=None,
+        top=0,
+        left=0,
+        scores=False,
+        by_value=False,
+    )
 
 
 def _hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
@@ -300,7 +321,7 @@ def _against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
     except InputError:
         return Request("compare", words)
     pane: Pane = "matrix" if view.pane in ("heads", "cell") else view.pane
-    return replace(view, against=Against(None, at, head), pane=pane)
+    return replace(view, against=Against(None, at, head), pane=pane, by_value=False)
 
 
 def _difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
@@ -388,6 +409,8 @@ COMMANDS: tuple[Command, ...] = (
             lambda scene, view: SCALES),
     Command("scores", ("x",), "x", "scores", "scores in place of weights, and back", _scores, ("matrix",),
             flag="scores"),
+    Command("value", ("b",), "b", "by value", "what is read: weight times the length of the value, and back", _by_value,
+            _MATRIX_TEXT, flag="by_value"),
     Command("head-before", ("[",), "[ ]", "head", "the head before, after", _head_after(-1)),
     Command("head-after", ("]",), "", "", "", _head_after(1)),
     Command("layer-before", ("{",), "{ }", "layer", "the layer before, after", _layer_after(-1)),

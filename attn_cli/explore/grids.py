@@ -82,6 +82,26 @@ class _CellsGrid:
         return None
 
 
+class ValueGrid(_CellsGrid):
+    """What one head reads: the share of each weight times the length of its value in the row's sum of them."""
+
+    cost = 2  # whole rows are computed
+
+    def __init__(self, layer: RecordedLayer, head: int) -> None:
+        assert layer.value_norms is not None
+        self.layer, self.head = layer, head
+        self.queries: Sequence[Token] = layer.queries
+        self.keys: Sequence[Token] = layer.keys
+        self.norms = layer.value_norms[head // (layer.h // len(layer.value_norms))]  # [m]
+
+    def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
+        """Shares, which add to 1 in a row."""
+        read = self.layer.pooled(self.head, rows, slice(0, len(self.keys)), (1, 1)) * self.norms
+        sums = np.nansum(read, axis=1, keepdims=True)
+        shares: np.ndarray = read[:, keys] / np.where(sums > 0, sums, 1)
+        return shares
+
+
 class MeanGrid(_CellsGrid):
     """The mean of all heads of a layer."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.explore.answers import Answers, Picture
-from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, WithoutSinks, WordGrid, hidden_keys
+from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
 from attn_cli.explore.text_layout import TextLayout, layout_of
 from attn_cli.explore.viewpoint import Pane, Viewpoint
 from attn_cli.explore.window import CellForm, Space, Window, forms, window_at
@@ -126,11 +126,15 @@ class Scene:
         layer = self.layer(view)
         return has_words(layer.queries) or has_words(layer.keys)
 
+    def reads_values(self, view: Viewpoint) -> bool:
+        """Whether weights count with the lengths of values, which the layer has."""
+        return view.by_value and self.layer(view).value_norms is not None
+
     def grid_key(self, view: Viewpoint) -> Hashable:
         """What the grid depends on."""
         head = -1 if view.mean else view.head
         against = (view.against, id(self.other)) if view.difference and view.against else None
-        return view.at, head, view.words and self.has_words(view), view.hide_sinks, against
+        return view.at, head, self.reads_values(view), view.words and self.has_words(view), view.hide_sinks, against
 
     def grid(self, view: Viewpoint) -> Grid:
         """The matrix that is looked at: of one head or the mean of all, perhaps between words, or a difference."""
@@ -160,6 +164,8 @@ class Scene:
     def _plain_grid(self, recording: Recording, view: Viewpoint) -> Grid:
         layer = recording.layers[view.at]
         grid: Grid = MeanGrid(layer) if view.mean else HeadGrid(layer, view.head)
+        if self.reads_values(view):
+            grid = ValueGrid(layer, view.head)
         hidden = hidden_keys(layer) if view.hide_sinks else []
         if hidden:
             grid = WithoutSinks(grid, hidden)

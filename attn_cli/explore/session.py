@@ -138,7 +138,7 @@ class Session:
         """Another text was read, to be compared with this one."""
         self.scene = replace(self.scene, other=recording, _grids={})
         pane = "matrix" if self.view.pane in ("heads", "cell") else self.view.pane
-        self._stand(replace(self.view, against=Against(text), pane=pane))
+        self._stand(replace(self.view, against=Against(text), pane=pane, by_value=False))
 
     @property
     def missing_layer(self) -> int | None:

@@ -32,6 +32,7 @@ class Viewpoint:
     form        what a cell of the matrix stands for; None for one that shows the matrix whole
     top, left   the first query and key of the matrix' window
     scores      whether scores are shown, not weights
+    by_value    whether weights count with the lengths of the values that they read, as shares of a row
     by_column   whether the text shows who attends to a key, not what a query attends to
     mean        whether the heads of the layer are averaged
     words       whether the pieces of words are merged
@@ -52,6 +53,7 @@ class Viewpoint:
     left: int = 0
     scale: str = "sqrt"
     scores: bool = False
+    by_value: bool = False
     by_column: bool = False
     mean: bool = False
     words: bool = False

@@ -44,7 +44,7 @@ def explorer(file: str) -> Session:
     return made
 
 
-@pytest.mark.parametrize("keys", ["", "2j", "j3", "34"], ids=repr)
+@pytest.mark.parametrize("keys", ["", "2j", "j3", "34", "3b"], ids=repr)
 def test_what_is_written_is_what_the_line_gives(keys: str, explorer: Session, tmp_path: Path) -> None:
     for key in keys:
         explorer.press(key, key)

@@ -50,7 +50,8 @@ def check(made: Session) -> None:
     assert arrays["layers"].tolist() == [scene.layer(view).place.layer]
     if view.pane == "text" and view.by_column:
         assert arrays["keys"].tolist() == [view.key]
-        np.testing.assert_allclose(np.nan_to_num(scene.row(view)), arrays["weights"][0, 0, :, 0], atol=1e-6)
+        name = "value_share" if view.by_value else "weights"
+        np.testing.assert_allclose(np.nan_to_num(scene.row(view)), arrays[name][0, 0, :, 0], atol=1e-6)
         return
     if view.pane == "cell":
         terms = scene.layer(view).terms(view.head, view.query, view.key)
@@ -59,12 +60,12 @@ def check(made: Session) -> None:
                                    atol=1e-5)  # fmt: skip
     elif view.pane == "text" and not view.by_column:
         row, count = scene.row(view), scene.text_lines(view)[1]
-        keys, weights = arrays["keys"].ravel(), arrays["weights"].ravel()
+        keys, weights = arrays["keys"].ravel(), arrays["value_share" if view.by_value else "weights"].ravel()
         assert arrays["queries"].tolist() == [view.query]
         assert keys[keys >= 0].tolist() == scene.heaviest(view, count).tolist()
         np.testing.assert_allclose(weights[keys >= 0], row[keys[keys >= 0]], atol=1e-6)
     else:
-        whole = arrays["scores" if view.scores else "weights"][0, 0]
+        whole = arrays["scores" if view.scores else "value_share" if view.by_value else "weights"][0, 0]
         window = scene.window(view)
         rows, keys = window.form[:2]
         seen = np.nan_to_num(scene.picture(view).values)
@@ -95,7 +96,7 @@ def test_the_line_gives_what_is_seen(keys: str, toy: Recording) -> None:
     check(made)
 
 
-@pytest.mark.parametrize("keys", ["lljj2z", "ll2u", "lll3z", "llll3u"], ids=repr)
+@pytest.mark.parametrize("keys", ["lljj2z", "ll2u", "lll3z", "llll3u", "ll2b", "lj3b", "l3bz"], ids=repr)
 def test_the_line_hides_and_merges_as_the_pane_does(keys: str, minilm: Recording) -> None:
     made = explorer(minilm, PIECES, "-m", model_folder())
     for key in keys:

@@ -81,6 +81,7 @@ def _title(scene: Scene, view: Viewpoint, window: Window, ramp: Ramp, *, coarse:
     n, m = scene.size(view)
     form = window.form
     kind = "change of weights" if view.difference and view.against else "scores" if view.scores else "weights"
+    kind = "by value" if scene.reads_values(view) else kind
     kind += " between words" if view.words and scene.has_words(view) else ""
     parts = [head_name(scene, view), kind, f"{n} x {m}"]
     parts += ["coarse"] if coarse else []

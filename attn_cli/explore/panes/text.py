@@ -74,6 +74,7 @@ def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
         what = f"what query {short_label(grid.queries[view.query], scene)} attends to"
     ends = f"{ramp.low:.2g} to {ramp.high:.2g}" if ramp.diverging else f"{_scale(view)} scale 0 to {ramp.high:.3g}"
     change = ["change against " + _against(scene, view)] if view.difference and view.against else []
+    change += ["by value"] if scene.reads_values(view) else []
     return [head_name(scene, view), what, *change, ends, *(["sinks hidden"] if view.hide_sinks else [])]
 
 

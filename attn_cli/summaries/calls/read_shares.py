@@ -37,9 +37,13 @@ class ReadShares(DerivedCall):
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
         super().__init__(call, call.queries, call.keys)
         self.each, self.together = each, together
+        self.products: Array = None
+        self.lengths: Array = None
+        if isinstance(call, RecordedLayer) and by == "value" and call.value_norms is not None:
+            self.lengths = expand_groups(call.value_norms[..., None], call.h)[..., 0]  # [h, m]
+            return
         v, matrix = vectors_of(call, by)
         self.products = products_of_heads(v, matrix) if together and by == "written" and matrix is not None else None
-        self.lengths: Array = None
         if each or self.products is None:
             self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
 
@@ -101,7 +105,8 @@ WEIGHTS = Measure()
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
     if isinstance(call, RecordedLayer):
-        raise InputError(f"a recording keeps no values, which --by {by} takes", "give the model in its place: -m MODEL")
+        what = "the lengths of values alone" if by == "written" else "no lengths of values here"
+        raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")
     if not isinstance(call, AttentionCall):
         raise LoadError(
             f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",

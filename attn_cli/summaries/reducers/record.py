@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, to_numpy
+from attn_cli.arrays import at_least_float32, itemsize, namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
@@ -125,7 +125,7 @@ class Record:
             self.heads.log_sums().astype(np.float32),
             dict(self.heads.result().statistics),
             self.received.result().shares.astype(np.float32),
-            None if call.v is None else _norms(call.v),
+            _value_norms(call),
             np.empty(0, np.uint8),
             pooled.block,
             **self._operands(call),
@@ -144,8 +144,11 @@ class Record:
         return {"seen": kept(seen), **shown} if self.budget.take(size, call.place.layer) else shown
 
 
-def _norms(v: Array) -> np.ndarray:
-    """The length of each value, `[g, m, e]` to `[g, m]`."""
+def _value_norms(call: Call) -> np.ndarray | None:
+    """The length of each value `[g, m]`; None where there are none, or heads make values of their own from them."""
+    v = call.v
+    if v is None or (isinstance(call, AttentionCall) and call.ingredients.value_up is not None):
+        return None
     xp = namespace(v)
     return to_numpy(xp.linalg.vector_norm(at_least_float32(v), axis=-1)).astype(np.float32)
 

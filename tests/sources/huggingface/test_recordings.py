@@ -118,13 +118,24 @@ def _buffer(data: bytes) -> Any:
 def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
     file = tmp_path / "x.attn"
     assert attn("top", TEXT, "-m", "live", "-o", file).code == 0
-    for words in (["top", "--by", "value"], ["top", "--by", "written"], ["top", "--by", "through"], ["top", "--why"],
+    for words in (["top", "--by", "written"], ["top", "--by", "through"], ["top", "--why"],
                   ["knock"], ["heads", "--kinds"], ["top", "--generate", "2"], ["heads", "--pair", "a cat"],
                   ["heads", "another text"]):  # fmt: skip
         run = attn(words[0], *words[1:], "-m", file)
         refused(run, 2)
         assert "-m " in run.errors or "model" in run.errors or "leave out" in run.errors
     refused(attn("heads", file), 2, "is a recording, and no text", "attn heads -m ")
+
+
+@pytest.mark.usefixtures("opened")
+@pytest.mark.parametrize("source", ["gemma2"], indirect=True)
+@pytest.mark.parametrize("more", [[], ["--mean"]], ids=str)
+def test_lengths_of_values_are_all_that_by_value_takes(more: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "x.attn"
+    assert attn("heads", TEXT, "-m", "live", "-o", file).code == 0
+    words = ["matrix", "--by", "value", *more, "-f", "npz"]
+    recorded, live = (np.load(_buffer(attn(*words, *source).bytes)) for source in (["-m", file], [TEXT, "-m", "live"]))
+    np.testing.assert_allclose(recorded["value_share"], live["value_share"], atol=1e-5)
 
 
 @pytest.mark.usefixtures("opened")
