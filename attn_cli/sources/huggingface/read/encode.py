@@ -1,6 +1,7 @@
 """Many texts as numbers of tokens, by one call of the tokenizer and without a label for each token."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -26,21 +27,12 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Enc
             raise
         raise LoadError(f"the tokenizer can't read a text: {error}", "is its tokenizer.json whole?") from error
     control = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), dtype=np.int64)
-    places = encoding.get("offset_mapping")
-    return [
-        _encoded(numbers, encoding["special_tokens_mask"][at], None if places is None else places[at], control)
-        for at, numbers in enumerate(encoding["input_ids"])
-    ]
-
-
-def _encoded(
-    numbers: Sequence[int], added: Sequence[int], places: Sequence[tuple[int, int]] | None, control: np.ndarray
-) -> EncodedText:
-    ids = np.array(numbers, dtype=np.int64)
-    special = np.array(added, dtype=bool) | np.isin(ids, control)
-    if places is None:
-        nowhere = np.full(len(ids), -1)
-        return EncodedText(ids, special, nowhere, nowhere)
-    spans = np.array(places, dtype=np.int64).reshape(-1, 2)
-    spans[spans[:, 0] == spans[:, 1]] = -1
-    return EncodedText(ids, special, spans[:, 0], spans[:, 1])
+    ends = np.cumsum([len(numbers) for numbers in encoding["input_ids"]])[:-1]
+    ids = np.array(list(chain.from_iterable(encoding["input_ids"])), np.int64)  # of all texts at once
+    special = np.array(list(chain.from_iterable(encoding["special_tokens_mask"])), bool) | np.isin(ids, control)
+    spans = np.full((len(ids), 2), -1)
+    if (places := encoding.get("offset_mapping")) is not None and len(ids):
+        spans = np.array(list(chain.from_iterable(places)), np.int64).reshape(-1, 2)
+        spans[spans[:, 0] == spans[:, 1]] = -1
+    parts = zip(*(np.split(x, ends) for x in (ids, special, spans)), strict=True)
+    return [EncodedText(ids, special, spans[:, 0], spans[:, 1]) for ids, special, spans in parts]
