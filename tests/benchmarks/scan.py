@@ -149,6 +149,8 @@ _ON_RAY = """
 import sys, ray
 ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
 from attn_cli.scans.scan import scan
+from attn_cli.scans import shards
+shards.DOCUMENTS = 128  # so that both have work to the end
 done = []
 scan(sys.argv[1], sys.argv[2], sys.argv[3], ray="auto", cores=1, report=done.append)
 print(done[-1].seconds)
