@@ -79,7 +79,7 @@ class BatchTargets:
             moments=True,
             cells=np.stack([np.where(self.rows.real, self.rows.begin, -1), self.follower], axis=1),
             lists=(*(x for kind in CONTENT_KINDS for x in self._lists(kind)), self.window_sinks),
-            marks=np.stack([self.rows.delimiters, self.sinks]).astype(np.float32),
+            marks=np.stack([self.rows.delimiters, ~self.sinks]).astype(np.float32),
             received=True,
             top=1,
             steps=STEP_EDGES[: self.stretches.stop + 1],

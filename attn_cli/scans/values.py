@@ -37,7 +37,7 @@ class BatchValues:
         self.mass, self.cells, self.lists = (np.asarray(x) for x in (numbers.mass, numbers.cells, numbers.list_sums))
         self.marks, self.steps = np.asarray(numbers.mark_sums), np.asarray(numbers.step_sums)
         self.values = np.full((len(NAMES), len(self.mass), self.texts), np.nan)
-        self.beyond = self.mass - self.marks[..., 1]  # [h, R]: what a row gives to anything but sinks
+        self.beyond = self.marks[..., 1]  # [h, R]: what a row gives to anything but sinks
         self.given = self._sums(self.beyond[..., None], counts.beyond)  # [h, B, placed kinds + 5]
         self.step_sums = self._statistics()
         self._placed_kinds()

@@ -242,7 +242,7 @@ def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors, *, by_
     control_rows, held = np.zeros(count), np.full((count, h), np.nan)
     rows = (factors.counted > 0).sum(axis=1)
     least = enough(factors.chance / np.maximum(rows, 1))
-    beyond = mass - marks[..., 1]  # [h, n]: what a row gives to anything but sinks
+    beyond = marks[..., 1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
     names = [("kind", kind) for kind in targets.lists]
     names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
     column = {name: lists[..., at] for at, name in enumerate(names)}

@@ -32,7 +32,7 @@ class Targets:
     lists     for each kind its keys `[n, c]`, -1 after the last of a row; delimiters are `marks` instead
     on_sinks  those among the keys of kinds with several targets at which sinks are expected `[n, c]`; only if any
     controls  for induction and duplicate keys as far away as targets of other rows, that are none `[n, c]`
-    marks     which keys are delimiters, and which are expected sinks `[2, m]`
+    marks     which keys are delimiters, and which are no expected sinks `[2, m]`
     sinks     the keys at which sinks are expected, ascending
     """
 
@@ -90,7 +90,7 @@ def cross_targets(keys: Sequence[Token], n: int, sinks: np.ndarray) -> Targets:
 
 
 def _marks(keys: Sequence[Token], sinks: np.ndarray) -> np.ndarray:
-    return np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks)]).astype(np.float32)
+    return np.stack([delimiters(keys), np.isin(np.arange(len(keys)), sinks, invert=True)]).astype(np.float32)
 
 
 def names_of(tokens: Sequence[Token]) -> np.ndarray:
