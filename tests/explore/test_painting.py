@@ -21,7 +21,7 @@ styles = st.builds(
     reverse=st.booleans(),
 )
 texts = st.sampled_from(("", "a", "ab", "▀", "▄", "▀▀", " ", "     ", "字", "e\u0301", "─│"))
-lines = st.lists(st.builds(Segment, texts, styles), max_size=8).map(lambda line: padded(line, WIDTH))
+lines = st.lists(st.builds(Segment, texts, styles, st.none()), max_size=8).map(lambda line: padded(line, WIDTH))
 screens = st.lists(st.lists(lines, min_size=HEIGHT, max_size=HEIGHT), min_size=1, max_size=4)
 
 
