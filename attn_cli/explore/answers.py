@@ -28,17 +28,21 @@ class Picture:
 
 
 class Answers:
-    """Keeps the latest pictures; `changed` is called, in another thread, when a coarse one has become finer."""
+    """Keeps the latest pictures; `changed` is called, in another thread, when a coarse one has become finer.
+
+    What coarse ones lack is computed from `refine` on: after they are drawn, which it would slow down.
+    """
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.changed = changed
         self.error: BaseException | None = None
         self._kept: OrderedDict[Hashable, Picture] = OrderedDict()
         self._wanted: dict[int, Hashable] = {}  # by slot
+        self._waiting: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def picture(self, key: Hashable, grid: Grid, window: Window, *, scores: bool = False, slot: int = 0) -> Picture:
-        """The cells of a window of a grid, which `key` stands for: the true ones, or coarse ones until they are there.
+        """The cells of a window of a grid, which `key` stands for; coarse ones until `refine` has made them true.
 
         Another picture of the slot that is still being computed is given up.
         """
@@ -55,9 +59,15 @@ class Answers:
             if rows * keys * grid.cost <= AT_ONCE:
                 return self._keep(key, Picture(_computed(grid, window, scores, 0, rows)))
             picture = self._keep(key, Picture(_enlarged(grid, window, scores), coarse=True))
-        thread = threading.Thread(target=self._refine, args=(key, grid, window, scores), daemon=True, name="answers")
-        thread.start()
+        refining = (key, grid, window, scores)
+        self._waiting.append(threading.Thread(target=self._refine, args=refining, daemon=True, name="answers"))
         return picture
+
+    def refine(self) -> None:
+        """Begin to compute what the coarse pictures lack that were handed out since the last call."""
+        waiting, self._waiting = self._waiting, []
+        for thread in waiting:
+            thread.start()
 
     def forget(self) -> None:
         """Drop all pictures: of a recording that is gone."""

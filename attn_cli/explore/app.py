@@ -123,6 +123,7 @@ class Explorer(App[int], inherit_bindings=False):
             raise answers.error
         self.lines = draw(self.session)
         self._paint()
+        answers.refine()
 
     def _paint(self) -> None:
         """Write what the terminal doesn't show yet."""

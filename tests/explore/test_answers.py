@@ -32,7 +32,7 @@ def test_much_is_coarse_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(answers, "AT_ONCE", 5000)
     grid, window = whole_window()
     done = threading.Event()
-    many = Answers(done.set)
+    many, running = Answers(done.set), set(threading.enumerate())
     coarse = many.picture("a", grid, window)
     assert coarse.coarse
     expected = grid.pooled(slice(0, 300), slice(0, 300), window.form[:2])
@@ -40,6 +40,8 @@ def test_much_is_coarse_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> No
     finite = np.isfinite(coarse.values)
     assert finite.any()
     assert np.nanmax(coarse.values) >= 0.9 * np.nanmax(expected)
+    assert not set(threading.enumerate()) - running  # it is drawn first
+    many.refine()
     while many.picture("a", grid, window).coarse:
         assert done.wait(SHORT)
         done.clear()
@@ -61,6 +63,7 @@ def test_what_is_not_looked_at_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 
     many = Answers()
     many.picture("slow", Slow(grid.layer, 0), window)
+    many.refine()
     assert started.wait(SHORT)
     monkeypatch.setattr(answers, "AT_ONCE", 2**20)
     many.picture("other", grid, window)
@@ -82,5 +85,6 @@ def test_what_fails_in_the_thread_is_raised_by_the_screen(monkeypatch: pytest.Mo
 
     many = Answers(done.set)
     many.picture("a", Broken(grid.layer, 0), window)
+    many.refine()
     assert done.wait(SHORT)
     assert isinstance(many.error, ZeroDivisionError)
