@@ -13,6 +13,7 @@ from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
 from attn_cli.selection import Selection
+from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
 
@@ -20,6 +21,7 @@ DOCUMENTS = 1024  # of a shard at most
 CHARACTERS = 2**17  # of a shard at most, unless a single document has more
 EVERYTHING = Selection()
 MOST_COUNTED = 2**16  # different tokens that are counted for every head, the first of the corpus
+_ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single text has more
 
 
@@ -178,14 +180,8 @@ def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TO
     >>> batches_of([5, 3000, 4, 2000, 5])
     [[2, 0, 4], [3], [1]]
     """
-    order = sorted(range(len(lengths)), key=lambda at: (lengths[at], at))
-    batches: list[list[int]] = []
-    for at in order:
-        full = not batches or (len(batches[-1]) + 1) * lengths[at] > tokens or limit == 1
-        if full or lengths[at] > 1.25 * lengths[batches[-1][0]] + 4:
-            batches.append([])
-        batches[-1].append(at)
-    return batches
+    most = 1 if limit == 1 else max(len(lengths), 1)
+    return batches_by_length(lengths, most, tokens=tokens, together=1, alike=_ALIKE)
 
 
 class BatchScan(NamedTuple):

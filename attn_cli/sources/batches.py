@@ -1,21 +1,31 @@
 """Which texts run together: those of about the same length, so that little is padded."""
 
+import math
 from collections.abc import Sequence
 
-_ANY_LENGTH = 8  # texts that run together whatever their length
+_ANY_LENGTH = 8  # texts of --lines that run together whatever their length
 _TOKENS = 2048  # of a larger batch, padding included
+_NEAR = 4  # tokens: texts that differ by no more are always alike
 
 
-def batches_by_length(lengths: Sequence[int], most: int) -> list[list[int]]:
+def batches_by_length(
+    lengths: Sequence[int], most: int, *, tokens: int = _TOKENS, together: int = _ANY_LENGTH, alike: float = math.inf
+) -> list[list[int]]:
     """The places of texts with so many tokens, in batches of at most `most`, the shortest texts first.
+
+    tokens    of a batch with its padding, unless it has no more than `together` texts
+    alike     how many times as long as its shortest text a batch's longest may be
 
     >>> batches_by_length([5, 900, 4, 5], most=3)
     [[2, 0, 3], [1]]
+    >>> batches_by_length([5, 900, 4, 700, 5], most=8, tokens=1000, together=1, alike=1.25)
+    [[2, 0, 4], [3], [1]]
     """
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
         size = len(batches[-1]) + 1 if batches else most + 1
-        if size <= most and (size <= _ANY_LENGTH or size * lengths[place] <= _TOKENS):
+        fits = size <= most and (size <= together or size * lengths[place] <= tokens)
+        if fits and lengths[place] <= alike * lengths[batches[-1][0]] + _NEAR:
             batches[-1].append(place)
         else:
             batches.append([place])
