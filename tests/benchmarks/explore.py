@@ -83,6 +83,7 @@ def _long(file: Path, repeats: int) -> Iterator[str]:
         terminal.wait("? keys")
         terminal.press("2")
         terminal.settle(_QUIET)
+        terminal.process.delaybeforesend = None  # pexpect would hold every key back for 50 ms
         waited = [_answer(terminal, "]") for _ in range(repeats)]
         terminal.press("q")
         terminal.end()
