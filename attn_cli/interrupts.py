@@ -8,8 +8,8 @@ the program ends itself at once, after it has put away what it leaves behind.
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -52,6 +52,27 @@ def watch() -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_wait, args=(reader, taken), daemon=True, name="interrupts").start()
+
+
+def heeded() -> list[signal.Signals]:
+    """Those of `ENDS` that aren't ignored."""
+    return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def kept(numbers: list[int]) -> Iterator[None]:
+    """Signals don't end the process but are added to `numbers`, for one that takes the terminal and must give it back.
+
+    Whoever takes them over inside sets handlers of their own. Afterwards all is as before.
+    """
+    before = {number: signal.signal(number, lambda number, frame: numbers.append(number)) for number in heeded()}
+    descriptor = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
 
 
 def _wait(reader: int, taken: set[signal.Signals]) -> None:

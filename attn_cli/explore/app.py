@@ -25,11 +25,11 @@ from attn_cli.explore.frame import draw, pointed
 from attn_cli.explore.painting import Painting
 from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.session import Session
+from attn_cli.interrupts import heeded, kept
 from attn_cli.recording import Recording
 
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
 Answer = TypeVar("Answer")
-_END_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
 
 
 class Ended(Exception):
@@ -69,6 +69,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     lines    what the screen shows
     failure  an error that ended it; the caller raises it, after the terminal is itself again
+    early_signals  those that came before it could answer them
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -83,6 +84,7 @@ class Explorer(App[int], inherit_bindings=False):
         self.lines: list[Line] = []
         self.painting = Painting()
         self.failure: BaseException | None = None
+        self.early_signals: list[int] = []
         self.canvas = Canvas(self)
         self._stop = threading.Event()
         self._last_click: tuple[int, int] | None = None
@@ -100,9 +102,10 @@ class Explorer(App[int], inherit_bindings=False):
             import asyncio
 
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGINT, self._interrupt)
-            for number in _END_SIGNALS:
-                loop.add_signal_handler(number, self.exit, 128 + number)
+            for number in heeded():
+                loop.add_signal_handler(number, self._signal, number)
+            for early in self.early_signals:
+                self._signal(early)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
@@ -185,6 +188,13 @@ class Explorer(App[int], inherit_bindings=False):
         if self.session.entry is None:
             self.session.press(key)
             self.redraw()
+
+    def _signal(self, number: int) -> None:
+        """Ctrl-C as if it was typed; any other signal ends the explorer."""
+        if number == signal.SIGINT:
+            self._interrupt()
+        else:
+            self.exit(128 + number)
 
     def _interrupt(self) -> None:
         """Ctrl-C ends what is running, else the explorer."""
@@ -325,7 +335,7 @@ class Explorer(App[int], inherit_bindings=False):
 def run(session: Session, *, mouse: bool) -> int:
     """Run a session in the terminal; the exit code. Raises what went wrong in it."""
     app = Explorer(session, mouse=mouse)
-    with _products_on_one_core():
+    with _products_on_one_core(), kept(app.early_signals):
         code = app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure

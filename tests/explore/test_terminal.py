@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from tests.explore.terminal import Terminal
-from tests.program import attn, refused
+from tests.program import SHORT, attn, refused
 
 TEXT = "he sat on the river bank"
+ENTERED = b"\x1b[?1049h"  # a screen of its own
 LEFT = b"\x1b[?1049l"  # the screen as it was before
 PLANTED = """
 import sys
@@ -57,6 +58,16 @@ def test_it_ends_in_order(ends: signal.Signals | str, code: int) -> None:
         terminal.wait("? keys")
         terminal.press(ends) if isinstance(ends, str) else terminal.signal(ends)
         assert terminal.end() == code
+        assert LEFT in terminal.log[-300:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_comes_before_the_first_picture_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
+    with Terminal("explore", TEXT) as terminal:
+        while ENTERED not in terminal.log:
+            assert terminal.read(SHORT), "it never took the screen"
+        terminal.signal(number)
+        assert terminal.end() == 128 + number
         assert LEFT in terminal.log[-300:]
 
 
