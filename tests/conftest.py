@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.program import TERMINAL_VARIABLES
 
@@ -15,7 +15,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is first importe
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
-FAST_EXAMPLES = 5  # of a test with generated inputs, in place of Hypothesis' 100
+FAST_EXAMPLES, SEARCH_EXAMPLES = 5, 1000  # of a test with generated inputs, in place of Hypothesis' 100
 # What a test imports, names or asks pytest for that loads a model or starts a process: each takes seconds.
 _SLOW_IMPORTS = (
     "attn_cli.sources.huggingface",
@@ -41,7 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("fast" if config.getoption("--fast") else "attn")
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("fast" if config.getoption("--fast") else "attn")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -117,5 +118,9 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-settings.register_profile("attn", deadline=None)  # the first call of an array library takes seconds on a slow machine
-settings.register_profile("fast", deadline=None, max_examples=FAST_EXAMPLES)
+# No clock decides: the first call of an array library takes seconds on a slow machine.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same inputs every time, so that a change is judged by what it changed; "search" looks for others.
+settings.register_profile("attn", _PATIENT, derandomize=True)
+settings.register_profile("fast", _PATIENT, derandomize=True, max_examples=FAST_EXAMPLES)
+settings.register_profile("search", _PATIENT, derandomize=False, max_examples=SEARCH_EXAMPLES)

@@ -87,7 +87,6 @@ class Explorer(App[int], inherit_bindings=False):
         self.early_signals: list[int] = []
         self.canvas = Canvas(self)
         self._stop = threading.Event()
-        self._last_click: tuple[int, int] | None = None
         session.scene.answers.changed = self._from_thread(self.redraw)
 
     def compose(self) -> ComposeResult:

@@ -1,6 +1,7 @@
-"""How much memory a process may still take."""
+"""How much memory a process may still take, and has taken."""
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +28,18 @@ def free_memory(*, swap: bool = False) -> int | None:
         if not limits or not swap:
             limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(limits, default=None)
+
+
+def peak_memory() -> int | None:
+    """The most bytes of memory that this process has held so far; None where the system doesn't report it."""
+    with suppress(OSError, ValueError, KeyError):  # on Linux: ru_maxrss counts what the process held that started it
+        return 1024 * _sizes(Path("/proc/self/status"))["VmHWM:"]
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _sizes(file: Path) -> dict[str, int]:

@@ -65,13 +65,15 @@ class Terminal:
         end = time.monotonic() + SHORT
         while not all(word in self.text for word in words) or (until is not None and not until(self.text)):
             assert time.monotonic() < end, f"{words} never came\n{self.text}"
-            assert self.read() or self.process.isalive(), f"it ended with {self.process.exitstatus}\n{self.text}"
+            alive = self.process.isalive()  # asked first: what was written before the end can still be read
+            assert self.read() or alive, f"it ended with {self.process.exitstatus}\n{self.text}"
         return self.text
 
     def settle(self, seconds: float = 0.3) -> None:
         """Read until nothing came for some time."""
+        end = time.monotonic() + SHORT
         while self.read(seconds):
-            pass
+            assert time.monotonic() < end, f"it never rests\n{self.text}"
 
     def press(self, keys: str) -> None:
         """Type."""
@@ -94,6 +96,8 @@ class Terminal:
         while os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
             assert time.monotonic() < deadline, self.text
             self.read()
+        while self.read():  # what it wrote last
+            pass
 
     def resize(self, columns: int, lines: int) -> None:
         """Another size."""

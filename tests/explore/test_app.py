@@ -88,6 +88,7 @@ def test_a_move_writes_what_it_changed() -> None:
 
 def test_the_mouse_puts_the_cursor_and_goes_deeper() -> None:
     async def script(app: Explorer, pilot: Pilot[int]) -> None:
+        app.CLICK_CHAIN_TIME_THRESHOLD = SHORT  # type: ignore[misc]
         await pilot.click(offset=(8 + 7, 3 + 2))
         assert (app.session.view.at, app.session.view.head) == (1, 2)
         await pilot.click(offset=(8 + 7, 3 + 2), times=2)

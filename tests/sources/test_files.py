@@ -130,7 +130,9 @@ def test_without_a_suffix_the_first_bytes_decide_and_on_stdin_too(suffix):
 
 
 @given(array=hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=4, max_side=4), elements=st.floats(-9, 9)))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 def test_what_is_saved_is_read_bit_for_bit(array):
     for suffix in (".npy", ".npz", ".json", ".safetensors"):
         SAVERS[suffix](f"q{suffix}", array)
@@ -712,7 +714,9 @@ def spoiled(draw) -> bytes:
 @given(
     content=st.binary(max_size=200) | spoiled() | st.text(max_size=60).map(str.encode), suffix=st.sampled_from(SUFFIXES)
 )
-@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 def test_no_bytes_end_in_a_traceback(content, suffix):
     Path(f"q{suffix}").write_bytes(content)
     for spec, stdin in ((f"q{suffix}", None), ("-", io.BytesIO(content))):

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.interrupts import last_words
+from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit
 
@@ -78,13 +79,3 @@ class Progress:
     @staticmethod
     def _width() -> int:
         return shutil.get_terminal_size().columns - 1
-
-
-def peak_memory() -> int | None:
-    """The most bytes of memory that this process has held so far; None where the system doesn't report it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
