@@ -7,6 +7,7 @@ import numpy as np
 
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
+from attn_cli.scans.allocator import memory_given_back
 from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.poison import PoisonRecord
@@ -111,6 +112,7 @@ class ReadText(NamedTuple):
     encoded: EncodedText
 
 
+@memory_given_back()
 def scan_shard(
     source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
