@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from rich.segment import Segment
 from textual import events
 from textual.app import App, ComposeResult
+from textual.driver import Driver
 from textual.geometry import Region as Area
 from textual.strip import Strip
 from textual.widget import Widget
@@ -21,11 +22,11 @@ from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode
 from attn_cli.explore.commands import Request
+from attn_cli.explore.first_paint import OWN_SCREEN, FirstPaint
 from attn_cli.explore.frame import draw, pointed
-from attn_cli.explore.painting import Painting
 from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.session import Session
-from attn_cli.interrupts import heeded, kept
+from attn_cli.interrupts import heeded
 from attn_cli.recording import Recording
 
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
@@ -69,22 +70,22 @@ class Explorer(App[int], inherit_bindings=False):
 
     lines    what the screen shows
     failure  an error that ended it; the caller raises it, after the terminal is itself again
-    early_signals  those that came before it could answer them
+    first    what the terminal shows already, and the signals that came before it could answer them
     """
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[Any]] = []
     CSS = "Screen { background: ansi_default; overflow: hidden; }"
 
-    def __init__(self, session: Session, *, mouse: bool = True) -> None:
-        super().__init__(ansi_color=True)
+    def __init__(self, session: Session, first: FirstPaint | None = None, *, mouse: bool = True) -> None:
+        super().__init__(ansi_color=True, driver_class=_driver_class())
         self.theme = _THEME
         self.session = session
         self.has_mouse = mouse
-        self.lines: list[Line] = []
-        self.painting = Painting()
+        self.first = first or FirstPaint()
+        self.lines: list[Line] = self.first.lines
+        self.painting = self.first.painting
         self.failure: BaseException | None = None
-        self.early_signals: list[int] = []
         self.canvas = Canvas(self)
         self._stop = threading.Event()
         session.scene.answers.changed = self._from_thread(self.redraw)
@@ -103,8 +104,9 @@ class Explorer(App[int], inherit_bindings=False):
             loop = asyncio.get_running_loop()
             for number in heeded():
                 loop.add_signal_handler(number, self._signal, number)
-            for early in self.early_signals:
+            for early in self.first.signals:
                 self._signal(early)
+        self.session.scene.answers.refine()
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
@@ -331,10 +333,36 @@ class Explorer(App[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
 
-def run(session: Session, *, mouse: bool) -> int:
-    """Run a session in the terminal; the exit code. Raises what went wrong in it."""
-    app = Explorer(session, mouse=mouse)
-    with _products_on_one_core(), kept(app.early_signals):
+def _driver_class() -> type[Driver] | None:
+    """What Textual reaches the terminal with; None for what it chooses itself."""
+    if os.name != "posix":
+        return None
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class ShownDriver(LinuxDriver):
+        """Takes over a terminal that shows the first picture, and gives it back as it was before that."""
+
+        def start_application_mode(self) -> None:
+            """Take the terminal, at the start and after Ctrl-Z; without entering the screen that it is on."""
+            first: FirstPaint = getattr(self._app, "first", FirstPaint())
+            self.is_shown = first.hand_over()
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+            self.attrs_before = first.attributes or self.attrs_before
+
+        def write(self, data: str) -> None:
+            """Write, but not what would clear the screen."""
+            if self.is_shown and data == OWN_SCREEN:
+                self.is_shown = False
+            else:
+                super().write(data)
+
+    return ShownDriver
+
+
+def run(session: Session, first: FirstPaint, *, mouse: bool) -> int:
+    """Run a session in the terminal, which shows it already; the exit code. Raises what went wrong in it."""
+    app = Explorer(session, first, mouse=mouse)
+    with _products_on_one_core():
         code = app.run(mouse=mouse)
     if app.failure is not None:
         raise app.failure

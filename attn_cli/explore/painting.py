@@ -42,9 +42,13 @@ class Painting:
         self._lines: Sequence[Line] = ()
         self._cells: list[list[Cell]] = []
 
-    def forget(self) -> None:
-        """Nobody knows what the terminal shows: all will be written again."""
-        self._lines, self._cells = (), []
+    def forget(self, y: int | None = None) -> None:
+        """Nobody knows what the terminal shows, or only what its line y is: that will be written again."""
+        if y is None:
+            self._lines, self._cells = (), []
+        elif self._lines:
+            self._lines = [*self._lines[:y], [], *self._lines[y + 1 :]]
+            self._cells[y] = []
 
     def codes(self, lines: Sequence[Line]) -> str:
         """What is to be written so that it shows these lines, all as wide as the screen; "" for nothing."""

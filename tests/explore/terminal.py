@@ -2,6 +2,7 @@
 
 import os
 import sys
+import termios
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -17,6 +18,7 @@ class Terminal:
 
     screen   what a person sees
     written  how many bytes came in all
+    flags    those of termios that say what becomes of keys, at the end
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Terminal:
         self.stream = pyte.ByteStream(self.screen)
         self.written = 0
         self.log = b""
+        self.flags = 0
         words = command or program(*arguments)
         variables = environment(**({"TERM": "xterm-256color", "COLORTERM": "truecolor"} | (env or {})))
         del variables["LINES"]
@@ -87,6 +90,7 @@ class Terminal:
             self.read()
         while self.read():
             pass
+        self.flags = termios.tcgetattr(self.process.child_fd)[3]
         self.process.close()
         return -self.process.signalstatus if self.process.signalstatus else int(self.process.exitstatus or 0)
 
@@ -98,6 +102,12 @@ class Terminal:
             self.read()
         while self.read():  # what it wrote last
             pass
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed and hands it over by lines, as shells leave it."""
+        flags = self.flags if self.process.closed else termios.tcgetattr(self.process.child_fd)[3]
+        return bool(flags & termios.ECHO and flags & termios.ICANON and flags & termios.ISIG)
 
     def resize(self, columns: int, lines: int) -> None:
         """Another size."""

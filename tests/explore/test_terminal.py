@@ -20,6 +20,18 @@ from attn_cli.cli import main
 sys.argv = ["attn", "explore", "he sat"]
 main()
 """
+# The first picture is there, and Textual isn't: until some keys have come, or for good.
+SLOW = """
+import fcntl, sys, termios
+class Finder:
+    def find_spec(self, name, *rest):
+        while name == "attn_cli.explore.app" and fcntl.ioctl(0, termios.FIONREAD, bytes(4))[0] < {keys}: pass
+        assert {keys} or name != "attn_cli.explore.app"
+sys.meta_path.insert(0, Finder())
+from attn_cli.cli import main
+sys.argv = ["attn", "explore", "he sat"]
+main()
+"""
 
 
 def test_a_walk_in_a_terminal() -> None:
@@ -33,7 +45,7 @@ def test_a_walk_in_a_terminal() -> None:
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
         terminal.wait_until_stopped()
-        assert LEFT in terminal.log
+        assert LEFT in terminal.log and terminal.echoes
         terminal.screen.reset()
         terminal.signal(signal.SIGCONT)
         terminal.wait("layer 0 head 1 · weights", "? keys")
@@ -56,6 +68,28 @@ def test_it_ends_in_order(ends: signal.Signals | str, code: int) -> None:
         terminal.press(ends) if isinstance(ends, str) else terminal.signal(ends)
         assert terminal.end() == code
         assert LEFT in terminal.log[-300:]
+
+
+def test_keys_that_come_before_textual_does_are_answered_and_not_shown() -> None:
+    with Terminal(command=[sys.executable, "-c", SLOW.format(keys=3)]) as terminal:
+        terminal.wait("? keys")
+        assert not terminal.echoes
+        shown = terminal.text
+        terminal.press("j\r")
+        assert not terminal.read()
+        assert terminal.text == shown
+        terminal.press("x")
+        terminal.wait("layer 0 head 1 · scores")
+        terminal.press("\x03")
+        assert terminal.end() == 130
+        assert terminal.log.count(ENTERED) == 1 and terminal.echoes
+
+
+def test_a_start_that_fails_after_the_first_picture_leaves_the_terminal_as_it_was() -> None:
+    with Terminal(command=[sys.executable, "-c", SLOW.format(keys=0)]) as terminal:
+        assert terminal.end() == 70
+        before, _, after = terminal.log.rpartition(LEFT)
+        assert b"? keys" in before and b"attn: a bug: AssertionError" in after and terminal.echoes
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
