@@ -178,8 +178,8 @@ def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
     if not all(map(_reads_rows, reducers)):
         return False
     willing = cast(Sequence[RowReducer], reducers)
-    needs: RowNeeds | None = RowNeeds()
-    for reducer in willing:
+    needs = willing[0].row_needs(call)
+    for reducer in willing[1:]:
         more = reducer.row_needs(call)
         needs = None if needs is None or more is None else needs | more
     numbers = None if needs is None else call.row_numbers(needs)

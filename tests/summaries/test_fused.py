@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Call, Output, Place
-from attn_cli.kernel.definition.masks import Given
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.compiled import is_built
@@ -18,10 +17,14 @@ from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.masked import MaskedRows
 from attn_cli.summaries.reducers.overall import OverallKeys
+from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
+from attn_cli.summaries.reducers.sinks import SinksOfHeads
 from attn_cli.summaries.reducers.top import TopKeys
-from tests.kernel.walk.test_fused import masks
+from attn_cli.summaries.text_parts import TextPart
+from tests.kernel.walk.test_fused import holed, masks
+from tests.strategies import as_tensors
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
 
@@ -34,12 +37,21 @@ REDUCERS = {
     "top of all keys": lambda: [TopKeys(60), TopKeys(2, scores=False)],
     "largest of blocks": lambda: [PooledMatrix(6, 7), HeadStatistics()],
     "mean of blocks": lambda: [PooledMatrix(6, 7, pooling="mean")],
+    "some rows": lambda: [TopKeys(3, rows=[0])],
+    "numbers of some rows and of all": lambda: [TopKeys(3, rows=[0]), HeadStatistics()],
+    "sums of some rows": lambda: [OverallKeys(4, rows=[0]), HeadStatistics(rows=[0]), TopKeys(2, rows=[0])],
+    "blocks of some rows": lambda: [PooledMatrix(6, 7, rows=[0])],
+    "parts of some rows": lambda: [SharesOfParts([TextPart("first", (), (0,))], [0])],
+    "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
+    "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
+    "blocks of the mean head": lambda: [PooledMatrix(6, 7, mean_heads=True), ReceivedShares()],
+    "sinks": lambda: [SinksOfHeads()],
 }
 ONLY_BANDS = {
-    "some rows": lambda: [TopKeys(3, rows=[0])],
-    "the mean head": lambda: [TopKeys(3, mean_heads=True)],
     "scores": lambda: [PooledMatrix(5, 5, scores=True)],
     "two matrices": lambda: [PooledMatrix(5, 5), PooledMatrix(3, 3)],
+    "heads and their mean": lambda: [TopKeys(3), TopKeys(3, mean_heads=True)],
+    "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],
 }
 
 
@@ -74,17 +86,17 @@ def calls(draw: st.DrawFn) -> AttentionCall:
     n = draw(st.sampled_from([n, m]))
     d, e = draw(st.integers(1, 20)), draw(st.integers(1, 20))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    mask = masks(n, m)[draw(st.sampled_from([name for name in masks(1, 1) if name != "part of a batch"]))]
-    mask = Given(torch.as_tensor(mask.cells)) if isinstance(mask, Given) else mask  # bands want one library
+    solid = {name: mask for name, mask in masks(n, m).items() if name != "part of a batch"}
+    every_mask = solid | {f"{name}, with holes": mask for name, mask in holed(h, n, m, random).items()}
+    mask = every_mask[draw(st.sampled_from(list(every_mask)))]
     sink = draw(st.sampled_from([None, torch.tensor(random.normal(size=h), dtype=torch.float32)]))
     q, k, v = (torch.tensor(random.normal(size=size), dtype=torch.float32)
                for size in ((h, n, d), (groups, m, d), (groups, m, e)))  # fmt: skip
     place = Place(0, "a", tuple(range(h)), tuple(i * groups // h for i in range(h)), "self" if n == m else "cross")
     keys = tokens(m, random)
     output = Output(torch.full((h, n, e), torch.nan))
-    return AttentionCall(
-        q, k, v, Rule(d**-0.5, mask=mask, sink=sink), place, keys[:n] if n == m else tokens(n, random), keys, output
-    )
+    rule = as_tensors(Rule(d**-0.5, mask=mask, sink=sink), torch.as_tensor)  # bands want one library
+    return AttentionCall(q, k, v, rule, place, keys[:n] if n == m else tokens(n, random), keys, output)
 
 
 def parts(call: AttentionCall, reducers: Sequence[Reducer]) -> dict[str, np.ndarray]:
@@ -96,7 +108,9 @@ def parts(call: AttentionCall, reducers: Sequence[Reducer]) -> dict[str, np.ndar
 @settings(max_examples=40, deadline=None)
 @given(call=calls())
 def test_reducers_say_the_same(name: str, call: AttentionCall) -> None:
-    compiled = parts(call, REDUCERS[name]())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AttentionCall, "bands", None)  # none are asked for
+        compiled = parts(call, REDUCERS[name]())
     assert call.output.complete
     output = call.output.array.clone()
     banded = [FromBands(reducer) for reducer in REDUCERS[name]()]
@@ -117,11 +131,3 @@ def test_what_needs_bands_gets_bands(name: str, call: AttentionCall) -> None:
     expected = parts(call, [FromBands(reducer) for reducer in ONLY_BANDS[name]()])
     for field, values in parts(call, ONLY_BANDS[name]()).items():
         np.testing.assert_array_equal(values, expected[field])
-
-
-def test_a_mask_with_holes_gets_bands() -> None:
-    x = torch.ones(1, 3, 2)
-    labels = tuple(Token(i, "a") for i in range(3))
-    rule = Rule(1.0, mask=Given(torch.tensor([[1, 0, 1]] * 3).bool()))
-    call = AttentionCall(x, x, x, rule, Place(0, "a", (0,), (0,)), labels, labels)
-    np.testing.assert_allclose(reduce(call, ReceivedShares()).parts[0].shares, [[0.5, 0, 0.5]])

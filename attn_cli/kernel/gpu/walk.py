@@ -77,7 +77,12 @@ def row_numbers(
     None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
     """
     span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
-    if span is None or needs.top > MOST_TOP or (output is not None and not bool(v.isfinite().all())):
+    if (
+        span is None
+        or needs.top > MOST_TOP
+        or _asks_too_much(needs)
+        or (output is not None and not bool(v.isfinite().all()))
+    ):
         return None
     walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
     numbers = walk.forward(output, moments=needs.moments)
@@ -94,6 +99,11 @@ def row_numbers(
         **(walk.top(needs.top, log_sum) if needs.top else {}),
         pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
     )
+
+
+def _asks_too_much(needs: RowNeeds) -> bool:
+    """Whether it asks for sums over some rows, or for the mean over heads; numbers of some rows come with all."""
+    return needs.means or (needs.rows is not None and (needs.received or needs.few > 0 or needs.pool is not None))
 
 
 def tile_of(q: Array, v: Array) -> Tile:

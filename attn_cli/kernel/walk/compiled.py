@@ -13,6 +13,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from attn_cli.kernel.walk.gaps import Gaps
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
 from attn_cli.kernel.walk.threads import cores
@@ -20,6 +21,7 @@ from attn_cli.kernel.walk.threads import cores
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
+_MEAN_ROWS = 48  # the same where it takes them of all heads
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
@@ -34,6 +36,11 @@ class _Attention(ctypes.Structure):
         *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
         ("first", _POINTER),
         ("last", _POINTER),
+        ("gap_rows", _POINTER),
+        ("gaps", _POINTER),
+        ("gap_head", _INT),
+        ("places", _POINTER),
+        ("noted", _INT),
         ("scale", _FLOAT),
         ("softcap", _FLOAT),
         ("bias", _POINTER),
@@ -59,6 +66,7 @@ class _Attention(ctypes.Structure):
         ("received", _POINTER),
         ("few", _INT),
         ("received_few", _POINTER),
+        ("means", _INT),
         ("count", _INT),
         ("top_weights", _POINTER),
         ("top_scores", _POINTER),
@@ -141,6 +149,7 @@ class AskedKeys:
     list_ends  the column after each list `[lists]`
     marks      `[r, m rounded up to 64]`
     steps      the edges between stretches of keys `[steps + 1]`
+    places     where each row is noted, -1 for nowhere `[n]`; None for all rows in their order
     """
 
     cells: np.ndarray | None
@@ -148,10 +157,11 @@ class AskedKeys:
     list_ends: np.ndarray
     marks: np.ndarray | None
     steps: np.ndarray | None
+    places: np.ndarray | None
 
     @classmethod
-    def of(cls, needs: RowNeeds, m: int) -> "AskedKeys":
-        """The keys of `needs` in a call with m keys."""
+    def of(cls, needs: RowNeeds, n: int, m: int) -> "AskedKeys":
+        """The keys of `needs` in a call with n queries and m keys."""
         cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
         lists = np.concatenate(needs.lists, axis=1, dtype=np.int32) if needs.lists else None
         ends = np.cumsum([keys.shape[1] for keys in needs.lists], dtype=np.int32)
@@ -160,7 +170,11 @@ class AskedKeys:
             marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
             marks[:, :m] = needs.marks
         steps = None if needs.steps is None else np.ascontiguousarray(needs.steps, dtype=np.int32)
-        return cls(cells, lists, ends, marks, steps)
+        places = None
+        if needs.rows is not None:
+            places = np.full(n, -1, np.int32)
+            places[list(needs.rows)] = np.arange(len(needs.rows))
+        return cls(cells, lists, ends, marks, steps, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +213,7 @@ class CompiledCall:
     k: np.ndarray
     v: np.ndarray
     span: Intervals
+    gaps: Gaps | None
     rule: CompiledRule
     asked: AskedKeys
     needs: RowNeeds
@@ -206,9 +221,9 @@ class CompiledCall:
     vectors: int
 
     def parts(self) -> Iterator[slice]:
-        """Key heads, as many at a time as memory for packed keys allows."""
+        """Key heads, as many at a time as memory for packed keys allows; all of them where their mean is wanted."""
         g, m, d = self.k.shape
-        at_once = max(1, _PANEL_BYTES // (4 * d * _padded(m)))
+        at_once = g if self.needs.means else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
     def done(self, key_heads: slice) -> bool:
@@ -224,12 +239,20 @@ class CompiledCall:
             setattr(job, name, x.ctypes.data)
             setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
             setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
-        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
-        job.panels, job.locks, job.task_rows = panels.ctypes.data, locks.ctypes.data, _TASK_ROWS
+        self._show_keys(job, heads.start)
+        job.panels, job.locks = panels.ctypes.data, locks.ctypes.data
+        job.task_rows = _MEAN_ROWS if self.needs.means else _TASK_ROWS
         self.rule.write(job, heads)
         self._ask(job, heads)
         cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
         return _run(job, self.vectors, h * cells * d)
+
+    def _show_keys(self, job: _Attention, head: int) -> None:
+        """Say in a job for heads from this one on which keys their rows may attend to."""
+        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
+        if self.gaps is not None:
+            job.gap_head = len(self.span.first) if self.gaps.of_heads else 0
+            job.gap_rows, job.gaps = self.gaps.rows[head * job.gap_head :].ctypes.data, self.gaps.keys.ctypes.data
 
     def _ask(self, job: _Attention, heads: slice) -> None:
         """Say in the job what is noted, and where."""
@@ -248,7 +271,10 @@ class CompiledCall:
             memory = getattr(self.numbers, name)
             if memory is not None:
                 setattr(job, name, memory[heads].ctypes.data)
-        job.count, job.few, asked = self.needs.top, self.needs.few, self.asked
+        job.count, job.few, job.means, asked = self.needs.top, self.needs.few, int(self.needs.means), self.asked
+        job.noted = job.n if self.needs.rows is None else len(self.needs.rows)
+        if asked.places is not None:
+            job.places = asked.places.ctypes.data
         if asked.lists is not None:
             job.lists, job.list_columns = len(asked.list_ends), asked.lists.shape[1]
             job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
@@ -262,7 +288,8 @@ class CompiledCall:
         if self.needs.pool is not None:
             pool = self.needs.pool
             job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
-            job.task_rows = -(-_TASK_ROWS // pool.rows) * pool.rows  # no two threads write to a block
+            # No two threads write to a block.
+            job.task_rows = job.n if asked.places is not None else -(-job.task_rows // pool.rows) * pool.rows
 
 
 def _padded(m: int) -> int:

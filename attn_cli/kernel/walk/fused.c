@@ -5,7 +5,8 @@
    for is noted: its sum and moments, single cells, its largest cells, blocks of it, column sums over the rows. A second
    product with the values, divided by the row's sum, is the output. Weights are never stored.
 
-   Rows are intervals: query i may attend to keys first[i] .. last[i] - 1. Masks with holes are left to bands. Threads call attn_fused_work on one Attention at the same time, and share its tasks. */
+   Query i may attend to keys first[i] .. last[i] - 1, without those of its gaps. Threads call attn_fused_work on one
+   Attention at the same time, and share its tasks. */
 
 #include <math.h>
 #include <stdint.h>
@@ -24,6 +25,11 @@ typedef struct {
     const float *q, *k, *v;
     int64_t q_head, q_row, k_head, k_row, v_head, v_row;
     const int32_t *first, *last; /* [n] */
+    const int64_t *gap_rows; /* where the gaps of each row begin in `gaps` [n + 1], or [h * n + 1]; NULL for none */
+    const int32_t *gaps;     /* [gaps, 2]: masked keys from the first up to and without the second */
+    int64_t gap_head;        /* n if heads have gaps of their own, else 0 */
+    const int32_t *places;   /* [n]: where the numbers of each row are noted, -1 for nowhere; NULL for row i at i */
+    int64_t noted;           /* how many rows are noted */
     float scale, softcap;  /* scores become softcap * tanh(score / softcap); 0 for none */
     const float *bias;     /* [h, n, m], added to the scores, or NULL */
     int64_t bias_head, bias_row; /* its strides in floats, 0 where all heads or rows share it */
@@ -31,25 +37,26 @@ typedef struct {
     int64_t offset;    /* query i stands at key i + offset */
     float *output;     /* [h, n, e] or NULL */
     int64_t output_head, output_row;
-    float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, n], or all NULL */
+    float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, noted], or all NULL */
     int64_t cells;
     const int32_t *cell_keys;    /* [n, cells], -1 for none */
-    float *cell_weights;         /* [h, n, cells] */
+    float *cell_weights;         /* [h, noted, cells] */
     int64_t lists, list_columns; /* lists of keys of each row, side by side; a list ends at its first -1 */
     const int32_t *list_keys;    /* [n, list_columns] */
     const int32_t *list_ends;    /* [lists]: the column after each list */
-    float *list_sums;            /* [h, n, lists] */
+    float *list_sums;            /* [h, noted, lists] */
     int64_t marks;
     const float *mark_values;    /* [marks, m rounded up to 64] */
-    float *mark_sums;            /* [h, n, marks] */
+    float *mark_sums;            /* [h, noted, marks] */
     int64_t steps;
     const int32_t *step_edges;   /* [steps + 1], ascending: places from the query's own, where each stretch of keys begins */
-    float *step_sums;            /* [h, n, steps] */
+    float *step_sums;            /* [h, noted, steps] */
     double *received;            /* [h, m] or NULL; added to */
     int64_t few;                 /* rows that may attend to fewer keys are added to received_few, too */
     double *received_few;        /* [h, m] or NULL; added to */
+    int64_t means; /* whether the largest cells and the blocks are of the mean over all heads; then their h is 1 */
     int64_t count;
-    float *top_weights, *top_scores; /* [h, n, count] */
+    float *top_weights, *top_scores; /* [h, noted, count] */
     int64_t *top_keys;
     int64_t pool_rows, pool_keys, pool_sums;
     float *pooled; /* [h, blocks of rows, blocks of keys] or NULL; starts at 0 */
@@ -61,8 +68,35 @@ typedef struct {
 } Attention;
 
 typedef struct {
-    float *scores, *queries, *output, *columns, *shares;
+    float *scores, *queries, *output, *columns, *shares, *means;
 } Buffers;
+
+/* Whether a key lies in a gap of query i; of any head, if `head` is -1. */
+static int in_gap(const Attention *t, int64_t head, int64_t i, int64_t key) {
+    if (!t->gap_rows) return 0;
+    const int64_t heads = head < 0 && t->gap_head ? t->h : 1;
+    for (int64_t x = 0; x < heads; x++) {
+        const int64_t *row = t->gap_rows + (head < 0 ? x : head) * t->gap_head + i;
+        for (int64_t gap = row[0]; gap < row[1] && t->gaps[2 * gap] <= key; gap++)
+            if (key < t->gaps[2 * gap + 1]) return 1;
+    }
+    return 0;
+}
+
+/* How many keys query i of a head may attend to. */
+static int64_t open_keys(const Attention *t, int64_t head, int64_t i) {
+    int64_t count = t->last[i] - t->first[i];
+    const int64_t *row = t->gap_rows ? t->gap_rows + head * t->gap_head + i : NULL;
+    for (int64_t gap = row ? row[0] : 0; row && gap < row[1]; gap++) count -= t->gaps[2 * gap + 1] - t->gaps[2 * gap];
+    return count;
+}
+
+static int64_t place_of(const Attention *t, int64_t i) { return t->places ? t->places[i] : i; }
+
+/* The packed keys of a query head. */
+static const float *panels_of(const Attention *t, int64_t head) {
+    return t->panels + head / (t->h / t->g) * ((t->m + 63) / 64 * 64) * t->d;
+}
 
 #define INLINE inline TARGET __attribute__((always_inline))
 
@@ -103,6 +137,7 @@ typedef struct {
 
 typedef void (*Pack)(const Attention *, const float *, float *, int64_t, int64_t);
 typedef void (*Rows)(const Attention *, int64_t, int64_t, int64_t, const float *, Buffers);
+typedef void (*Means)(const Attention *, int64_t, int64_t, Buffers);
 
 /* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
 int attn_fused_widest(void) {
@@ -132,27 +167,49 @@ static int not_finite(const float *x, int64_t row, int64_t count, int64_t width)
     return sum != 0;
 }
 
+/* Whether anything is to be computed of query rows start:stop. */
+static int wanted(const Attention *t, int64_t start, int64_t stop) {
+    if (t->output || !t->places) return 1;
+    for (int64_t i = start; i < stop; i++)
+        if (t->places[i] >= 0) return 1;
+    return 0;
+}
+
+/* Add a task's column sums to those of its head, and clear them. */
+static void hand_over(Attention *t, int64_t head, float *columns) {
+    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
+    }
+    /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
+    for (int64_t j = 0; j < t->m; j++)
+        if (columns[j] != 0) t->received[head * t->m + j] += nearbyint((double)columns[j] * 4294967296.0) * (1 / 4294967296.0);
+    __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
+    memset(columns, 0, t->m * sizeof(float));
+}
+
 /* Do tasks until none is left; returns 0, 1 where values are not finite (then nothing was computed), 2 out of memory. */
 int attn_fused_work(Attention *t, int width_of_vectors) {
     Pack pack = pack_plain;
     Rows rows = rows_plain;
+    Means means = means_plain;
     int64_t panel = 16;
 #if defined(__x86_64__)
-    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, panel = 64;
-    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, panel = 16;
+    if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, means = means_avx512, panel = 64;
+    if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, means = means_avx2, panel = 16;
 #endif
     const int64_t width = (t->m + panel - 1) / panel * panel, pieces_of_head = (t->m + PIECE - 1) / PIECE;
     const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
-    int64_t at_once = CACHE / (width > 0 ? width : 1) / 6 * 6;
+    int64_t at_once = CACHE / (t->means ? 2 : 1) / (width > 0 ? width : 1) / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
-    size_t floats = at_once * (width + 64 + t->d + t->e + 1) + width + 256;
+    size_t floats = at_once * (width * (t->means ? 2 : 1) + 64 + t->d + t->e + 1) + width + 256;
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
     if (!memory) return 2;
-    Buffers b = {memory, 0, 0, 0, 0};
+    Buffers b = {memory, 0, 0, 0, 0, 0};
     b.columns = b.scores + at_once * (width + 64);
     b.queries = b.columns + width;
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
+    b.means = t->means ? b.shares + at_once : NULL;
+    memset(b.columns, 0, width * sizeof(float));
     for (;;) {
         const int64_t piece = __atomic_fetch_add(&t->next_piece, 1, __ATOMIC_RELAXED);
         if (piece >= pieces) break;
@@ -168,21 +225,22 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     const int broken = __atomic_load_n(&t->broken_values, __ATOMIC_RELAXED) != 0;
     while (!broken) {
         const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);
-        if (task >= t->h * tasks_of_head) break;
+        if (task >= (t->means ? 1 : t->h) * tasks_of_head) break;
         /* The last rows of a causal head see the most keys: they come first, and little is left for the end. */
-        const int64_t head = task % t->h, begin = (tasks_of_head - 1 - task / t->h) * t->task_rows;
+        const int64_t first = t->means ? 0 : task % t->h, after = t->means ? t->h : first + 1;
+        const int64_t begin = (tasks_of_head - 1 - (t->means ? task : task / t->h)) * t->task_rows;
         const int64_t end = begin + t->task_rows < t->n ? begin + t->task_rows : t->n;
-        const float *panels = t->panels + head / (t->h / t->g) * ((t->m + 63) / 64 * 64) * t->d;
-        if (t->received) memset(b.columns, 0, width * sizeof(float));
-        for (int64_t i = begin; i < end; i += at_once) rows(t, head, i, i + at_once < end ? i + at_once : end, panels, b);
-        if (t->received) {
-            while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
+        for (int64_t i = begin; i < end; i += at_once) {
+            const int64_t stop = i + at_once < end ? i + at_once : end;
+            if (!wanted(t, i, stop)) continue;
+            if (t->means) memset(b.means, 0, (stop - i) * width * sizeof(float));
+            for (int64_t head = first; head < after; head++) {
+                rows(t, head, i, stop, panels_of(t, head), b);
+                if (t->received && t->means) hand_over(t, head, b.columns);
             }
-            /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
-            for (int64_t j = 0; j < t->m; j++)
-                if (b.columns[j] != 0) t->received[head * t->m + j] += nearbyint((double)b.columns[j] * 4294967296.0) * (1 / 4294967296.0);
-            __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
+            if (t->means) means(t, i, stop, b);
         }
+        if (t->received && !t->means) hand_over(t, first, b.columns);
     }
     free(memory);
     return broken;

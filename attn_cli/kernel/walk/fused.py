@@ -10,6 +10,7 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
 
@@ -74,7 +75,7 @@ def row_numbers(
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
     rule's mask; `vectors` forces narrower ones than the widest.
-    None for a mask whose rows are no intervals, and for values that are not finite, since masked ones must not matter.
+    None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.
     """
     from attn_cli.kernel.walk.compiled import (
         AskedKeys,
@@ -83,9 +84,14 @@ def row_numbers(
         widest_vectors,
     )  # here: most commands start without it
 
-    span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
-    if span is None or needs.top > MOST_TOP:
+    if needs.top > MOST_TOP:
         return None
+    span, gaps = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span, None
+    if span is None:
+        found = intervals_and_gaps(rule.mask, q.shape[1], k.shape[1], q)
+        if found is None:
+            return None
+        span, gaps = found
     queries, keys, values = (_rows_without_gaps(to_numpy(at_least_float32(x))) for x in (q, k, v))
     memory = (
         None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
@@ -95,9 +101,9 @@ def row_numbers(
     bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     before_softmax = CompiledRule(float(rule.scale), float(rule.softcap or 0), bias, sink)
-    asked = AskedKeys.of(needs, k.shape[1])
+    asked = AskedKeys.of(needs, q.shape[1], k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
-    work = CompiledCall(queries, keys, values, span, before_softmax, asked, needs, numbers, vectors)
+    work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, needs, numbers, vectors)
     if not all(work.done(key_heads) for key_heads in work.parts()):
         return None
     if output is not None and itemsize(output) < 4:
@@ -116,8 +122,8 @@ def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | Non
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return np.zeros(shape, dtype) if needed else None
 
+    n, pool, ranked = n if needs.rows is None else len(needs.rows), needs.pool or Pool(1, 1), 1 if needs.means else h
     moments = {name: zeros_if(needs.moments, h, n) for name in MOMENTS}
-    pool = needs.pool or Pool(1, 1)
     return RowNumbers(
         output,
         **moments,
@@ -127,8 +133,9 @@ def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | Non
         step_sums=None if needs.steps is None else np.zeros((h, n, len(needs.steps) - 1), np.float32),
         received=zeros_if(needs.received, h, m, dtype=np.float64),
         received_few=zeros_if(needs.few > 0, h, m, dtype=np.float64),
-        top_weights=zeros_if(needs.top > 0, h, n, needs.top),
-        top_scores=zeros_if(needs.top > 0, h, n, needs.top),
-        top_keys=zeros_if(needs.top > 0, h, n, needs.top, dtype=np.int64),
-        pooled=zeros_if(needs.pool is not None, h, -(-n // pool.rows), -(-m // pool.keys)),
+        top_weights=zeros_if(needs.top > 0, ranked, n, needs.top),
+        top_scores=zeros_if(needs.top > 0, ranked, n, needs.top),
+        top_keys=zeros_if(needs.top > 0, ranked, n, needs.top, dtype=np.int64),
+        pooled=zeros_if(needs.pool is not None, ranked, -(-n // pool.rows), -(-m // pool.keys)),
+        rows=None if needs.rows is None else np.array(needs.rows),
     )

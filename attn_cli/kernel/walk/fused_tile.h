@@ -120,9 +120,10 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
 /* The largest of e[first:last], largest first, equal ones by place; -1 and 0 where there are fewer.
 
    The count-th largest of the lanes' own maxima is at most the count-th largest of all: nearly every stretch of the row
-   holds nothing above it, and takes one comparison. */
-static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int64_t count, float share, float *weights,
+   holds nothing above it, and takes one comparison. Of query i of a head, or of the mean over heads, which is head -1. */
+static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, const float *e, float share, float *weights,
                                int64_t *keys) {
+    const int64_t first = t->first[i], last = t->last[i], count = t->count;
     float bar = -1;
     int64_t held = 0;
     if (count == 1 && first < last) { /* e is 0 around first:last, to the ends of vectors */
@@ -131,12 +132,12 @@ static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int6
         bar = NAMED(largest)(tops);
         int64_t j = first;
         while (j < last && e[j] != bar) j++;
-        if (j < last) {
+        if (j < last && !(bar == 0 && t->gap_rows)) {
             *weights = bar * share;
             *keys = j;
             return;
         }
-        bar = -1; /* NaN */
+        bar = -1; /* NaN, or no weight at all among keys some of which are masked */
     }
     if (count <= LANES && last - first >= 4 * LANES) {
         floats tops = {0};
@@ -166,7 +167,7 @@ static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int6
                 continue;
             }
             const float x = e[j];
-            if (!(x > bar)) continue;
+            if (!(x > bar) || (x == 0 && in_gap(t, head, i, j))) continue;
             int64_t at = held < count ? held++ : count - 1;
             for (; at > 0 && weights[at - 1] < x; at--) {
                 weights[at] = weights[at - 1];
@@ -185,8 +186,8 @@ static TARGET void NAMED(rank)(const float *e, int64_t first, int64_t last, int6
 
 /* Fold the weights e * share of query i into the blocks of its row of the pooled matrix. */
 static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t blocks_down = (t->n + t->pool_rows - 1) / t->pool_rows, blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
-    float *to = t->pooled + (head * blocks_down + i / t->pool_rows) * blocks;
+    const int64_t blocks_down = (t->noted + t->pool_rows - 1) / t->pool_rows, blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
+    float *to = t->pooled + (head * blocks_down + place_of(t, i) / t->pool_rows) * blocks;
     for (int64_t j = t->first[i]; j < t->last[i];) {
         const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
         const int64_t stop = edge < t->last[i] ? edge : t->last[i];
@@ -243,9 +244,18 @@ static TARGET void NAMED(bend)(const Attention *t, int64_t head, int64_t i, floa
     }
 }
 
+/* The scores of a row's gaps, among from:to, become those of masked cells. */
+static TARGET void NAMED(mask)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
+    const int64_t *row = t->gap_rows + head * t->gap_head + i;
+    for (int64_t gap = row[0]; gap < row[1]; gap++) {
+        const int64_t first = t->gaps[2 * gap], last = t->gaps[2 * gap + 1];
+        for (int64_t j = first < from ? from : first; j < last && j < to; j++) s[j] = -INFINITY;
+    }
+}
+
 /* Scores of a row become e^(score - reference), and its numbers are noted; returns what makes weights of them. */
 static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
-    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
+    const int64_t first = t->first[i], last = t->last[i], place = place_of(t, i), o = head * t->noted + place;
     const float sink = t->sink ? t->sink[head] : -INFINITY;
     int64_t from = first / LANES * LANES, to = (last + LANES - 1) / LANES * LANES;
     float top = -INFINITY;
@@ -255,6 +265,7 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
         if (t->softcap > 0 || t->bias) NAMED(bend)(t, head, i, s, from, to);
         for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
         for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
+        if (t->gap_rows) NAMED(mask)(t, head, i, s, from, to);
         floats tops = NAMED(all)(-INFINITY);
         ints odd = {0};
         for (int64_t j = from; j < to; j += LANES) {
@@ -272,16 +283,16 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
     if (broken || reference == -INFINITY) { /* NaN, or nothing to attend to */
         for (int64_t j = begin; j < end; j++) s[j] = broken ? NAN : 0;
     } else {
-        floats place;
-        for (int lane = 0; lane < LANES; lane++) place[lane] = (float)(from - (i + t->offset) + lane);
+        floats far;
+        for (int lane = 0; lane < LANES; lane++) far[lane] = (float)(from - (i + t->offset) + lane);
         for (int64_t j = begin; j < from; j++) s[j] = 0;
         for (int64_t j = from; j < to; j += LANES) {
             floats x = NAMED(load)(s + j) - reference;
             floats e = NAMED(exponential)(x);
             total += e;
             surprise += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
-            distance += e * (floats)((ints)place & 0x7fffffff);
-            place += (float)LANES;
+            distance += e * (floats)((ints)far & 0x7fffffff);
+            far += (float)LANES;
             NAMED(store)(s + j, e);
         }
         for (int64_t j = to; j < end; j++) s[j] = 0;
@@ -289,7 +300,7 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
     const float keys = broken ? NAN : NAMED(sum)(total);
     const float all = keys + (t->sink && !broken && reference > -INFINITY ? expf(sink - reference) : 0);
     const float share = all > 0 || broken ? 1 / all : 0;
-    if (t->maximum) {
+    if (t->maximum && place >= 0) {
         t->maximum[o] = broken ? NAN : top;
         t->log_sum[o] = all > 0 || broken ? reference + logf(all) : -INFINITY;
         t->mass[o] = keys * share;
@@ -301,7 +312,7 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
 
 /* The sums of a row's weights e * share over its lists of keys, and of their products with marks. */
 static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t first = t->first[i], last = t->last[i], o = head * t->n + i;
+    const int64_t first = t->first[i], last = t->last[i], o = head * t->noted + place_of(t, i);
     const int32_t *keys = t->list_keys + i * t->list_columns;
     for (int64_t l = 0, c = 0; l < t->lists; c = t->list_ends[l++]) {
         float sum = 0;
@@ -320,7 +331,7 @@ static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, cons
 /* The sums of a row's weights e * share over stretches of keys that lie at given places from the query's own. */
 static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
     const int64_t own = i + t->offset;
-    float *to = t->step_sums + (head * t->n + i) * t->steps;
+    float *to = t->step_sums + (head * t->noted + place_of(t, i)) * t->steps;
     int64_t s = 0;
     while (s < t->steps && own + t->step_edges[s + 1] <= t->first[i]) to[s++] = 0;
     for (; s < t->steps && own + t->step_edges[s] < t->last[i]; s++) {
@@ -347,12 +358,56 @@ static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const
     __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
 }
 
+/* Note what is asked of query i from its weights e * share; q is the query, scaled, and `panels` its head's keys. */
+static TARGET void NAMED(note)(const Attention *t, int64_t head, int64_t i, const float *e, float share, const float *q,
+                               const float *panels) {
+    const int64_t o = head * t->noted + place_of(t, i);
+    for (int64_t c = 0; c < t->cells; c++) {
+        const int32_t key = t->cell_keys[i * t->cells + c];
+        t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? e[key] * share : 0;
+    }
+    if (t->lists || t->marks) NAMED(sums)(t, head, i, e, share);
+    if (t->steps) NAMED(stretches)(t, head, i, e, share);
+    if (t->received_few && open_keys(t, head, i) < t->few) NAMED(few)(t, head, i, e, share);
+    if (!t->count || t->means) return;
+    const int64_t *keys = t->top_keys + o * t->count;
+    NAMED(rank)(t, head, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);
+    const int known = t->count == 1 && t->maximum && keys[0] >= 0; /* the largest weight is of the largest score */
+    if (known) t->top_scores[o] = t->maximum[o];
+    for (int64_t c = 0; c < t->count && !known; c++) /* scores were overwritten: these few are multiplied again */
+        t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, q, panels, keys[c]);
+}
+
+/* Note the largest cells and the blocks of rows start:stop of the mean over heads, from the sums of their weights. */
+static TARGET void NAMED(means)(const Attention *t, int64_t start, int64_t stop, Buffers b) {
+    const int64_t whole = (t->m + PANEL - 1) / PANEL * PANEL;
+    const float share = 1.0f / t->h;
+    for (int64_t i = start; i < stop; i++) {
+        const int64_t place = place_of(t, i);
+        const float *e = b.means + (i - start) * whole;
+        if (place < 0) continue;
+        if (t->pooled) NAMED(pool)(t, 0, i, e, share);
+        if (!t->count) continue;
+        const int64_t *keys = t->top_keys + place * t->count;
+        NAMED(rank)(t, -1, i, e, share, t->top_weights + place * t->count, t->top_keys + place * t->count);
+        for (int64_t c = 0; c < t->count; c++) {
+            float sum = keys[c] < 0 || in_gap(t, -1, i, keys[c]) ? -INFINITY : 0;
+            for (int64_t head = 0; head < t->h && sum > -INFINITY; head++) {
+                const float *q = t->q + head * t->q_head + i * t->q_row;
+                for (int64_t x = 0; x < t->d; x++) b.queries[x] = q[x] * t->scale;
+                sum += NAMED(score)(t, head, i, b.queries, panels_of(t, head), keys[c]);
+            }
+            t->top_scores[place * t->count + c] = sum * share;
+        }
+    }
+}
+
 /* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums.
 
    A few rows at a time are multiplied with no keys but those that one of them may attend to: side by side, short texts
    have few each. */
 static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers b) {
-    const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g);
+    const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g), whole = (t->m + PANEL - 1) / PANEL * PANEL;
     int64_t begins[MOST_ROWS / ROWS + 1], ends[MOST_ROWS / ROWS + 1], begin = t->m, end = 0;
     for (int64_t tile = 0; tile < tiles; tile++) {
         int64_t first = t->m, last = 0;
@@ -382,34 +437,27 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
         }
     for (int64_t r = 0; r < rows; r++) {
         float *s = b.scores + r * width - begin;
-        const int64_t i = start + r, o = head * t->n + i;
-        b.shares[r] = NAMED(soften)(t, head, i, s, begins[r / ROWS], ends[r / ROWS]);
-        for (int64_t c = 0; c < t->cells; c++) {
-            const int32_t key = t->cell_keys[i * t->cells + c];
-            t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? s[key] * b.shares[r] : 0;
-        }
-        if (t->lists || t->marks) NAMED(sums)(t, head, i, s, b.shares[r]);
-        if (t->steps) NAMED(stretches)(t, head, i, s, b.shares[r]);
-        if (t->received_few && t->last[i] - t->first[i] < t->few) NAMED(few)(t, head, i, s, b.shares[r]);
-        if (t->count) {
-            const int64_t *keys = t->top_keys + o * t->count;
-            NAMED(rank)(s, t->first[i], t->last[i], t->count, b.shares[r], t->top_weights + o * t->count,
-                        t->top_keys + o * t->count);
-            const int known = t->count == 1 && t->maximum && keys[0] >= 0; /* the largest weight is of the largest score */
-            if (known) t->top_scores[o] = t->maximum[o];
-            for (int64_t c = 0; c < t->count && !known; c++) /* scores were overwritten: these few are multiplied again */
-                t->top_scores[o * t->count + c] = keys[c] < 0 ? -INFINITY : NAMED(score)(t, head, i, b.queries + r * t->d, panels, keys[c]);
-        }
+        b.shares[r] = NAMED(soften)(t, head, start + r, s, begins[r / ROWS], ends[r / ROWS]);
+        if (place_of(t, start + r) >= 0)
+            NAMED(note)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
+        if (t->means)
+            for (int64_t j = begins[r / ROWS]; j < ends[r / ROWS]; j += LANES)
+                NAMED(store)(b.means + r * whole + j, NAMED(load)(b.means + r * whole + j) + NAMED(load)(s + j) * b.shares[r]);
     }
-    if (t->pooled)
-        for (int64_t r = 0; r < rows; r++) NAMED(pool)(t, head, start + r, b.scores + r * width - begin, b.shares[r]);
-    for (int64_t tile = 0; t->received && tile < tiles; tile++)
+    if (t->pooled && !t->means)
+        for (int64_t r = 0; r < rows; r++)
+            if (place_of(t, start + r) >= 0) NAMED(pool)(t, head, start + r, b.scores + r * width - begin, b.shares[r]);
+    for (int64_t tile = 0; t->received && tile < tiles; tile++) {
+        float shares[ROWS];
+        for (int64_t r = 0; r < ROWS && tile * ROWS + r < rows; r++)
+            shares[r] = place_of(t, start + tile * ROWS + r) >= 0 ? b.shares[tile * ROWS + r] : 0;
         for (int64_t j = begins[tile]; j < ends[tile]; j += LANES) {
             floats sums = NAMED(load)(b.columns + j);
             for (int64_t r = tile * ROWS; r < rows && r < (tile + 1) * ROWS; r++)
-                sums += NAMED(load)(b.scores + r * width + j - begin) * b.shares[r];
+                sums += NAMED(load)(b.scores + r * width + j - begin) * shares[r - tile * ROWS];
             NAMED(store)(b.columns + j, sums);
         }
+    }
     if (!t->output) return;
     const float *v = t->v + group * t->v_head;
     memset(b.output, 0, rows * t->e * sizeof(float));

@@ -139,4 +139,5 @@ class PackedText:
 def _only_alone(needs: RowNeeds) -> bool:
     """Whether they can be met for a text by itself alone."""
     marked = needs.marks is not None or needs.steps is not None
-    return marked or needs.pool is not None or bool(needs.lists) or needs.few > 0
+    of_some = needs.rows is not None or needs.means
+    return marked or of_some or needs.pool is not None or bool(needs.lists) or needs.few > 0

@@ -1,5 +1,6 @@
 """Numbers of every row of a call: what a reader can ask of the compiled walk, and what it notes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,8 @@ class RowNeeds:
     pool      blocks of the matrix
     steps     ascending places, counted from the query's own key, at which stretches of keys begin and the last ends
               `[stretches + 1]`; the weights on each stretch are added up
+    rows      the ascending rows that are noted, which cells and lists name among all n; None for all
+    means     whether `top` and `pool` are of the mean over all heads, not of every head
     """
 
     moments: bool = False
@@ -42,11 +45,15 @@ class RowNeeds:
     top: int = 0
     pool: Pool | None = None
     steps: np.ndarray | None = None
+    rows: tuple[int, ...] | None = None
+    means: bool = False
 
     def __or__(self, other: "RowNeeds") -> "RowNeeds | None":
         """Both at once; None where only one of two different wishes can be met."""
         singles = [(x.pool, x.cells, x.lists or None, x.marks, x.steps, x.few or None) for x in (self, other)]
         if any(one is not None and another is not None for one, another in zip(*singles, strict=True)):
+            return None
+        if not self._suits(other):
             return None
         return RowNeeds(
             self.moments or other.moments,
@@ -58,7 +65,15 @@ class RowNeeds:
             max(self.top, other.top),
             self.pool or other.pool,
             other.steps if self.steps is None else self.steps,
+            self.rows if self.rows == other.rows else None,
+            self.means or other.means,
         )
+
+    def _suits(self, other: "RowNeeds") -> bool:
+        """Whether sums over rows are of the same rows, and what is ranked of the same heads."""
+        sums = [x.received or x.few > 0 or x.pool is not None for x in (self, other)]
+        ranks = [x.top > 0 or x.pool is not None for x in (self, other)]
+        return (self.rows == other.rows or not any(sums)) and (self.means == other.means or not all(ranks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +97,9 @@ class RowNumbers:
     top_keys     their keys `[h, n, k]`, -1 where there are fewer
     pooled       `[h, blocks of rows, blocks of keys]`
     hidden       what a row gives to keys that are left out of all sums `[h, n]`
+    rows         which rows the n are; None for all
+
+    With `RowNeeds.means` h is 1 in `top_weights`, `top_scores`, `top_keys` and `pooled`.
     """
 
     output: np.ndarray | None
@@ -101,3 +119,19 @@ class RowNumbers:
     top_keys: np.ndarray | None = None
     pooled: np.ndarray | None = None
     hidden: np.ndarray | None = None
+    rows: np.ndarray | None = None
+
+    def of_rows(self, name: str, rows: Sequence[int] | None) -> np.ndarray:
+        """The numbers of that name of these rows `[h, r, ...]`, of which all were noted; None for all n."""
+        numbers: np.ndarray = getattr(self, name)
+        return numbers if rows is None or self.rows is not None else numbers[:, list(rows)]
+
+    def among(self, n: int) -> "RowNumbers":
+        """The moments and cells of all n rows of the call, 0 in those that were not noted."""
+        if self.rows is None:
+            return self
+        names = [name for name in (*MOMENTS, "cells") if getattr(self, name) is not None]
+        whole = {name: np.zeros((len(x), n, *x.shape[2:]), x.dtype) for name in names for x in [getattr(self, name)]}
+        for name, x in whole.items():
+            x[:, self.rows] = getattr(self, name)
+        return RowNumbers(self.output, **whole)

@@ -10,6 +10,7 @@ from attn_cli.arrays import at_least_float32, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.masks import Mask
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.visible import visible_cells
@@ -64,11 +65,9 @@ class SharesOfParts:
 
     def start(self, call: Call) -> None:
         """One number per head and key."""
-        self.h, self.m, self.mask = call.h, call.m, call.rule.mask
-        self.places = RowPlaces(self.rows, call.n)
+        self._begin(call)
         self.sums = zeros((call.h, call.m), call.like)
-        # where only the model's own code knows the rule, weights tell which keys a row may see
-        self.seen = zeros((call.m,), call.like) if call.rule.describe()["scale"] is None else None
+        self.seen = zeros((call.m,), call.like) if _is_seen(call) else None
 
     def add(self, band: Band) -> None:
         """Add the weights of the band's picked rows, key by key."""
@@ -80,6 +79,20 @@ class SharesOfParts:
         if self.seen is not None:
             allowed = at_least_float32(weights) > 0
             self.seen[band.first : band.last] += (allowed / allowed.sum(-1)[..., None]).sum((0, 1))
+
+    def row_needs(self, call: Call) -> RowNeeds | None:
+        """The column sums over the picked rows."""
+        self._begin(call)
+        self.seen = None
+        return None if _is_seen(call) else RowNeeds(received=True, rows=tuple(self.places.numbers))
+
+    def take(self, rows: RowNumbers) -> None:
+        """The column sums."""
+        self.sums = rows.received
+
+    def _begin(self, call: Call) -> None:
+        self.h, self.m, self.mask, self.like = call.h, call.m, call.rule.mask, call.like
+        self.places = RowPlaces(self.rows, call.n)
 
     def result(self) -> PartShares:
         """The sums of every part's keys."""
@@ -94,5 +107,10 @@ class SharesOfParts:
         """What each key would get from the rows of one head `[m]`; layers of equal masks share it."""
         key = self.mask, self.m
         if key not in self._even:
-            self._even[key] = visible_cells(self.mask, self.places.numbers, self.m, self.sums).chance
+            self._even[key] = visible_cells(self.mask, self.places.numbers, self.m, self.like).chance
         return self._even[key]
+
+
+def _is_seen(call: Call) -> bool:
+    """Whether only the model's own code knows the rule: then weights tell which keys a row may see."""
+    return call.rule.describe()["scale"] is None

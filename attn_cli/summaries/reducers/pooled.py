@@ -90,11 +90,12 @@ class PooledMatrix:
         return cells if is_torch(cells) and cells.device.type != "cpu" else to_numpy(cells)
 
     def row_needs(self, call: Call) -> RowNeeds | None:
-        """Its blocks, of the weights of all rows and of every head by itself."""
-        if self.rows is not None or self.needs_scores or self.mean_heads or self.rescale or self.by != "weight":
+        """Its blocks of weights."""
+        if self.needs_scores or self.rescale or self.by != "weight":
             return None
         self._measure(call)
-        return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"))
+        rows = None if self.rows is None else tuple(self.rows)
+        return RowNeeds(pool=Pool(*self.block, sums=self.pooling == "mean"), rows=rows, means=self.mean_heads)
 
     def take(self, rows: RowNumbers) -> None:
         """The blocks."""

@@ -113,10 +113,10 @@ class ReceivedShares:
         return (self.ones[: cells.shape[0], :, : cells.shape[1]] @ cells)[:, 0, :]
 
     def row_needs(self, call: Call) -> RowNeeds | None:
-        """The column sums, of all rows."""
+        """The column sums."""
         self.places, self.read = RowPlaces(self.rows, call.n), None
-        suits = self.rows is None and self.by == "weight"
-        return RowNeeds(received=True) if suits else None
+        rows = None if self.rows is None else tuple(self.rows)
+        return RowNeeds(received=True, rows=rows) if self.by == "weight" else None
 
     def take(self, rows: RowNumbers) -> None:
         """The column sums."""

@@ -13,7 +13,6 @@ import numpy as np
 from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.intervals import intervals
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.visible import VisibleCells, visible_cells
@@ -75,23 +74,15 @@ class SinksOfHeads:
             self.few_sums[band.heads, band.first : band.last] += band.weights[:, rows].sum(1)
 
     def row_needs(self, call: Call) -> RowNeeds | None:
-        """The column sums, and all weights of the rows that see few keys."""
+        """The column sums, and those of the rows that see few keys."""
         self._begin(call)
-        bounds = intervals(call.rule.mask, call.n, call.m)
-        if bounds is None or not self.few.any():
-            return None if bounds is None else RowNeeds(received=True)
-        self.cells = bounds.first[:, None] + np.arange(FEW_KEYS - 1)
-        self.cells[(self.cells >= bounds.last[:, None]) | ~self.few[:, None]] = -1
-        return RowNeeds(received=True, cells=self.cells)
+        return RowNeeds(received=True, few=FEW_KEYS if self.few.any() else 0)
 
     def take(self, rows: RowNumbers) -> None:
         """The column sums."""
         assert rows.received is not None
-        self.sums, self.few_sums = rows.received, np.zeros_like(rows.received)
-        if rows.cells is not None:
-            places = self.cells >= 0
-            for head, weights in enumerate(rows.cells):
-                np.add.at(self.few_sums[head], self.cells[places], weights[places])
+        self.sums = rows.received
+        self.few_sums = np.zeros_like(rows.received) if rows.received_few is None else rows.received_few
 
     def result(self) -> HeadSinks:
         """The means, and which of them make a sink."""

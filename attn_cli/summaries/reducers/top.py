@@ -160,17 +160,20 @@ class TopKeys:
             self.scores[heads, fit.kept, :k] = take_along_last_axis(scores, picked)
 
     def row_needs(self, call: Call) -> RowNeeds | None:
-        """So many of the largest weights of every row, of every head by itself."""
+        """So many of the largest weights of every row, or of those that are picked."""
         self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
-        suits = self.rows is None and not self.mean_heads and self.by == "weight"
-        return RowNeeds(top=min(self.count, call.m), moments=self.rescale) if suits else None
+        if self.by != "weight" or (self.mean_heads and self.rescale):
+            return None
+        rows = None if self.rows is None else tuple(self.rows)
+        return RowNeeds(top=min(self.count, call.m), moments=self.rescale, rows=rows, means=self.mean_heads)
 
     def take(self, rows: RowNumbers) -> None:
         """The ranked keys, of which others may have asked for more."""
-        assert rows.top_weights is not None and rows.top_keys is not None and rows.top_scores is not None
-        self.weights, self.keys = rows.top_weights[..., : self.count], rows.top_keys[..., : self.count]
-        self.scores = rows.top_scores[..., : self.count] if self.needs_scores else None
-        self.shares, self.rest = None, rows.mass if self.rescale else None
+        self.weights, self.keys, scores = (
+            rows.of_rows(name, self.rows)[..., : self.count] for name in ("top_weights", "top_keys", "top_scores")
+        )
+        self.scores = scores if self.needs_scores else None
+        self.shares, self.rest = None, rows.of_rows("mass", self.rows) if self.rescale else None
 
     def result(self) -> Top:
         """The ranked keys."""

@@ -13,11 +13,24 @@ from hypothesis import strategies as st
 
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.bias import Alibi
-from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Keys, Mask, Open, Prefix, Submask, Window
+from attn_cli.kernel.definition.masks import (
+    Causal,
+    Dilated,
+    Given,
+    Intersection,
+    Keys,
+    Mask,
+    MaskFunction,
+    Open,
+    Prefix,
+    Submask,
+    Window,
+)
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.compiled import is_built, widest_vectors
 from attn_cli.kernel.walk.fused import row_numbers, suits
+from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import intervals
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 
@@ -45,6 +58,19 @@ def masks(n: int, m: int) -> dict[str, Mask]:
     }
 
 
+def holed(h: int, n: int, m: int, random: np.random.Generator) -> dict[str, Mask]:
+    """Masks whose rows are no intervals."""
+    offset = m - n
+    return {
+        "padding between": Intersection((Causal(offset), Keys(random.random(m) < 0.7))),
+        "dilated": Dilated(4, 3, offset),
+        "given": Given(random.random((n, m)) < 0.6),
+        "given for each head": Given(random.random((h, n, m)) < 0.6),
+        "a row of a batch": Submask(MaskFunction(lambda i, j: (i + j) % 7 > 2), 2, 1, m),
+        "seldom any": Given(random.random((h, n, m)) < 0.01),
+    }
+
+
 @pytest.mark.parametrize("name", masks(1, 1))
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
 def test_intervals_are_the_masks_rows(name: str, n: int, m: int) -> None:
@@ -60,6 +86,24 @@ def test_masks_with_holes_have_no_intervals() -> None:
     assert intervals(Given(np.ones((2, 2, 2), dtype=bool)), 2, 2) is None  # a mask for each head
     assert intervals(Keys(np.array([True, False, True])), 3, 3) is None
     assert intervals(Intersection((Causal(), Keys(np.array([True, False, True])))), 3, 3) is None
+
+
+@pytest.mark.parametrize("name", holed(1, 1, 1, np.random.default_rng(0)))
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 7), (5, 19), (19, 5)])
+def test_intervals_without_their_gaps_are_the_masks_rows(name: str, n: int, m: int) -> None:
+    h, mask = 2, holed(2, n, m, np.random.default_rng(1))[name]
+    found = intervals_and_gaps(mask, n, m, np.empty(0))
+    assert found is not None
+    (first, last), gaps = found
+    j = np.arange(m)
+    cells = np.repeat(((j >= first[:, None]) & (j < last[:, None]))[None], h, axis=0)
+    for head in range(h):
+        for i in range(n):
+            row = (head * n if gaps.of_heads else 0) + i
+            for begin, end in gaps.keys[gaps.rows[row] : gaps.rows[row + 1]]:
+                assert cells[head, i, begin:end].all()
+                cells[head, i, begin:end] = False
+    np.testing.assert_array_equal(cells, np.broadcast_to(dense_mask(mask, n, m, like=np.empty(0)), (h, n, m)))
 
 
 def walked(
@@ -81,33 +125,39 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
     live = weights.sum(axis=-1) > 0
     n, m = weights.shape[1:]
     np.testing.assert_allclose(numbers.output, whole.output, **CLOSE)
+    picked = list(range(n)) if needs.rows is None else list(needs.rows)
     exponentials = np.exp(np.where(np.isneginf(scores), -np.inf, scores)).sum(axis=-1)
     exponentials += 0 if sink is None else np.exp(sink)[:, None]
     with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(numbers.log_sum, np.log(exponentials), **CLOSE)
+        np.testing.assert_allclose(numbers.log_sum, np.log(exponentials)[:, picked], **CLOSE)
+    all_cells = dense_mask(rule.mask, n, m, like=np.empty(0))
+    weights, scores, live = weights[:, picked], scores[:, picked], live[:, picked]
+    with np.errstate(divide="ignore"):
         entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
     np.testing.assert_allclose(numbers.maximum[live], scores.max(axis=-1)[live], **CLOSE)
     np.testing.assert_allclose(numbers.mass, weights.sum(axis=-1), **CLOSE)
     np.testing.assert_allclose(numbers.surprise, entropy, **CLOSE)
-    far = np.abs(np.arange(n)[:, None] + (m - n) - np.arange(m))
+    far = np.abs(np.array(picked)[:, None] + (m - n) - np.arange(m))
     np.testing.assert_allclose(numbers.distance, (weights * far).sum(axis=-1), rtol=2e-5, atol=1e-3)
-    keys = needs.cells
-    cells = np.where(keys >= 0, weights[:, np.arange(n)[:, None], np.maximum(keys, 0)], 0)
+    keys = needs.cells[picked]
+    cells = np.where(keys >= 0, weights[:, np.arange(len(picked))[:, None], np.maximum(keys, 0)], 0)
     np.testing.assert_allclose(numbers.cells, cells, **CLOSE)
-    for number, keys in enumerate(needs.lists):
-        sums = np.where(keys >= 0, weights[:, np.arange(n)[:, None], np.maximum(keys, 0)], 0).sum(axis=-1)
+    for number, keys in enumerate(keys[picked] for keys in needs.lists):
+        sums = np.where(keys >= 0, weights[:, np.arange(len(picked))[:, None], np.maximum(keys, 0)], 0).sum(axis=-1)
         np.testing.assert_allclose(numbers.list_sums[..., number], sums, **CLOSE)
     if needs.marks is not None:
         np.testing.assert_allclose(numbers.mark_sums, weights @ needs.marks.T, **CLOSE)
     if needs.steps is not None:
-        ahead = np.arange(m) - np.arange(n)[:, None] - (m - n)
+        ahead = np.arange(m) - np.array(picked)[:, None] - (m - n)
         for number, (first, last) in enumerate(pairwise(needs.steps.tolist())):
             sums = (weights * ((ahead >= first) & (ahead < last))).sum(axis=-1)
             np.testing.assert_allclose(numbers.step_sums[..., number], sums, **CLOSE)
     np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
     if needs.few:
-        few = dense_mask(rule.mask, n, m, like=np.empty(0)).reshape(n, m).sum(axis=-1) < needs.few
-        np.testing.assert_allclose(numbers.received_few, (weights * few[:, None]).sum(axis=1), **CLOSE)
+        few = np.broadcast_to(all_cells, (len(q), n, m))[:, picked].sum(axis=-1) < needs.few
+        np.testing.assert_allclose(numbers.received_few, (weights * few[..., None]).sum(axis=1), **CLOSE)
+    if needs.means:
+        weights, scores = weights.mean(axis=0, keepdims=True), scores.mean(axis=0, keepdims=True)
     count = min(needs.top, m)
     np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
     named = numbers.top_keys >= 0
@@ -115,7 +165,7 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
     np.testing.assert_allclose(numbers.top_weights[named], by_key[named], **CLOSE)
     their_scores = np.take_along_axis(scores, np.maximum(numbers.top_keys, 0), axis=-1)
     np.testing.assert_allclose(numbers.top_scores, np.where(named, their_scores, -np.inf), **CLOSE)
-    edges = [np.arange(0, size, step) for size, step in ((n, needs.pool.rows), (m, needs.pool.keys))]
+    edges = [np.arange(0, size, step) for size, step in ((len(picked), needs.pool.rows), (m, needs.pool.keys))]
     fold = np.add if needs.pool.sums else np.maximum
     pooled = fold.reduceat(fold.reduceat(weights, edges[0], axis=1), edges[1], axis=2)
     np.testing.assert_allclose(numbers.pooled, pooled, rtol=2e-5, atol=1e-4)
@@ -137,7 +187,8 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     n, m = data.draw(st.integers(1, 220)), data.draw(st.integers(1, 220))
     d, e = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 70))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    mask = masks(n, m)[data.draw(st.sampled_from(list(masks(1, 1))))]
+    every_mask = masks(n, m) | {f"{name}, with holes": mask for name, mask in holed(h, n, m, random).items()}
+    mask = every_mask[data.draw(st.sampled_from(list(every_mask)))]
     sink = data.draw(st.sampled_from([None, random.normal(size=h).astype(np.float32)]))
     softcap = data.draw(st.sampled_from([None, None, 0.5, 50.0]))
     bias = data.draw(st.sampled_from([None, None, (h, n, m), (1, n, m), (h, 1, m)]))
@@ -150,7 +201,9 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
     steps = np.array(data.draw(st.sampled_from([[-(2**30), -64, -3, -1, 0, 1, 2, 50, 2**30], [0, 1], [-9, 200]])))
     few, top = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20))
-    needs = RowNeeds(True, cells, lists, marks, True, few, top, pool, steps)
+    rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
+    means = data.draw(st.booleans())
+    needs = RowNeeds(True, cells, lists, marks, True, few, top, pool, steps, rows, means)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 

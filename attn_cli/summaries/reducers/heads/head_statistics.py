@@ -172,14 +172,13 @@ class HeadStatistics:
 
     def row_needs(self, call: Call) -> RowNeeds | None:
         """All moments, and the cells; None where a statistic needs a number that the compiled walk doesn't note."""
-        if self.rows is not None:
-            return None
         self.needed = NeededNumbers.of([Alignment.of(call)])
-        return self.needed.asked
+        asked = self.needed.asked
+        return asked if asked is None or self.rows is None else replace(asked, rows=tuple(self.rows))
 
     def take(self, rows: RowNumbers) -> None:
-        """The numbers of all rows."""
-        self.numbers = dict(self.needed.noted(rows))
+        """The numbers of the rows."""
+        self.numbers = dict(self.needed.noted(rows.among(self.needed.texts.any.n)))
 
     def result(self) -> Heads:
         """Means over the rows that may attend to something."""
