@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attn_cli.call import AttentionCall, Call, Ingredients, Place
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model_blocks import Block, BlockVectors
@@ -22,6 +22,10 @@ from attn_cli.text import listed
 
 if TYPE_CHECKING:
     from attn_cli.sources.tables.projections import TableProjections
+
+_MOST_WORDS = 200_000  # minutes of work; it grows with their square
+_LETTERS = 20  # of a word, on average, at most
+_SHORTER = "give a part of it; --lines takes every line as a text of its own"
 
 
 class TableSource:
@@ -59,8 +63,12 @@ class TableSource:
     def _prompt(self, text: str) -> Prompt:
         if not text.strip():
             raise InputError("the text is empty", "give some words, or - to read them from standard input")
+        if len(text) > _MOST_WORDS * _LETTERS:
+            raise LimitError(f"the text has {len(text):,} letters, and a table reads {_MOST_WORDS:,} words", _SHORTER)
         self.table.look_up([word for word, _, _ in split_words(text)])
         words = split_words(text, self.table)
+        if len(words) > _MOST_WORDS:
+            raise LimitError(f"the text has {len(words):,} words, and a table reads {_MOST_WORDS:,}", _SHORTER)
         tokens: list[Token] = []
         missing: list[str] = []
         for word, start, end in words:

@@ -14,6 +14,7 @@ NAMES = ("model", "device", "device_map", "dtype", "backend", "offline", "color"
          "verbose")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
 _OFF = ("", "0", "false", "no", "off")
+_MOST_BYTES = 10**5  # of the file; what has no end, such as a device, is read no further
 _TABLES_ONLY = ("compute", "learn", "nearest")  # commands whose --model names a table of words
 
 
@@ -62,10 +63,15 @@ def defaults_for(command: str, parameters: Iterable[str]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    own = bool(os.environ.get("ATTN_CONFIG"))
     try:
-        if path.is_dir() or not path.exists():
+        if not (own or path.exists()):
             return {}
-        return tomllib.loads(path.read_text("utf-8"))
+        if path.is_fifo():
+            raise OSError("it is a pipe")  # which may be waited for without an end
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+        return tomllib.loads(content.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # TOML's errors, and those of UTF-8, are ValueErrors
         raise InputError(f"settings in {path} can't be read: {reason(error)}", "attn guide settings") from None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from rich.console import RenderableType
 
 from attn_cli.summaries.reduce import Summary
@@ -9,19 +10,40 @@ from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import place_prefix
-from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.screen import Screen, largest_map
 
 
 def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """A map of queries and dimensions."""
+    """A map of queries and dimensions; one that is larger than a screen is pooled, as those of weights are."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
+        block = _block(values, screen)
         yield ""
         yield HeatMap(
-            values,
+            _pooled(values, block),
             "output",
             place_prefix(summary, report) + name,
             [token.text for token in summary.queries],
             [str(column) for column in range(values.shape[1])],
             screen,
+            block=block,
+            pooling="farthest from 0",
             column_word="dimensions",
         )
+
+
+def _block(values: np.ndarray, screen: Screen) -> tuple[int, int]:
+    """How many rows and columns of `values [n, e]` make a cell of a map of the screen's size."""
+    rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
+    return max(rows, 1), max(columns, 1)
+
+
+def _pooled(values: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """Of every block the number with the largest magnitude, with its sign: `[n / rows, e / columns]`."""
+    if block == (1, 1):
+        return values
+    highest, lowest = values, values
+    for axis, step in enumerate(block):
+        starts = range(0, values.shape[axis], step)
+        highest = np.maximum.reduceat(highest, starts, axis)
+        lowest = np.minimum.reduceat(lowest, starts, axis)
+    return np.where(highest >= -lowest, highest, lowest)

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 
+from attn_cli.views.drawing.cells import joined
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.screen import Screen
 
@@ -64,7 +65,7 @@ class _Row:
         for number in range(max(map(len, parts))):
             for at, part in enumerate(parts):
                 line = part[number] if number < len(part) else empty
-                yield from Segment.simplify(line)
+                yield from joined(line)
                 if at < len(parts) - 1:
                     used = sum(cell_len(segment.text) for segment in line)
                     yield Segment(" " * (self.width + _GAP - used))

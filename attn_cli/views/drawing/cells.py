@@ -1,8 +1,10 @@
 """Text in terminal cells: cut or padded to a width, parts packed into lines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
 from rich.text import Text
 
 from attn_cli.text import visible
@@ -49,6 +51,12 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
         else:
             lines.append(part if cell_len(part) <= width else fit(part, width))
     return lines
+
+
+def joined(line: Iterable[Segment]) -> Iterator[Segment]:
+    """A line in as few segments as it has runs of one style; in time that grows with the line, unlike Rich's."""
+    for style, run in groupby(line, key=lambda segment: segment.style):
+        yield Segment("".join(segment.text for segment in run), style)
 
 
 def height_of(renderable: object) -> int:

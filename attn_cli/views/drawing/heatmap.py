@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, joined, packed
 from attn_cli.views.drawing.palette import (
     ASCII_SHADES,
     NEGATIVE_SHADES,
@@ -64,7 +64,7 @@ class HeatMap:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The title, column labels, cells and legend, line by line."""
         for line in self.lines():
-            yield from Segment.simplify(line)
+            yield from joined(line)
             yield Segment.line()
 
     def lines(self) -> list[list[Segment]]:

@@ -1,5 +1,6 @@
 """Defaults from ATTN_* variables and a TOML file: which goes first, what is refused, and what attn env says."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,15 @@ def test_plain_is_words_in_lines(file: Path) -> None:
     run = attn("top", "river bank", "-k", "1", "-H", "0", "--plain", env={"FORCE_COLOR": "1"})
     assert run.lines[-1].startswith("layer 0, head 0, query 1 bank, rank 0, key 1 bank, score 1.640, weight 0.816")
     assert run.text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "directory"), ("none.toml", "No such file"), ("pipe", "a pipe"), ("/dev/zero", "can't be")]
+)
+def test_a_file_that_is_none_is_named_and_never_waited_for(tmp_path: Path, name: str, words: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    refused(attn(*ENTRY, env={"ATTN_CONFIG": str(tmp_path / name)}), 2, words)
+
+
+def test_no_settings_at_all() -> None:
+    assert attn(*ENTRY, env={"ATTN_CONFIG": "/dev/null"}).code == 0

@@ -68,7 +68,8 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     folder = Path(origin.path)
     try:
         if not origin.local:
-            config_file = Path(_downloaded_config(origin))
+            with network_of(origin):
+                config_file = Path(_downloaded_config(origin))
             vet(origin, config_file)
             folder = config_file.parent
         if device.type == "cpu" and origin.options.device_map is None:

@@ -3,26 +3,28 @@
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
-# huggingface_hub reads these at import: how long it waits for an answer, and for more of a file.
-os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "7")
-os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", "7")
-
 from huggingface_hub import constants, get_session, hf_hub_url, try_to_load_from_cache
+from huggingface_hub import errors as hub_errors
+from huggingface_hub.utils import _detect_agent
 from huggingface_hub.utils._headers import build_hf_headers
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.load.origin import Origin
 
-DEFAULT_TIMEOUT = 7
+DEFAULT_TIMEOUT = 6  # and what starts before and after it: ten seconds together
+
+# The library would ask the hub for a list of programs that call it, to tell the hub which one does.
+_detect_agent._registry = _detect_agent._EMPTY_REGISTRY
 
 
 def hub_timeout() -> float:
-    """How many seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 7. InputError for what is no such number."""
+    """How many seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 6. InputError for what is no such number."""
     text = os.environ.get("ATTN_HUB_TIMEOUT") or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -48,9 +50,14 @@ def reached(origin: Origin) -> Origin:
         return origin
     options = origin.options
     if isinstance(try_to_load_from_cache(origin.path, "config.json", revision=options.revision), str):
-        return replace(origin, options=replace(options, offline=True))
-    raise LoadError(
-        f"{origin.name} is not in the cache, and the hub at {urlsplit(constants.ENDPOINT).netloc} {problem}",
+        return replace(origin, hub_problem=problem)
+    raise not_in_cache(origin, problem)
+
+
+def not_in_cache(origin: Origin, problem: str, missing: str = "not in the cache") -> LoadError:
+    """The error for a model that is needed from a hub with a problem, which is told as the end of a sentence."""
+    return LoadError(
+        f"{origin.name} is {missing}, and the hub at {urlsplit(constants.ENDPOINT).netloc} {problem}",
         "--offline asks the cache alone; ATTN_HUB_TIMEOUT=60 waits a minute; a path starts with ./",
     )
 
@@ -60,14 +67,40 @@ def network_of(origin: Origin) -> Iterator[None]:
     """Context manager: no request leaves this machine where the origin is local, or to be read offline.
 
     A configuration may name other repositories (a backbone, a tokenizer, an adapter's base), for which transformers
-    would ask the hub.
+    would ask the hub. Where the hub may be asked, it is until it leaves one request without an answer: then the cache
+    alone, instead of asking again and again; LoadError where that isn't enough.
     """
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or origin.offline
+    session = None if constants.HF_HUB_OFFLINE else get_session()
+    if session is not None:
+        session.send = _until_silent(session.send, hub_timeout())  # type: ignore[method-assign]
     try:
         yield
+    except (InputError, LimitError):
+        raise
+    except Exception as error:
+        if constants.HF_HUB_OFFLINE and session is not None:
+            raise not_in_cache(origin, "stopped answering", "not all in the cache") from error
+        raise
     finally:
         constants.HF_HUB_OFFLINE = before
+        if session is not None:
+            del session.send
+
+
+def _until_silent(send: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """`send` of a client of HTTP with a limit of time; libraries are offline after the first request that fails."""
+
+    def bounded(request: Any, **options: Any) -> Any:
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+        try:
+            return send(request, **options)
+        except Exception as error:  # of any type, and as many types as there are clients of HTTP
+            constants.HF_HUB_OFFLINE = True
+            raise hub_errors.OfflineModeIsEnabled(_no_answer(error, seconds)) from error
+
+    return bounded
 
 
 def _problem(origin: Origin, seconds: float) -> str:
@@ -87,7 +120,11 @@ def _asked(origin: Origin, seconds: float) -> str:
     url = hf_hub_url(origin.path, "config.json", revision=origin.options.revision)
     try:
         status = get_session().get(url, headers=build_hf_headers(), timeout=seconds).status_code
-    except Exception as error:  # of any type, and as many types as there are clients of HTTP
-        line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-        return f"didn't answer in {seconds:g} s" if "timed out" in line.lower() else f"can't be reached: {line}"
+    except Exception as error:  # of any type, as above
+        return _no_answer(error, seconds)
     return f"has failed (HTTP {status})" if status >= 500 or status == 429 else ""
+
+
+def _no_answer(error: Exception, seconds: float) -> str:
+    line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    return f"didn't answer in {seconds:g} s" if "timed out" in line.lower() else f"can't be reached: {line}"

@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.sources.huggingface.load.cache import instead_of
+from attn_cli.sources.huggingface.load.hub import not_in_cache
 from attn_cli.sources.huggingface.load.origin import Origin
 
 # Packages for which transformers' error gives a link and no install command.
@@ -44,9 +45,11 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled) or (
         not origin.local and origin.offline
     ):
-        reason = "offline, and not in the cache" if origin.offline else "the hub can't be reached"
+        if origin.hub_problem:
+            return not_in_cache(origin, origin.hub_problem, "not all in the cache")
         return LoadError(
-            f"{origin.name}: {reason}", f"with a network: hf download {origin.name}; a path starts with ./"
+            f"{origin.name}: offline, and not all in the cache",
+            f"with a network: hf download {origin.name}; a path starts with ./",
         )
     if "timed out" in first_line.lower() and not origin.local:
         return LoadError(

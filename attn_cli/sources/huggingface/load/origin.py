@@ -63,10 +63,11 @@ class OriginOptions:
 class Origin:
     """Where a model is: a folder, a .gguf file in a folder, or an id on the hub.
 
-    name   the name that the user gave
-    path   the folder, or the id
-    gguf   the name of the .gguf file in the folder; None for other models
-    local  whether it is on this machine and not on the hub
+    name         the name that the user gave
+    path         the folder, or the id
+    gguf         the name of the .gguf file in the folder; None for other models
+    local        whether it is on this machine and not on the hub
+    hub_problem  what is wrong with the hub, as the end of a sentence; "" where it answers or wasn't asked
     """
 
     name: str
@@ -74,11 +75,13 @@ class Origin:
     options: OriginOptions
     gguf: str | None = None
     local: bool = True
+    hub_problem: str = ""
 
     @property
     def offline(self) -> bool:
         """Whether the hub must not be asked."""
-        return self.local or self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+        asked_for = self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+        return self.local or asked_for or bool(self.hub_problem)
 
     @property
     def hub(self) -> dict[str, Any]:

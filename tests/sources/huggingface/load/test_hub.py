@@ -14,6 +14,7 @@ from huggingface_hub.utils import get_session
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.load.hub import hub_timeout, network_of, reached
+from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from tests.program import SHORT
 
@@ -45,10 +46,13 @@ class Failing(BaseHTTPRequestHandler):
         pass
 
 
+released = threading.Event()
+
+
 @contextmanager
-def server() -> Iterator[ThreadingHTTPServer]:
+def server(kind: type[BaseHTTPRequestHandler] = Failing) -> Iterator[ThreadingHTTPServer]:
     """A hub that fails, and keeps what it was asked for."""
-    failing = ThreadingHTTPServer(("127.0.0.1", 0), Failing)
+    failing = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     failing.asked = []  # type: ignore[attr-defined]
     threading.Thread(target=failing.serve_forever, daemon=True).start()
     yield failing
@@ -107,7 +111,41 @@ def test_what_is_in_the_cache_is_read_from_there_while_the_hub_fails(
                         lambda *_, **__: str(snapshot / "config.json"))  # fmt: skip
     with server() as hub:
         at(monkeypatch, hub.server_address[1])
-        assert reached(MODEL).offline
+        origin = reached(MODEL)
+    assert origin.offline
+    assert "not all in the cache, and the hub at" in load_error(hub_errors.OfflineModeIsEnabled(), origin).message
+
+
+class FallsSilent(Failing):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        if self.path == "/weights":
+            released.wait()
+        self.send_response(200)
+        self.end_headers()
+
+
+def test_a_hub_that_stops_answering_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(FallsSilent) as hub:
+        at(monkeypatch, hub.server_address[1])
+        origin = reached(MODEL)
+        monkeypatch.setenv("ATTN_HUB_TIMEOUT", "0.5")
+        with pytest.raises(LoadError, match=r"no/model is not all in the cache.* stopped answering"):
+            load_weights(origin, hub.server_address[1])
+        released.set()
+        # once each, and nobody asks for a list of programs that ask
+        assert hub.asked == ["/no/model/resolve/main/config.json", "/weights"]  # type: ignore[attr-defined]
+    assert not constants.HF_HUB_OFFLINE
+    assert "send" not in vars(get_session())
+
+
+def load_weights(origin: Origin, port: int) -> None:
+    """As a library that asks twice, goes on without, and complains of something else."""
+    with network_of(origin):
+        for _ in range(2):
+            with pytest.raises(hub_errors.OfflineModeIsEnabled):
+                get_session().get(f"http://127.0.0.1:{port}/weights", timeout=None)
+        raise OSError("a file is missing")
 
 
 def test_nothing_is_asked_offline_nor_for_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
