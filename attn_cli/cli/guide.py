@@ -1,6 +1,7 @@
 """Pages to read: a tour, a tutorial, the reference."""
 
 import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
@@ -14,6 +15,7 @@ from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
 
+_LATER = ("working", "changes", "architectures", "errors", "settings", "costs")  # pages that few people begin with
 _MOST_LINES = 3  # of each page that says a word, on a terminal
 FOLDER = Path(__file__).parents[1] / "guide"
 
@@ -62,13 +64,40 @@ def _topic(file: Path) -> Topic:
 
 
 def _contents(screen: Screen) -> str:
-    """Every topic with its summary, and where to start."""
+    """Every topic with its summary, and where to start; on a low terminal a line each, and some by name alone."""
     pages = topics()
+    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", screen.width)
+    text = "\n".join([*_summaries(pages, screen.width), "", last, ""])
+    for by_name in range(len(pages)):
+        if screen.height is None or text.count("\n") <= screen.height:
+            break
+        text = "\n".join([*_short_summaries(pages, by_name, screen.width), "", last, ""])
+    return text
+
+
+def _summaries(pages: Sequence[Topic], width: int) -> list[str]:
+    """The name and the summary of every page, wrapped."""
     indent = max(len(page.name) for page in pages) + 4
-    width = max(screen.width, indent + 8)
-    lines = [fill(f"  {page.name:{indent - 2}}{page.summary}", width, subsequent_indent=" " * indent) for page in pages]
-    last = fill("attn guide TOPIC shows a page; attn guide tour is a start", width)
-    return "\n".join([*lines, "", last, ""])
+    return [_hanging(page.name, page.summary, indent, max(width, indent + 8)) for page in pages]
+
+
+def _short_summaries(pages: Sequence[Topic], by_name: int, width: int) -> list[str]:
+    """A line for every page but `by_name` of them, whose names stand in a paragraph below."""
+    order = sorted(pages, key=lambda page: _LATER.index(page.name) if page.name in _LATER else len(_LATER))
+    others = sorted(page.name for page in order[:by_name])
+    indent = max(len(page.name) for page in pages) + 4
+    lines = [
+        _in_one_line(f"  {page.name:{indent - 2}}{page.summary}", width) for page in pages if page.name not in others
+    ]
+    return [*lines, _hanging("also", ", ".join(others), indent, width)] if others else lines
+
+
+def _in_one_line(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
+
+
+def _hanging(name: str, words: str, indent: int, width: int) -> str:
+    return fill(f"  {name:{indent - 2}}{words}", width, subsequent_indent=" " * indent)
 
 
 def _page(name: str, screen: Screen) -> str:

@@ -1,5 +1,8 @@
 """The JSON Schema of a command's --json output."""
 
+import shutil
+import sys
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -24,7 +27,14 @@ def schema(
     Examples:
       attn schema top | jq '.properties.result'
     """
-    text = "".join(f"{line}\n" for line in schema_names()) if name is None else schema_text(name)
+    text = _names() if name is None else schema_text(name)
     with Sink(None) as sink:
         sink.write(text.encode())
     return ExitCode.DONE
+
+
+def _names() -> str:
+    """The names: on a terminal as many in a line as there is room for, in a pipe a line each."""
+    size = None if sys.stdout is None or not sys.stdout.isatty() else shutil.get_terminal_size()
+    names = "\n".join(schema_names())
+    return f"{names if size is None else fill(names, max(size.columns, 20), break_on_hyphens=False)}\n"

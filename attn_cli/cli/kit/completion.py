@@ -19,9 +19,7 @@ def models(incomplete: str) -> list[str]:
 def _built_in(incomplete: str) -> list[str]:
     if not incomplete.startswith("toy:"):
         return ["toy", "toy:"]
-    from attn_cli.sources.tables import TABLE_NAMES  # here, as below: only a shell that completes needs them
-
-    return [f"toy:{name}" for name in TABLE_NAMES]
+    return [f"toy:{name}" for name in alone("attn_cli.sources.tables", "TABLE_NAMES")]
 
 
 def tables(incomplete: str) -> list[str]:
@@ -31,7 +29,7 @@ def tables(incomplete: str) -> list[str]:
 
 def masks(incomplete: str) -> list[str]:
     """The names of masks, with a number where they need one, and files of arrays."""
-    from attn_cli.sources.matrices.mask_syntax import MASKS
+    from attn_cli.sources.matrices.mask_syntax import MASKS  # here, as below: only a shell that completes needs them
 
     names = [entry.example or entry.name for entry in MASKS]
     return [name for name in names if name.startswith(incomplete)] + _files(incomplete, (".npy", ".npz", ".csv"))

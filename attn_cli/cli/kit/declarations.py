@@ -3,6 +3,12 @@
 --help and completion need the signature of a command alone; the module that holds it imports models' sources and
 summaries, and they NumPy. So its source is read, and of that only the definitions run which the signature needs:
 dataclasses of options without their methods, and the names in their annotations, wherever those are defined.
+
+Typer imports a command to know its options, and so does every Typer program that is quick only because it is small:
+lazy loading starts a level higher, at which command. Import statements inside functions would do the same in twenty
+commands and the options they share, at the price of a hundred of them and of no annotation with a type of this
+package; standard lazy modules are loaded at the first annotation that names an array. `attn inspect --help` takes 0.3 s
+of processor time so, and 0.55 s with all imports.
 """
 
 import ast

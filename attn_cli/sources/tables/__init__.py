@@ -16,7 +16,13 @@ from attn_cli.sources.tables.words import split_words
 __all__ = ["MINILM_FILE", "TABLE_NAMES", "Table", "WordTable", "open_table", "split_words"]
 
 MINILM_FILE = Path(__file__).with_name("minilm.npz")
-TABLE_NAMES = ("minilm", *SMALL_TABLES)
+TABLE_NAMES = (
+    "minilm",
+    "the-cat-sat",
+    "my-name-is-ankit",
+    "my-name-is-ankit-projected",
+    "the-cat-sat-down",
+)  # in words, so that a shell completes them without NumPy
 
 
 def open_table(name: str = "") -> Table:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from attn_cli.sources.tables import TABLE_NAMES
 from tests.program import process
 from tests.test_rooms import modules_after
 
@@ -29,9 +30,12 @@ def test_values_complete(words: str, expected: list[str], tmp_path: Path, monkey
     assert "my.txt.bak" not in printed
 
 
-def test_names_of_models_complete_without_numpy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("begin", "names"), [("open", ["openai-community/gpt2"]), ("toy:", [f"toy:{name}" for name in TABLE_NAMES])]
+)
+def test_names_of_models_complete_without_numpy(tmp_path: Path, begin: str, names: list[str]) -> None:
     (tmp_path / "models--openai-community--gpt2").mkdir()
-    words = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": "attn heads -m open", "COMP_CWORD": "3"}
+    words = {"_ATTN_COMPLETE": "complete_bash", "COMP_WORDS": f"attn heads -m {begin}", "COMP_CWORD": "3"}
     env = words | {"HF_HUB_CACHE": str(tmp_path)}
-    assert process(env=env).text.split() == ["openai-community/gpt2"]
+    assert process(env=env).text.split() == names
     assert not {"numpy", "httpx", "torch"} & modules_after(env=env)

@@ -6,6 +6,12 @@ from numpy.testing import assert_allclose
 
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources.tables import TABLE_NAMES, open_table
+from attn_cli.sources.tables.small import SMALL_TABLES
+
+
+def test_names_are_those_of_the_tables() -> None:
+    assert TABLE_NAMES == ("minilm", *SMALL_TABLES)
+
 
 # The expected numbers are written with four decimals.
 FOUR_DECIMALS = {"rtol": 0, "atol": 5.1e-5}
