@@ -10,7 +10,7 @@ from attn_cli.sources.tables.small import SMALL_TABLES
 
 
 def test_names_are_those_of_the_tables() -> None:
-    assert TABLE_NAMES == ("minilm", *SMALL_TABLES)
+    assert ("minilm", *SMALL_TABLES) == TABLE_NAMES
 
 
 # The expected numbers are written with four decimals.
