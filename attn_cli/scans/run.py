@@ -144,7 +144,6 @@ class Scan:
                              "without --strict such records are counted and named")  # fmt: skip
 
     def _finish(self, folded: Folded) -> dict[str, Any]:
-        self.folder.write_folded(folded)
         for name, table in tables_of(folded.sums, self.labels).items():
             self.folder.write_table(name, table)
         sums = folded.sums

@@ -237,6 +237,7 @@ class ExcerptMaker:
         self.texts = {(text.document.number, text.document.piece): text for text in texts}
         self.source = source
         self._labels: dict[int, str] = {}
+        self._made: dict[tuple[int, ...], Excerpt] = {}
 
     def filled(self, examples: Examples) -> Examples:
         """The examples with the text around them."""
@@ -245,7 +246,9 @@ class ExcerptMaker:
         numbers = (examples.document, examples.piece, examples.query, examples.key)
         cells = zip(*(x[some].tolist() for x in numbers), strict=True)
         for at, cell in zip(np.flatnonzero(some).tolist(), cells, strict=True):
-            excerpts.flat[at] = self._excerpt(*cell)
+            if cell not in self._made:
+                self._made[cell] = self._excerpt(*cell)
+            excerpts.flat[at] = self._made[cell]
         return examples.with_excerpts(excerpts)
 
     def _excerpt(self, number: int, piece: int, query: int, key: int) -> Excerpt:

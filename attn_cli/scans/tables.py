@@ -30,6 +30,7 @@ poison      document, file, record, piece, reason, detail: of the first 10,000; 
 """
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,13 @@ def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[
     arrow = _pyarrow()
     makers: dict[str, Callable[[ModuleSums], Iterator[Row]]] = {
         "heads": _heads, "statistics": _statistics, "kinds": _kinds, "distances": _distances,
-        "positions": _positions, "tokens": lambda module: _tokens(module, labels), "parts": _parts,
+        "positions": _positions, "tokens": _tokens, "parts": _parts,
         "examples": _examples, "blocks": _blocks,
     }  # fmt: skip
     modules = list(sums.modules.values())
-    tables = {name: _table(arrow, name, (row for module in modules for row in make(module)))
-              for name, make in makers.items()}  # fmt: skip
+    rows: dict[str, Iterator[Row]] = {name: chain.from_iterable(map(make, modules)) for name, make in makers.items()}
+    rows["tokens"] = _labelled(rows["tokens"], labels)
+    tables = {name: _table(arrow, name, of_table) for name, of_table in rows.items()}
     poison = (record._asdict() for record in sums.poison.named)
     return tables | {"poison": _table(arrow, "poison", poison)}
 
@@ -223,18 +225,25 @@ def _positions(module: ModuleSums) -> Iterator[Row]:
                 yield lead | {"first": first, "last": last, "weight": weight[at, number], "even": even[number]}
 
 
-def _tokens(module: ModuleSums, labels: Callable[[list[int]], list[str]]) -> Iterator[Row]:
+def _tokens(module: ModuleSums) -> Iterator[Row]:
     counts = module.tokens
     exact = not counts.lost.any()
     for at, lead in _places(module):
         for side, of_head in (("to", counts.to[at]), ("from", counts.of_query[at])):
             order = np.argsort(-of_head.astype(np.int64), kind="stable")[:MOST_TOKENS]
-            order = order[of_head[order] > 0]
-            names = labels(counts.ids[order].tolist())
-            for rank, (number, name) in enumerate(zip(order.tolist(), names, strict=True), 1):
-                count, rows = int(of_head[number]), int(counts.rows[number])
-                yield lead | {"side": side, "rank": rank, "id": counts.ids[number], "token": name, "count": count,
+            for rank, number in enumerate(order[of_head[order] > 0].tolist(), 1):
+                count, rows, token = int(of_head[number]), int(counts.rows[number]), int(counts.ids[number])
+                yield lead | {"side": side, "rank": rank, "id": token, "count": count,
                               "rows": rows, "share": count / rows, "exact": exact}  # fmt: skip
+
+
+def _labelled(rows: Iterator[Row], labels: Callable[[list[int]], list[str]]) -> Iterator[Row]:
+    """The rows with the names of their tokens, each of which is asked for once."""
+    held = list(rows)
+    ids = sorted({row["id"] for row in held})
+    names = dict(zip(ids, labels(ids), strict=True))
+    for row in held:
+        yield row | {"token": names[row["id"]]}
 
 
 def _parts(module: ModuleSums) -> Iterator[Row]:

@@ -26,12 +26,13 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
-from attn_cli.sources.huggingface.capture.batch_visitor import Visit
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
+from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
-from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.capture.session import capture, watched
 from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
@@ -109,10 +110,10 @@ class ModelSource:
         # generated tokens, whose number differs from text to text.
         own = self.processor is not None or (generate is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 32
-        module_places = ModulePlaces(loaded.model)
+        self.module_places = ModulePlaces(loaded.model)
         self._found: Projections | None = None
         # The modules that attend if they run.
-        self.modules = {module: module_places.of(module) for module in attention_modules(loaded.model)}
+        self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
@@ -439,8 +440,10 @@ class ModelSource:
         if not self._keeps_cache(arguments):
             arguments = {"use_cache": False} | arguments
         with self._explained(arguments):
-            opened = capture(model, visit, selection=selection, backend=self.loaded.backend)
-            with opened as ledger, torch.no_grad():
+            labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
+            ledger = Ledger(model, selection, labels, self.module_places)
+            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn")
+            with watched(model, visitor, backend=self.loaded.backend), torch.no_grad():
                 ledger.end_after_selection()
                 model(**arguments)
         if failure := why_missing(model, ledger, selection, self.about["model"]):

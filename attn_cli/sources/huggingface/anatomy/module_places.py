@@ -1,9 +1,11 @@
 """Where a module sits in its model: number and path of its block, and the stream that the block is part of."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 from torch import nn
 
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.anatomy.streams import StreamNames, looks_like_attention, names_attention
 
 
@@ -44,6 +46,17 @@ class ModulePlaces:
         if module not in self._places:
             self._places[module] = tuple(self._place(path) for path in self.paths.get(module, ()))
         return self._places[module]
+
+    @cached_property
+    def attention(self) -> tuple[nn.Module, ...]:
+        """The modules that will attend if they run."""
+        return tuple(attention_modules(self.model))
+
+    @cached_property
+    def attention_blocks(self) -> dict[str, nn.Module]:
+        """The blocks that have attention, by their paths."""
+        paths = {place.block_path: None for module in self.attention for place in self.of(module)}
+        return {path: self.model.get_submodule(path) for path in paths if path}
 
     def _place(self, path: str) -> ModulePlace:
         layer, blocks, block_path = _block(self.model, path)

@@ -50,24 +50,26 @@ class BatchVisitor:
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         fills_output = len(heads) == h and self.keeps_output
         place = replace(place, heads=heads, groups=groups)
-        places = [self.ledger.place_of_text(place, index, b) for index in range(b)]
+        places = self.ledger.places_of_texts(place, range(b), b)
 
         def text_of(index: int) -> UnpaddedText:
-            return self._unpadded(places[index], index, query, key, layer_rule)
+            return self._unpadded(places.at(index), index, query, key, layer_rule)
 
         layout = self.layouts.of(place, query, key, layer_rule, text_of)
-        texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         # The heads of a row are adjacent in memory, the layout in which the model uses the output.
         output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2) if fills_output else None  # [b, h, n, e]
         layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
-        if self._took_batch(layer, places[0], b, n):
+        if self._took_batch(layer, places.at(0), b, n):
             return output
+        texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         projection = self._projection(place, heads, h, value.shape[-1])
         is_complete = fills_output
         ingredients = [
             self._ingredients(place, query, key, index, text, projection) for index, text in enumerate(texts)
         ]
-        for index, (text, call) in enumerate(zip(texts, layer.calls(places, texts, ingredients), strict=True)):
+        for index, (text, call) in enumerate(
+            zip(texts, layer.calls([places.at(index) for index in range(b)], texts, ingredients), strict=True)
+        ):
             self.visit(call)
             layer.fill_padding(index, text)
             is_complete = is_complete and call.output is not None and call.output.complete

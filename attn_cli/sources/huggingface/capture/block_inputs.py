@@ -1,6 +1,6 @@
 """What the block that is running was given: the residual stream before it, one vector per token."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,8 +9,6 @@ import torch
 from torch import nn
 
 from attn_cli.arrays import to_numpy
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 
 
 class BlockInputs:
@@ -20,13 +18,10 @@ class BlockInputs:
         self._path, self._vectors = "", torch.empty(0)
 
     @contextmanager
-    def watching(self, model: nn.Module) -> Iterator[None]:
-        """Context manager: looks at the inputs of all blocks of `model` that have attention."""
-        places = ModulePlaces(model)
-        paths = {place.block_path for module in attention_modules(model) for place in places.of(module)} - {""}
+    def watching(self, blocks: Mapping[str, nn.Module]) -> Iterator[None]:
+        """Context manager: looks at the inputs of these blocks, by their paths."""
         hooks = [
-            model.get_submodule(path).register_forward_pre_hook(self._entering(path), with_kwargs=True)
-            for path in paths
+            block.register_forward_pre_hook(self._entering(path), with_kwargs=True) for path, block in blocks.items()
         ]
         try:
             yield

@@ -1,6 +1,8 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -8,7 +10,6 @@ from transformers import PreTrainedModel
 from attn_cli.call import Place
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.known_types import type_of
@@ -16,6 +17,18 @@ from attn_cli.sources.huggingface.known_types import type_of
 
 class SelectionDone(Exception):
     """Ends a forward pass after the last selected layer; not an error."""
+
+
+class PlacesOfTexts(NamedTuple):
+    """The place of an attention call on several texts: which ones, and the number of each one's call."""
+
+    place: Place
+    texts: tuple[int, ...]
+    calls: tuple[int, ...]
+
+    def at(self, index: int) -> Place:
+        """The place of the `index`-th of them."""
+        return replace(self.place, text=self.texts[index], call=self.calls[index])
 
 
 class Ledger:
@@ -26,10 +39,13 @@ class Ledger:
     runs           how often each attention module has run
     unseen         the places of selected modules that ran and must have attended, but whose attention was not captured
     not_over_keys  the places of selected attention modules whose softmax is not over keys
+    places         of the model's modules
     projections    W_O of every attention module, for the calls to carry; None if nobody asks
     """
 
-    def __init__(self, model: PreTrainedModel, selection: Selection, labels: BatchLabels) -> None:
+    def __init__(
+        self, model: PreTrainedModel, selection: Selection, labels: BatchLabels, places: ModulePlaces | None = None
+    ) -> None:
         self.selection, self.labels = selection, labels
         self.calls: dict[tuple[str, int], int] = {}
         self.blocks: dict[str, int] = {}
@@ -38,7 +54,7 @@ class Ledger:
         self.not_over_keys: list[ModulePlace] = []
         self.projections: Projections | None = None
         self._model = model
-        self._places = ModulePlaces(model)
+        self.places = places or ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}
         self._calls_of_text: dict[tuple[str, int], int] = {}
 
@@ -54,8 +70,8 @@ class Ledger:
         """
         if self.selection.layers is None or type_of(self._model.config).repeats_blocks:
             return
-        for module in attention_modules(self._model):
-            places = self._places.of(module)
+        for module in self.places.attention:
+            places = self.places.of(module)
             if any(self._selects(place) for place in places):
                 self._runs_needed[module] = len(places)
 
@@ -89,10 +105,17 @@ class Ledger:
 
     def place_of_text(self, place: Place, index: int, batch: int) -> Place:
         """The place of element `index` of a batch of `batch` elements: with its text, and the number of its call."""
-        text = self.labels.text_of(index, batch)
-        call = self._calls_of_text.get((place.name, text), 0)
-        self._calls_of_text[place.name, text] = call + 1
-        return replace(place, text=text, call=call)
+        return self.places_of_texts(place, (index,), batch).at(0)
+
+    def places_of_texts(self, place: Place, indices: Iterable[int], batch: int) -> PlacesOfTexts:
+        """The places of some elements of a batch of `batch` elements."""
+        texts = tuple(self.labels.text_of(index, batch) for index in indices)
+        calls = []
+        for text in texts:
+            call = self._calls_of_text.get((place.name, text), 0)
+            self._calls_of_text[place.name, text] = call + 1
+            calls.append(call)
+        return PlacesOfTexts(place, texts, tuple(calls))
 
     def _keep_selected(self, module: nn.Module, places: list[ModulePlace]) -> None:
         place = self._place(module)
@@ -101,7 +124,7 @@ class Ledger:
 
     def _place(self, module: nn.Module, run: int = 0) -> ModulePlace:
         """The module's place in its `run`-th run, counted from 0; one in several blocks takes its places in turn."""
-        places = self._places.of(module)
+        places = self.places.of(module)
         if not places:
             return ModulePlace(getattr(module, "layer_idx", None) or 0, type(module).__name__, "self", 1)
         return places[run % len(places)]

@@ -17,7 +17,6 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
@@ -97,9 +96,9 @@ def watched(
             stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
         labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
         stack.callback(labelling.remove)
-        stack.enter_context(visitor.blocks.watching(model))
+        stack.enter_context(visitor.blocks.watching(ledger.places.attention_blocks))
         if visitor.rotations is not None:
-            stack.enter_context(visitor.rotations.watching(attention_modules(model)))
+            stack.enter_context(visitor.rotations.watching(ledger.places.attention))
         stack.enter_context(watching(model, OwnCode(ledger, visitor, tap)))
         stack.enter_context(suppress(SelectionDone))
         yield
