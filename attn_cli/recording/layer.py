@@ -212,7 +212,25 @@ class RecordedLayer(WithoutValues):
     def _pooled_strip(
         self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
     ) -> np.ndarray:
-        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights."""
+        """The blocks of some rows: a maximum of scores less the logarithms of their rows' sums is one of weights.
+
+        Blocks of keys before and after all that the rows may attend to are not computed.
+        """
+        if self.seen is not None:
+            return self._computed_blocks(head, i, j, block, scores)
+        span = self.rule_of(head).mask.span(int(i[0]), int(i[-1]) + 1, self.m)
+        first, last = (int(at) for at in np.searchsorted(j, (span.first, span.last)))
+        first -= first % block[1]
+        down, across = -(-len(i) // block[0]), -(-len(j) // block[1])
+        blocks = np.full((down, across), np.nan, self.like.dtype)
+        if first < last:
+            at = slice(first // block[1], -(-last // block[1]))
+            blocks[:, at] = self._computed_blocks(head, i, j[first:last], block, scores)
+        return blocks
+
+    def _computed_blocks(
+        self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool
+    ) -> np.ndarray:
         cells = self._cells(head, _run(i), _run(j))
         normalises = self.shows_scores and self.rule.softmax and not scores
         if normalises:
