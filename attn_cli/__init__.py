@@ -25,6 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from attn_cli._version import __version__
+from attn_cli.display import draw_with
 
 if TYPE_CHECKING:
     from attn_cli.call import AttentionCall
@@ -159,6 +160,8 @@ __all__ = [
     "through",
     "top",
 ]  # fmt: skip
+
+draw_with(lambda: import_module("attn_cli.views.notebook"))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,32 +1,38 @@
-"""How a notebook shows results: asked when it does, and drawn by `attn_cli.views.notebook`.
+"""How a notebook shows results: asked when it does, and drawn by a room above, which the package names to this one."""
 
-Results belong to rooms below the one that draws, so that room is named here and imported when it is needed.
-"""
-
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
-def mime_bundle(thing: object) -> dict[str, Any]:
-    """What a notebook shows of a result, by MIME type."""
-    bundle: dict[str, Any] = import_module("attn_cli.views.notebook").bundle(thing)
-    return bundle
+class Drawing(Protocol):
+    """What draws results: `attn_cli.views.notebook`."""
+
+    def bundle(self, thing: object) -> dict[str, Any]:
+        """What a notebook shows of a result, by MIME type."""
+
+    def figure(self, head: Any, width: float) -> str:
+        """A figure of a recorded head as SVG, `width` millimetres wide."""
+
+    def page_html(self, recording: Any, size: int) -> bytes:
+        """The interactive page of a recording, of at most `size` bytes."""
 
 
-def figure_of(thing: object, width: float) -> str:
-    """A figure of a result as SVG, `width` millimetres wide."""
-    svg: str = import_module("attn_cli.views.notebook").figure(thing, width)
-    return svg
+_imports: list[Callable[[], Any]] = []
 
 
-def page_of(recording: object, size: int) -> bytes:
-    """The interactive page of a recording, of at most `size` bytes."""
-    page: bytes = import_module("attn_cli.views.webpage.build").page_html(recording, size)
-    return page
+def draw_with(imported: Callable[[], Any]) -> None:
+    """Let results be drawn by the module that a function imports when it is first needed."""
+    _imports[:] = [imported]
+
+
+def drawing() -> Drawing:
+    """What draws results."""
+    module: Drawing = _imports[0]()
+    return module
 
 
 class Displayed:
     """Base class of results that a notebook shows as screens, figures or pages; `repr` stays one line."""
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        return mime_bundle(self)
+        return drawing().bundle(self)

@@ -105,6 +105,12 @@ def attn(
     return Run(code, out, errors.decode(encoding))
 
 
+def heeding_signals() -> None:
+    """For a process that becomes `attn`: background jobs ignore SIGINT, nohup SIGHUP, and what they start does, too."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def program(*arguments: object) -> list[str]:
     """The command line that starts `attn` in a process of its own."""
     return [sys.executable, "-m", "attn_cli", *map(str, arguments)]

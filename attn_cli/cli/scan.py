@@ -12,8 +12,8 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.corpus_options import CorpusOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.memory import bytes_of_size
 from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions
+from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
@@ -75,7 +75,7 @@ def scan(
         raise InputError("no folder for the results", "add -o DIR")
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
-    corpus, memory = documents.corpus(), bytes_of_size(running.memory, "--memory")
+    corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
     quiet = running.quiet or running.ray is not None
     opens: Callable[[], Source] = partial(options.open, options.model, quiet=quiet, projections=options.projections)
     if running.ray is None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.display import Displayed, figure_of
+from attn_cli.display import Displayed, drawing
 from attn_cli.recording.layer import RecordedLayer
 
 MOST_CELLS = 64  # on either side of a figure of its own cells; more are pooled
@@ -44,4 +44,4 @@ class RecordedHead(Displayed):
 
     def figure(self, width: float = 84.0) -> str:
         """Its map as SVG for a paper, `width` millimetres wide; beyond 64 tokens the maxima of blocks."""
-        return figure_of(self, width)
+        return drawing().figure(self, width)

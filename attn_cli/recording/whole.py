@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from attn_cli.display import Displayed, page_of
+from attn_cli.display import Displayed, drawing
 from attn_cli.errors import InputError
 from attn_cli.recording import file
 from attn_cli.recording.document import Contents
@@ -40,7 +40,7 @@ class Recording(Contents, Displayed):
 
     def page(self, path: str | os.PathLike[str], size: int = 2_000_000) -> None:
         """Write the interactive page of all heads, of at most `size` bytes; LimitError where the text alone is more."""
-        Path(path).write_bytes(page_of(self, size))
+        Path(path).write_bytes(drawing().page_html(self, size))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Recording":

@@ -5,12 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.program import SHORT, environment, process, program, refused
+from tests.program import SHORT, environment, heeding_signals, process, program, refused
 
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
 
@@ -138,8 +137,7 @@ def test_an_interrupted_run_leaves_the_old_file_and_nothing_else(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
-        # A shell ignores SIGINT for what it starts in the background, nohup SIGHUP, and programs inherit that.
-        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),
+        preexec_fn=heeding_signals,
     ) as running:
         assert running.stdin and running.stderr
         running.stdin.write(b"river bank\nzzqqy\n")
@@ -223,7 +221,7 @@ def test_a_signal_while_a_text_is_run_as_code_is_an_exit_code_too(
     with subprocess.Popen(
         [sys.executable, "-m", "classes"], cwd=tmp_path, env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heeding_signals,
     ) as running:  # fmt: skip
         assert running.stdout and running.stderr
         assert running.stdout.readline() == b"ready\n"
@@ -238,7 +236,7 @@ def test_an_interrupt_while_it_starts_shows_no_traceback(module: str) -> None:
     command, *words = program("top", "river bank " * 300, "--json")
     with subprocess.Popen(
         [command, "-X", "importtime", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env=environment(), preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        env=environment(), preexec_fn=heeding_signals,
     ) as running:  # fmt: skip
         assert running.stderr
         said = b""

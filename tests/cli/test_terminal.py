@@ -1,15 +1,13 @@
 """A real terminal: what a person sees, in colour and in width, and what happens at Ctrl-C and when a reader leaves."""
 
-import signal
 import sys
-from functools import partial
 from pathlib import Path
 
 import pexpect
 import pyte
 import pytest
 
-from tests.program import SHORT, environment, program
+from tests.program import SHORT, environment, heeding_signals, program
 
 COLORS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
@@ -17,10 +15,8 @@ COLORS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 def open_terminal(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pexpect.spawn:
     command, *rest = program(*arguments)
     env = environment(**(COLORS | variables))  # type: ignore[arg-type]
-    heard = partial(
-        signal.signal, signal.SIGINT, signal.SIG_DFL
-    )  # a shell's background jobs ignore it, and inherit that
-    return pexpect.spawn(command, rest, dimensions=(rows, columns), env=env, timeout=SHORT, preexec_fn=heard)
+    size = (rows, columns)
+    return pexpect.spawn(command, rest, dimensions=size, env=env, timeout=SHORT, preexec_fn=heeding_signals)
 
 
 def shown(columns: int, *arguments: str, rows: int = 60, **variables: str) -> pyte.Screen:

@@ -10,7 +10,7 @@ from types import TracebackType
 import pexpect
 import pyte
 
-from tests.program import SHORT, environment, program
+from tests.program import SHORT, environment, heeding_signals, program
 
 
 class Terminal:
@@ -37,7 +37,9 @@ class Terminal:
         words = command or program(*arguments)
         variables = environment(**({"TERM": "xterm-256color", "COLORTERM": "truecolor"} | (env or {})))
         del variables["LINES"]
-        self.process = pexpect.spawn(words[0], words[1:], dimensions=(lines, columns), env=variables, timeout=SHORT)
+        self.process = pexpect.spawn(
+            words[0], words[1:], dimensions=(lines, columns), env=variables, timeout=SHORT, preexec_fn=heeding_signals
+        )
 
     def __enter__(self) -> "Terminal":
         return self

@@ -1,6 +1,5 @@
 """How an overview is drawn: pooling of its matrix, the size of an interactive page, and when a page is one."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,12 +8,10 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError
-from attn_cli.text import cut
 from attn_cli.views.formats import format_for
-
-_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class DrawingOptions:
         """InputError for an unknown pooling or a size that is none."""
         o.one_of(self.pool, ("max", "mean"), "--pool")
         if self.page_size is not None:
-            bytes_of(self.page_size)
+            bytes_of(self.page_size, "--page-size")
 
     def page_bytes(self, options: TextCommandOptions, changes: Mapping[str, bool]) -> int | None:
         """The most bytes of an interactive page; None where nothing is said, or the page is the screen alone.
@@ -55,17 +52,4 @@ class DrawingOptions:
         if not is_page or reason is not None:
             raise InputError("--page-size is for an interactive page",
                              f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
-        return bytes_of(self.page_size)
-
-
-def bytes_of(size: str) -> int:
-    """A number of bytes, from words like 500kB or 2.5MB. Raises InputError for others.
-
-    >>> bytes_of("2.5 MB")
-    2500000
-    """
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([kmg]?b)", size.strip().lower())
-    if match is None:
-        hint = "give a number of kB, MB or GB, such as 500kB or 8MB"
-        raise InputError(f"--page-size {cut(size, 40)!r} is no size", hint)
-    return int(float(match[1]) * _UNITS[match[2]])
+        return bytes_of(self.page_size, "--page-size")

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from attn_cli.arrays import Array, at_least_float32, namespace
-from attn_cli.display import mime_bundle
+from attn_cli.display import drawing
 from attn_cli.kernel.definition.heads import expand_groups
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
@@ -18,7 +18,7 @@ class Attention(NamedTuple):
     output: Array
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        return mime_bundle(self)
+        return drawing().bundle(self)
 
 
 def scores(q: Array, k: Array, rule: Rule) -> Array:

@@ -99,15 +99,15 @@ def _file_bytes(path: Path) -> Bytes:
     return np.asarray(np.memmap(path, np.uint8, mode="r"))
 
 
-def nearest_name(path: Path) -> str:
-    """Return a hint: the most similar name in the same folder, or that the folder doesn't exist."""
+def nearest_name(path: Path, otherwise: str = "check the name and the folder") -> str:
+    """A hint: the most similar name in the same folder, that the folder doesn't exist, or what is said `otherwise`."""
     if not path.parent.is_dir():
         return f"there is no folder {excerpt(str(path.parent))}"
     try:
         close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
     except OSError:
         close = []
-    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else "check the name and the folder"
+    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else otherwise
 
 
 def _stdin_bytes(stdin: BinaryIO | None) -> Bytes:

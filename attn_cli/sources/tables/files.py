@@ -1,6 +1,5 @@
 """Tables in the user's files: open_table_file."""
 
-import difflib
 import gzip
 import os
 import re
@@ -11,7 +10,7 @@ from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.sources.files.kinds import pickle_error
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.files.raw import open_raw
+from attn_cli.sources.files.raw import nearest_name, open_raw
 from attn_cli.sources.tables.arrays import json_table, npz_table, safetensors_table
 from attn_cli.sources.tables.binary import BinaryFormat
 from attn_cli.sources.tables.records import RecordTable
@@ -34,7 +33,7 @@ def open_table_file(name: str) -> WordTable:
     path = expanded(name)
     kind = kind_of_path(path, LoadError)
     if kind is PathKind.NOTHING:
-        raise LoadError(f"no table at {excerpt(name)}: {kind.value}", _nearest(path))
+        raise LoadError(f"no table at {excerpt(name)}: {kind.value}", nearest_name(path, _KINDS))
     if kind is not PathKind.FILE:
         raise LoadError(f"no table at {excerpt(name)}: it is {kind.value}", _KINDS)
     label = excerpt(str(path))
@@ -68,17 +67,6 @@ def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
     if not _is_text(start):
         raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
     return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
-
-
-def _nearest(path: Path) -> str:
-    """A hint: the most similar name in the same folder, else the formats that a table may have."""
-    if not path.parent.is_dir():
-        return f"there is no folder {excerpt(str(path.parent))}"
-    try:
-        close = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    except OSError:
-        close = []
-    return f"did you mean {excerpt(str(path.parent / close[0]))}?" if close else _KINDS
 
 
 def _is_text(start: bytes) -> bool:
