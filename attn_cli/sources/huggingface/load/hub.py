@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from huggingface_hub import constants, get_session, hf_hub_url, try_to_load_from_cache
 from huggingface_hub import errors as hub_errors
-from huggingface_hub.utils import _detect_agent
 from huggingface_hub.utils._headers import build_hf_headers
 
 from attn_cli.errors import InputError, LimitError, LoadError
@@ -19,8 +18,8 @@ from attn_cli.sources.huggingface.load.origin import Origin
 
 DEFAULT_TIMEOUT = 6  # and what starts before and after it: ten seconds together
 
-# The library would ask the hub for a list of programs that call it, to tell the hub which one does.
-_detect_agent._registry = _detect_agent._EMPTY_REGISTRY
+# Else the library asks the hub for a list of programs that may call it, to tell the hub which one does.
+constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def hub_timeout() -> float:
