@@ -5,11 +5,13 @@ It is loaded when a call is walked with it: commands without a model start witho
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
+from operator import or_
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from attn_cli.kernel.walk.threads import cores
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
+_NO_MEMORY = 2  # what a thread without memory returns
 _MEAN_ROWS = 48  # the same where it takes them of all heads
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
@@ -92,18 +95,27 @@ class _TextSums(ctypes.Structure):
     ]
 
 
+def _built_file() -> str | None:
+    """Where the compiled code was built, of whatever version."""
+    spec = find_spec("attn_cli.kernel.walk._fused")
+    return None if spec is None else spec.origin
+
+
 @cache
 def _library() -> ctypes.CDLL | None:
     """The compiled code; None where it wasn't built, or is of another version."""
-    spec = find_spec("attn_cli.kernel.walk._fused")
-    if spec is None or spec.origin is None:
+    path = _built_file()
+    if path is None:
         return None
     try:
-        library = ctypes.CDLL(spec.origin)
+        library = ctypes.CDLL(path)
     except OSError:
+        return None
+    if not hasattr(library, "attn_fused_team"):
         return None
     library.attn_fused_size.restype = ctypes.c_size_t
     library.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
+    library.attn_fused_team.argtypes = [_POINTER, ctypes.c_int, _POINTER, ctypes.c_uint]
     return library if library.attn_fused_size() == ctypes.sizeof(_Attention) and _sums_texts(library) else None
 
 
@@ -121,6 +133,11 @@ def is_built() -> bool:
     return _library() is not None
 
 
+def is_unfit() -> bool:
+    """Whether compiled code is there that can't be used: of another version, or of another system."""
+    return _built_file() is not None and _library() is None
+
+
 VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
 
 
@@ -136,8 +153,32 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix="attn-fused")
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads, and needs its own
-    os.register_at_fork(after_in_child=_threads.cache_clear)
+_forked: list[int] = []  # the processes that were forked on the way here, of which OpenMP knows nothing
+
+
+def _after_fork() -> None:
+    """A forked process has none of its parent's threads, and needs its own; OpenMP would wait for the parent's."""
+    _threads.cache_clear()
+    _forked.append(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _openmp() -> int | None:
+    """The address of the function by which torch's OpenMP starts a team of threads; None where there is none.
+
+    Its threads spin for some milliseconds after each of torch's operations. Others beside them would wait for a core.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    try:
+        return ctypes.cast(ctypes.CDLL(torch._C.__file__).GOMP_parallel, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,13 +342,16 @@ def _run(job: _Attention, vectors: int, size: int) -> bool:
     library = _library()
     assert library is not None
     work: Callable[[int, int], int] = library.attn_fused_work
-    address = ctypes.addressof(job)
-    helpers = cores() - 1 if size >= _THREADED else 0
-    helping = [_threads().submit(work, address, vectors) for _ in range(helpers)]
-    codes = [work(address, vectors), *(helper.result() for helper in helping)]
-    if 2 in codes:
+    address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
+    openmp = _openmp() if threads > 1 and not _forked else None
+    if openmp is not None:
+        codes = int(library.attn_fused_team(address, vectors, openmp, sys.modules["torch"].get_num_threads()))
+    else:
+        helping = [_threads().submit(work, address, vectors) for _ in range(threads - 1)]
+        codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
+    if codes & _NO_MEMORY:
         raise MemoryError
-    return not any(codes)
+    return not codes
 
 
 def add_up_texts(

@@ -6,7 +6,7 @@
    product with the values, divided by the row's sum, is the output. Weights are never stored.
 
    Query i may attend to keys first[i] .. last[i] - 1, without those of its gaps. Threads call attn_fused_work on one
-   Attention at the same time, and share its tasks. */
+   Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so. */
 
 #include <math.h>
 #include <stdint.h>
@@ -244,6 +244,25 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     }
     free(memory);
     return broken;
+}
+
+/* An Attention that a team of threads does, and what they returned, as bits. */
+typedef struct {
+    Attention *t;
+    int width_of_vectors;
+    int codes;
+} Team;
+
+static void join(void *team) {
+    Team *of = team;
+    __atomic_fetch_or(&of->codes, attn_fused_work(of->t, of->width_of_vectors), __ATOMIC_RELAXED);
+}
+
+/* The same by a team of so many threads of an OpenMP, which `parallel` starts: GOMP_parallel. */
+int attn_fused_team(Attention *t, int width_of_vectors, void (*parallel)(void (*)(void *), void *, unsigned, unsigned), unsigned threads) {
+    Team team = {t, width_of_vectors, 0};
+    parallel(join, &team, threads, 0);
+    return team.codes;
 }
 
 /* What rows of numbers x add up to in each of some texts of n rows one after the other, by factors of their own:

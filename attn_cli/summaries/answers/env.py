@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
-from attn_cli.kernel.walk.compiled import VECTORS, is_built, widest_vectors
+from attn_cli.kernel.walk.compiled import VECTORS, is_built, is_unfit, widest_vectors
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
@@ -56,7 +56,8 @@ class OutputStream:
 class Installation(Answer):
     """What runs attn here.
 
-    compiled_walk  the vectors that the compiled walk uses; None where it wasn't built
+    compiled_walk  the vectors that the compiled walk uses; None where it wasn't built, or is unfit
+    unfit_walk     whether compiled code is there that can't be used: of another version, or of another system
     packages       versions by package; None for one that is missing
     devices        device, name, cores, threads, bytes of each; empty where torch could not be asked
     extras         by extra the packages that it lacks
@@ -83,6 +84,7 @@ class Installation(Answer):
     config: str
     variables: Mapping[str, str | None]
     stdout: OutputStream
+    unfit_walk: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per fact: its kind, its name, its value; of a variable whose value isn't told that it is set."""
@@ -90,7 +92,7 @@ class Installation(Answer):
             ("version", "attn", __version__),
             ("version", "python", self.python),
             ("platform", "platform", self.platform),
-            ("build", "compiled walk", self.compiled_walk),
+            ("build", "compiled walk", "unfit" if self.unfit_walk else self.compiled_walk),
         ]
         pairs += [("version", name, number) for name, number in self.packages.items()]
         pairs += [("device", str(row["device"]), row["name"]) for row in self.devices]
@@ -109,6 +111,7 @@ class Installation(Answer):
             "python": self.python,
             "platform": self.platform,
             "compiled_walk": self.compiled_walk,
+            "unfit_walk": self.unfit_walk,
             "packages": [{"name": name, "version": number} for name, number in self.packages.items()],
             "devices": [dict(row) for row in self.devices],
             "extras": [
@@ -160,6 +163,7 @@ def installation(
         settings=settings[0],
         config=settings[1],
         variables=_variables(),
+        unfit_walk=is_unfit(),
         stdout=stdout,
     )
 

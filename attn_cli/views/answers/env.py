@@ -73,6 +73,8 @@ def _shortened(lines: list[str], most: int) -> list[str]:
 def _compiled(installation: Installation) -> str:
     """Whether looking goes by compiled code."""
     vectors = installation.compiled_walk
+    if installation.unfit_walk:
+        return "the compiled walk is of another version: install attn again"
     return "no compiled walk: attn guide costs" if vectors is None else f"compiled walk: {vectors}"
 
 
