@@ -13,6 +13,7 @@ import orjson
 
 from attn_cli.errors import InputError, OutputError, reason
 from attn_cli.scans.manifest import check_same
+from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import TABLES
@@ -186,6 +187,12 @@ class ScanFolder:
         memory = io.BytesIO()
         parquet.write_table(table, memory, compression="zstd")
         self._write(self.path / f"{name}.parquet", memory.getvalue())
+
+    def poison(self) -> list[PoisonRecord]:
+        """The first records that could not be scanned, of a finished scan."""
+        from pyarrow import parquet
+
+        return [PoisonRecord(**row) for row in parquet.read_table(self.path / "poison.parquet").to_pylist()]
 
     def _shard_file(self, number: int) -> Path:
         return self.work / f"{number:08}.npz"

@@ -22,7 +22,9 @@ from attn_cli.text import excerpt
 
 _AHEAD = 2  # shards per worker that are handed out before their results are there
 _TRIES = 5  # of a shard whose worker dies
+_OURS = "attn-scan"  # a resource that marks a Ray of our own, which ends with the scan that started it
 _OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 OpenSource = Callable[[], Source]
 
@@ -123,18 +125,28 @@ def _connected(ray: Any, address: str) -> bool:
     """Connect to a cluster; whether it was made for this purpose."""
     if ray.is_initialized():
         return False
-    quiet = {"log_to_driver": False, "logging_level": "error"}
     try:
-        ray.init(address=address, **quiet)
+        ray.init(address=address, **_QUIET)
     except ConnectionError as error:
         if address != "auto":
             raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
                             "ray status says where one runs; --ray auto starts one here") from None  # fmt: skip
-        cores = available_cores()
-        ray.init(num_cpus=cores, object_store_memory=_OBJECTS, include_dashboard=False, **quiet)
+        _start(ray)
     except ValueError as error:
         raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
+    else:
+        if address == "auto" and _OURS in ray.cluster_resources():  # that of another scan
+            ray.shutdown()
+            _start(ray)
     return True
+
+
+def _start(ray: Any) -> None:
+    """Start a Ray of our own on this machine."""
+    ray.init(
+        address="local", num_cpus=available_cores(), resources={_OURS: 1}, object_store_memory=_OBJECTS,
+        include_dashboard=False, **_QUIET,
+    )  # fmt: skip
 
 
 def _workers(ray: Any, cores: int | None) -> tuple[dict[str, float], int]:

@@ -3,13 +3,14 @@
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
+from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, StrongestWeights, scan_shard, shards_of
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import tables_of
@@ -59,6 +60,8 @@ class Scan:
         """
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
+            if before["finished"]:
+                self._check(self.folder.poison())
             done = before if before["finished"] else self._finish(self._folded(compute))
             self.folder.remove_work()
             return done
@@ -66,7 +69,7 @@ class Scan:
     def _folded(self, compute: Compute) -> Folded:
         """The sums of all shards, added up in their order."""
         folded, contents = self.folder.folded(), dict[int, str]()
-        self._check(folded.sums)
+        self._check(folded.sums.poison.named)
         waiting: dict[int, tuple[Shard, ScanSums]] = {}
         fresh, written = [0, 0], (folded.shards, time.monotonic())
         for shard, sums, is_fresh in self._results(compute, folded, contents):
@@ -111,7 +114,7 @@ class Scan:
         for shard, sums in compute(missing()):
             while ready:
                 yield *ready.pop(0), False
-            self._check(sums)
+            self._check(sums.poison.named)
             self.folder.write_shard(
                 shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
             )
@@ -136,10 +139,10 @@ class Scan:
             raise InputError(f"standard input is not what {self.folder.name} was begun with",
                              "give the same documents again, or --force to begin anew")  # fmt: skip
 
-    def _check(self, sums: ScanSums) -> None:
+    def _check(self, poison: Sequence[PoisonRecord]) -> None:
         """InputError for the first record that could not be scanned, if that is to end the scan."""
-        if self.strict and sums.poison:
-            first = sums.poison.named[0]
+        if self.strict and poison:
+            first = poison[0]
             raise InputError(f"{excerpt(first.file)}:{first.record} can't be scanned: {first.reason}: {first.detail}",
                              "without --strict such records are counted and named")  # fmt: skip
 

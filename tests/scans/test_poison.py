@@ -72,6 +72,7 @@ def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
     refused(attn("scan", file, "-o", tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: one token", "--strict")
     done = attn("scan", file, "-o", tmp_path / "scan")
     assert "1 document" in done.text
+    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, ":2 can't be scanned: one token", "--strict")
     assert "4 records could not be scanned (2 one token, 1 empty, 1 no token)" in done.text
     assert "2 one token, 1 empty, 1 no token" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +14,25 @@ pytest.importorskip("datasketches")
 
 from functools import partial
 
+import ray
+
 from attn_cli.scans.ray_workers import ray_workers
 from attn_cli.scans.shards import ScanOptions, Shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.sources import open_source
+from tests.program import environment
 from tests.scans.corpora import sentences, small_shards, table_scan, written
 
 __all__ = ["small_shards"]
+_ANOTHER = """
+import ray
+from functools import partial
+from attn_cli.scans.ray_workers import ray_workers
+from attn_cli.scans.shards import ScanOptions
+from attn_cli.sources import open_source
+with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1):
+    print(ray.get_runtime_context().gcs_address)
+"""
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -38,3 +52,7 @@ def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one
 
         assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
         assert workers.processes() != first
+        own = ray.get_runtime_context().gcs_address
+        run = [sys.executable, "-c", _ANOTHER]
+        another = subprocess.run(run, env=environment(), capture_output=True, text=True, timeout=120, check=True)
+        assert another.stdout.split() and another.stdout.split()[-1] != own
