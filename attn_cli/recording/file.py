@@ -18,7 +18,6 @@ from attn_cli.errors import LoadError, OutputError, reason
 from attn_cli.recording.document import BadDocument, Contents, contents_of, document_of
 from attn_cli.text import excerpt
 
-SUFFIX = ".attn"
 KIND = "recording/1"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "|u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 MOST_SECONDS = 5
 MOST_BYTES = 400_000_000
 _MOST_WAIT = 60.0
+_IDLE = 0.5  # seconds of processor, at most, of a process that waits for a lock without working
 
 
 class LimitExceededError(Exception):
@@ -55,10 +56,13 @@ def run_limited(work: Callable[[], str], most_letters: int = 1_000_000) -> str:
         raise WorkFailedError(answer[1:].decode("utf-8", "replace"))
     if answer[:1] == b"!":
         raise LimitExceededError(answer[1:].decode())
-    if usage.ru_utime + usage.ru_stime > MOST_SECONDS - 1:
+    worked = usage.ru_utime + usage.ru_stime
+    if worked > MOST_SECONDS - 1:
         raise LimitExceededError(f"more than {MOST_SECONDS} s")
     if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
         raise LimitExceededError(f"more than {MOST_BYTES // 10**6} MB of memory")
+    if worked > _IDLE:  # slowly, on a busy machine, or ended by the system for its memory
+        raise LimitExceededError(f"more than {_MOST_WAIT:.0f} s on this busy machine, or more memory than it has")
     return _answer(work, most_letters)
 
 

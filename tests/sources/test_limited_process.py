@@ -1,6 +1,7 @@
 """Other people's code takes its share of time and memory, and no more."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -37,3 +38,25 @@ def test_limits_of_length_memory_and_time(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(limited_process, "MOST_SECONDS", 1)
     with pytest.raises(LimitExceededError, match="more than 1 s"):
         run_limited(lambda: str(sum(iter(int, 1))))
+
+
+def test_what_works_slowly_is_not_run_without_limits_and_what_only_waits_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limited_process, "_MOST_WAIT", 1.0)
+    own = os.getpid()
+
+    def endless() -> str:
+        assert os.getpid() != own, "without limits"
+        while True:
+            pass
+
+    monkeypatch.setattr(limited_process, "_IDLE", 0.0)
+    with pytest.raises(LimitExceededError, match="busy machine"):
+        run_limited(endless)
+    monkeypatch.setattr(limited_process, "_IDLE", 4.0)
+
+    def locked() -> str:
+        while os.getpid() != own:
+            signal.pause()
+        return "done"
+
+    assert run_limited(locked) == "done"
