@@ -141,7 +141,8 @@ def judged_kinds(module: ModuleSums) -> JudgedKinds:
             control[at] = np.nan
     chance = chances[[CHANCE_AT[f"{kind.name}:chance"] for kind in KINDS]]
     rows = totals[[CHANCE_AT[f"{kind.name}:rows"] for kind in KINDS]]
-    return JudgedKinds(weight, share, chance, control, of("held"), rows, by_share=True)
+    alike = np.ones(weight.shape, dtype=bool)  # documents are many
+    return JudgedKinds(weight, share, chance, control, of("held"), rows, alike, by_share=True)
 
 
 def _known(moments: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from attn_cli.summaries.calls.memo import memoised
 
 MOST_OF_A_KEY = 0.3  # the reception of a sink (Gu et al. 2024)
 TIMES_CHANCE = 3  # on a few tokens even attention gives a key that much
+SHORT_VALUE, LONG_RESIDUAL = 0.5, 3.0  # times the median length: a sink has a shorter value, or a longer vector
 FEW_KEYS = 8  # rows that may see fewer say little: they are left out where there are others
 
 

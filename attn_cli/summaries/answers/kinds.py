@@ -13,9 +13,9 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
 from attn_cli.summaries.report import Answer, Report
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE
 
 MOST_HEADS_OF_A_SINK = 0.1  # of all heads, for a key to be a sink of the text
-SHORT_VALUE, LONG_RESIDUAL = 0.5, 3.0  # times the median length: a sink has a shorter value, or a longer vector
 
 
 class RunsTexts(Protocol):

@@ -28,7 +28,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.sight import IntervalSight, MaskSight
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
-from attn_cli.summaries.sinks import FEW_KEYS, expected_sinks, is_sink
+from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expected_sinks, is_sink
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,7 @@ class HeadKinds:
         reception = np.where(some, (received - few * bool(factors.few.any())) / rows, 0.0)
         sinks = is_sink(reception, factors.even / rows)
         self.part = KindsOfHeads(
-            (_added_up(self.numbers, self.targets, factors, by_share=self.texts.by_share),),
+            (_added_up(self.numbers, self.targets, factors, _first_is_sink(self.call), by_share=self.texts.by_share),),
             tuple(np.flatnonzero(of_head) for of_head in sinks),
             reception.mean(axis=0),
             _value_lengths(self.call),
@@ -234,7 +234,9 @@ class HeadKinds:
         return self.part
 
 
-def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors, *, by_share: bool) -> KindSums:
+def _added_up(
+    numbers: RowNumbers, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
+) -> KindSums:
     """The sums over rows of what was noted of each."""
     lists, marks, mass = (np.asarray(x, dtype=np.float64) for x in (numbers.list_sums, numbers.mark_sums, numbers.mass))
     h, count = mass.shape[0], len(KINDS)
@@ -266,7 +268,7 @@ def _added_up(numbers: RowNumbers, targets: Targets, factors: RowFactors, *, by_
             control_rows[number], control_total[number] = drawn.sum(), beyond @ drawn
     return KindSums(
         rows, weight, factors.chance, factors.rest.sum(axis=1), rest,
-        (factors.rest @ beyond.T), control_rows, control, control_total, held,
+        (factors.rest @ beyond.T), control_rows, control, control_total, held, is_sink,
     )  # fmt: skip
 
 
@@ -291,14 +293,28 @@ def _knows_mask(call: Call) -> bool:
 
 def _value_lengths(call: Call) -> np.ndarray | None:
     """The length of each value over the median of all, median over key heads `[m]`; None where there are no values."""
+    lengths = _value_lengths_by_head(call)
+    return None if lengths is None else np.median(lengths, axis=0)
+
+
+def _value_lengths_by_head(call: Call) -> np.ndarray | None:
+    """The length of each value over the median of its key head's `[g, m]`; None where there are no values."""
     if isinstance(call, RecordedLayer) and call.value_norms is not None and call.m > 0:
-        lengths = call.value_norms.astype(np.float64)  # [g, m]
+        lengths = call.value_norms.astype(np.float64)
     elif call.v is None or call.e == 0 or call.m == 0:
         return None
     else:
         lengths = to_numpy(namespace(call.v).linalg.vector_norm(call.v, axis=-1)).astype(np.float64)
     median = np.median(lengths, axis=1, keepdims=True)
-    return np.median(np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0), axis=0)
+    return np.divide(lengths, median, out=np.ones_like(lengths), where=median > 0)
+
+
+def _first_is_sink(call: Call) -> np.ndarray:
+    """Whether key 0 has a sign of a sink, a short value or a long vector, or may have one that isn't seen `[h]`."""
+    values, residual = _value_lengths_by_head(call), _residual_lengths(call)
+    if values is None or residual is None or residual[0] >= LONG_RESIDUAL:
+        return np.ones(call.h, dtype=bool)
+    return np.repeat(values[:, 0] < SHORT_VALUE, call.h // len(values))
 
 
 def _residual_lengths(call: Call) -> np.ndarray | None:

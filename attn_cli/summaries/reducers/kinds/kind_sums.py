@@ -1,5 +1,6 @@
 """What was added up of some heads, and what it says: weight, chance, share, control, and the kind of each head."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ LEAST_ROWS = 16  # with targets, for a kind to be judged
 FEW_ROWS, LEAST_OF_FEW = 8, 0.5  # on fewer rows a head that finds content is named by so high a number alone
 LEAST_WEIGHT, LEAST_WINDOW, LEAST_EVEN = 0.1, 0.6, 0.9  # for a name
 TIMES_CHANCE, TIMES_CONTROL, WINDOW_TIMES_CHANCE = 5, 2, 2
+TIMES_OTHER_PLACES = 1.5  # what the second best place gets, for a name by place on a text
 MOST_ROWS = 0.6  # of a text, that must hold a name by place or marks by themselves
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
 
@@ -32,6 +34,7 @@ class KindSums:
     control_total  what these rows give to anything but sinks `[K, h]`
     held           the share of rows that give their targets enough for a name by themselves `[K, h]`; where heads are
                    named by share, rows count by what they give to anything but sinks
+    is_sink        whether key 0 has a sign of a sink, or may have one that wasn't seen `[h]`
     """
 
     rows: np.ndarray
@@ -44,6 +47,7 @@ class KindSums:
     control: np.ndarray
     control_total: np.ndarray
     held: np.ndarray
+    is_sink: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,7 @@ class JudgedKinds:
     control   for induction and duplicate what the head gives to keys as far away that are no targets `[K, h]`
     held      the share of rows that are enough for a name by themselves `[K, h]`
     rows      how many rows have a target `[K]`
+    alike     whether most texts bear out a name by place or marks, each by itself `[K, h]`
     by_share  whether heads are named by their share, as on a text, and not by their weight
     """
 
@@ -65,6 +70,7 @@ class JudgedKinds:
     control: np.ndarray
     held: np.ndarray
     rows: np.ndarray
+    alike: np.ndarray
     by_share: bool
 
     @property
@@ -100,27 +106,53 @@ class JudgedKinds:
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
         with np.errstate(invalid="ignore"):
-            high: np.ndarray = number >= enough(self.chance)[:, None]
-            places = np.array([kind.rank == PLACE for kind in KINDS])
-            near = np.nan_to_num(number[places]).max(axis=0, initial=0)
+            high: np.ndarray = (number >= enough(self.chance)[:, None]) & self.alike
             for at, kind in enumerate(KINDS):
                 if kind.rank == CONTENT:
-                    # without any key as far away that is no target, a head that looks at a place can't be told apart
-                    control = np.where(np.isnan(self.control[at]), near, TIMES_CONTROL * self.control[at])
-                    high[at] &= number[at] >= control
+                    high[at] &= number[at] >= self._content_control(at, number)
                 elif kind is WINDOW:
                     high[at] = number[at] >= np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * self.chance[at])
                 elif kind is EVEN:
                     high[at] = number[at] > LEAST_EVEN
                 elif self.by_share:
-                    high[at] &= self.held[at] >= MOST_ROWS
+                    high[at] &= self.held[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
+                    if kind.rank == PLACE:
+                        high[at] &= number[at] >= TIMES_OTHER_PLACES * _best_place(number, but=at)
         return high
+
+    def _content_control(self, at: int, number: np.ndarray) -> np.ndarray:
+        """The least that a kind by content must get `[h]`: twice what keys as far away get that are no targets.
+
+        Without any such key, as in a text written twice, a head that looks at a place can't be told apart: then most
+        of what the head gives, and more than any place near by gets.
+        """
+        control, place = self.control[at], _best_place(number, but=at)
+        least: np.ndarray = np.where(np.isnan(control), np.maximum(LEAST_OF_FEW, place), TIMES_CONTROL * control)
+        return least
+
+
+def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
+    """The most that any kind by place gets, one left out `[h]`."""
+    places = [at for at, kind in enumerate(KINDS) if kind.rank == PLACE and at != but]
+    best: np.ndarray = np.nan_to_num(number[places]).max(axis=0, initial=0)
+    return best
 
 
 def enough(chance: np.ndarray) -> np.ndarray:
     """The least that targets of such a chance must get, for a head to be named by them."""
     least: np.ndarray = np.maximum(LEAST_WEIGHT, TIMES_CHANCE * chance)
     return least
+
+
+def most_rows(rows: float) -> float:
+    """The least share of so many rows of a text that must hold a name by place or marks by themselves.
+
+    More than half by two standard errors of a share, so that few rows must be the surer.
+
+    >>> [round(most_rows(rows), 2) for rows in (16, 25, 100, 1000)]
+    [0.75, 0.7, 0.6, 0.6]
+    """
+    return max(MOST_ROWS, 0.5 + 1 / math.sqrt(max(rows, 1)))
 
 
 def is_held_by_rows(kind: Kind) -> bool:
@@ -141,6 +173,7 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     if not by_share:
         control = np.stack([text.control / np.maximum(text.control_rows, 1)[:, None] for text in texts])
     control[np.stack([text.control_rows == 0 for text in texts])] = np.nan
+    measured = share if by_share else weight  # [T, K, h]
     few = np.sum([text.control_rows for text in texts], axis=0) < LEAST_ROWS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing is NaN, as it should be
@@ -149,7 +182,24 @@ def judged(texts: Sequence[KindSums], *, by_share: bool) -> JudgedKinds:
     means[3][few] = np.nan
     weight, share, chance, control, held = means
     rows: np.ndarray = np.sum([text.rest_rows if by_share else text.rows for text in texts], axis=0)
-    return JudgedKinds(weight, share, chance, control, held, rows, by_share)
+    return JudgedKinds(weight, share, chance, control, held, rows, _alike(texts, measured), by_share)
+
+
+def _alike(texts: Sequence[KindSums], measured: np.ndarray) -> np.ndarray:
+    """Whether most texts bear out a name by place or marks, each by itself `[K, h]`; others aren't asked.
+
+    Rows of one text look at the same keys, so they are hardly more than one observation: in a network that learned
+    nothing a head that gives most rows' weight to one key gives it to key 0 now and then. So the first token must also
+    have a sign of a sink in most texts, where that can be seen.
+
+    measured  what heads are named by in each text `[T, K, h]`
+    """
+    least = np.stack([enough(text.chance / np.maximum(text.rows, 1)) for text in texts])[..., None]
+    with np.errstate(invalid="ignore"):
+        alike: np.ndarray = 2 * (measured >= least).sum(axis=0) > len(texts)
+    alike[[kind.rank not in (PLACE, MARKS) for kind in KINDS]] = True
+    alike[KINDS.index(FIRST)] &= 2 * np.sum([text.is_sink for text in texts], axis=0) > len(texts)
+    return alike
 
 
 def _means(text: KindSums) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
