@@ -48,7 +48,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> Iterator[str]:
     """The bars of some sections; `quick` with a tenth of the documents, and of the kills.
 
-    minilm, smollm  speed against plain forwards, about 3 and 40 minutes on two cores; quick 20 seconds and 4 minutes
+    minilm, smollm  speed against plain forwards, about 3 and 40 minutes on two cores; quick 20 seconds and 2 minutes
     peak            memory over the plain forward's, 10 minutes; quick one
     flat            memory over time, 6 minutes; quick 40 seconds
     ray             two workers against one, 2 minutes
@@ -63,7 +63,7 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
             file = written(folder, sentences(2000 // part, 1, 58))
             yield from _speed("MiniLM, lines of 3 to 60 tokens", MINILM, file, folder, min(repeats, 3))
         if "smollm" in sections:
-            file = written(folder, sentences(300 // part, 300, 880))
+            file = written(folder, sentences(14 if quick else 300, 300, 880))
             yield from _speed("SmolLM2, texts of 300 to 900 tokens", SMOLLM, file, folder, 1)
         if "peak" in sections:
             yield from _peak(written(folder, sentences(300 // part, 300, 880)), folder)

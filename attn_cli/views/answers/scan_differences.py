@@ -59,13 +59,16 @@ def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[
         return
     name = max(5, *(len(each.place.label) for each in differences))
     wide = screen.width >= 72
-    title = f"{'head':>{name}}  {'':<9}{'first':>8}{'second':>8}  difference"
+    column = 8 if screen.width >= name + 40 else 7
+    change = f"  {'difference':>10}" if column == 8 else f" {'change':>7}"
+    title = f"{'head':>{name}}  {'':<9}{'first':>{column}}{'second':>{column}}{change}"
     yield Text(title + ("  95 % interval     effect" if wide else ""), _BOLD)
     for each in differences:
         statistic = _STATISTICS[each.statistic]
         digits = statistic.digits + 1
         line = f"{each.place.label:>{name}}  {statistic.heading.split()[0]:<9}"
-        line += f"{each.first:>8.{digits}f}{each.second:>8.{digits}f}  {each.difference:>+10.{digits}f}"
+        line += f"{each.first:>{column}.{digits}f}{each.second:>{column}.{digits}f}"
+        line += f"{each.difference:>+{len(change)}.{digits}f}"
         if wide:
             line += f"  {f'{each.low:+.{digits}f} to {each.high:+.{digits}f}':<16}{each.effect:>+8.2f}"
         yield Text(line, Style.null() if each.differs else _DIM)

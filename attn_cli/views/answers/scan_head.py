@@ -13,7 +13,7 @@ from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCou
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
-from attn_cli.views.answers.scan_heads import corpus_lines, half, interval
+from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
@@ -54,14 +54,16 @@ def _names(answer: ScanHead) -> Iterator[str]:
 
 def _statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
     """A line per statistic."""
-    wide = screen.width >= 66
-    yield Text(f"  {'':<15}{'mean':>8}  {'95 % interval':>16}" + ("      p5     p50     p95" if wide else ""), _BOLD)
+    wide, narrow = screen.width >= 66, screen.width < 46
+    heading = f"  {'± 95 %':>8}" if narrow else f"  {'95 % interval':>16}"
+    yield Text(f"  {'':<15}{'mean':>8}{heading}" + ("      p5     p50     p95" if wide else ""), _BOLD)
     for statistic in STATISTICS:
         estimate = answer.head.statistics.get(statistic.name)
         if estimate is None or (estimate.mean == estimate.deviation == 0 and statistic.nothing == 0):
             continue
         digits = statistic.digits + 1
-        line = f"  {fit(statistic.heading, 15)}{estimate.mean:>8.{digits}f}  {interval(estimate, digits):>16}"
+        line = f"  {fit(statistic.heading, 15)}{estimate.mean:>8.{digits}f}  "
+        line += f"{apart(estimate, digits):>8}" if narrow else f"{interval(estimate, digits):>16}"
         if wide:
             line += "".join(f"{estimate.quantiles[name]:>8.{digits}f}" for name in ("q05", "q50", "q95"))
         yield Text(line[: screen.width])

