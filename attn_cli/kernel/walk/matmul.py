@@ -3,6 +3,9 @@
 torch gives float32 products to MKL, which leaves 512-bit vectors alone on processors that aren't Intel's: 90 GFLOP/s on
 a core of a Zen 5, where oneDNN, which torch carries too, reaches 200 (measured). oneDNN compiles a kernel for each
 shape when it first comes up, in a millisecond and a megabyte or two, so it is for large products of few shapes.
+
+All this serves bands alone: what the compiled walk doesn't do (whole matrices, scores of blocks, words, shares by
+value), and everything where it wasn't built.
 """
 
 import platform
