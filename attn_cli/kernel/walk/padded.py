@@ -4,6 +4,7 @@ Texts of n rows each are a batch of matrices of n x n cells with their padding, 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,14 @@ def padded_numbers(texts: PackedTexts, count: int, needs: RowNeeds) -> RowNumber
         for start in range(0, n, height):
             walk.add(slice(first, min(first + at_once, count)), slice(start, min(start + height, n)))
     return numbers
+
+
+class _Weights(NamedTuple):
+    """Weights `[g, b, h / g, r, m]`, their logarithms, and the sums of weight times mark `[g, b, h / g, r, marks]`."""
+
+    weights: Array
+    logarithms: Array
+    marked: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +94,27 @@ class _PaddedWalk:
         weights = xp.exp(logarithms)  # [g, b, h / g, r, m]
         if not live.all():
             weights *= from_numpy(live.astype(np.float32), q)[:, None, :, None]
+        marks = self._marks(texts, keys)  # [b, m, marks]
+        values = xp.concat([v, from_numpy(marks, v)[None].expand(g, -1, -1, -1)], axis=-1)  # both in one product
+        mixed = xp.bmm(xp.reshape(weights, (g * b, -1, len(places))), xp.reshape(values, (g * b, len(places), -1)))
+        mixed = xp.reshape(mixed, (g, b, h // g, r, -1))
         if self.texts.output is not None:
-            mixed = xp.bmm(xp.reshape(weights, (g * b, -1, len(places))), xp.reshape(v, (g * b, len(places), -1)))
-            mixed = xp.permute(xp.reshape(mixed, (g, b, h // g, r, -1)), (0, 2, 1, 3, 4))
-            self._of_heads(self.texts.output)[:, texts, rows] = xp.flip(xp.reshape(mixed, (h, b, r, -1)), axis=2)
-        self._note(weights, logarithms, texts, rows, keys)
+            output = xp.reshape(xp.permute(mixed[..., : v.shape[-1]], (0, 2, 1, 3, 4)), (h, b, r, -1))
+            self._of_heads(self.texts.output)[:, texts, rows] = xp.flip(output, axis=2)
+        self._note(_Weights(weights, logarithms, mixed[..., v.shape[-1] :]), texts, rows, keys)
+
+    def _marks(self, texts: slice, keys: slice) -> np.ndarray:
+        """The marks of some keys of some texts `[b, m, marks]`."""
+        assert self.needs.marks is not None
+        of_texts = self.needs.marks.reshape(len(self.needs.marks), self.count, self.n)[:, texts, keys]
+        return np.moveaxis(of_texts, 0, -1).astype(np.float32)
 
     def _of_heads(self, x: Array) -> Array:
         """`[heads, R, ...]` as `[heads, texts, n, ...]`."""
         return x.reshape(x.shape[0], self.count, self.n, *x.shape[2:])
 
-    def _note(self, weights: Array, logarithms: Array, texts: slice, rows: slice, keys: slice) -> None:
+    def _note(self, noted_of: "_Weights", texts: slice, rows: slice, keys: slice) -> None:
+        weights, logarithms, marked = noted_of
         xp, needs = namespace(weights), self.needs
         assert needs.cells is not None and needs.marks is not None and needs.steps is not None
         (g, b, share, r, m), count = weights.shape, needs.cells.shape[1]
@@ -106,8 +125,6 @@ class _PaddedWalk:
         )
         single = xp.gather(weights, -1, at) * from_numpy(inside.astype(np.float32), weights)[:, None]
         largest, top = weights.max(-1)
-        marks = needs.marks.reshape(len(needs.marks), self.count, self.n)[:, texts, keys]
-        marked = xp.matmul(weights, from_numpy(np.moveaxis(marks, 0, -1).astype(np.float32), weights)[:, None])
         by_place = self._by_place(weights, rows, keys)  # [g, b, share, r, stretches + 2]
         received = to_numpy(xp.sum(weights, axis=-2))  # [g, b, share, m]
         self._of_heads(self.numbers.received)[:, texts, keys] += np.moveaxis(received, 2, 1).reshape(g * share, b, m)
@@ -119,7 +136,7 @@ class _PaddedWalk:
             (self.numbers.step_sums, by_place[..., :-2]),
             (self.numbers.surprise, -xp.sum(weights * logarithms, axis=-1)),
             (self.numbers.cells, single[..., :count]),
-            (self.numbers.list_sums, xp.matmul(single[..., count:], from_numpy(self._of_lists(), weights))),
+            (self.numbers.list_sums, xp.matmul(single, from_numpy(self._of_lists(count), weights))),
             (self.numbers.mark_sums, marked),
             (self.numbers.top_weights, largest[..., None]),
             (self.numbers.top_keys, top[..., None]),
@@ -127,10 +144,11 @@ class _PaddedWalk:
             noted = np.moveaxis(to_numpy(of_rows), 2, 1)
             self._of_heads(sums)[:, texts, rows] = noted.reshape(g * share, b, r, *noted.shape[4:])[:, :, ::-1]
 
-    def _of_lists(self) -> np.ndarray:
-        """Which list each of their columns is of `[columns, lists]`."""
+    def _of_lists(self, cells: int) -> np.ndarray:
+        """Which list each column is of, the first so many of none `[cells + columns, lists]`."""
         widths = [keys.shape[1] for keys in self.needs.lists]
-        made: np.ndarray = np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)
+        of_columns = np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)
+        made: np.ndarray = np.pad(of_columns, ((cells, 0), (0, 0)))
         return made
 
     def _by_place(self, weights: Array, rows: slice, keys: slice) -> Array:
