@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from attn_cli.summaries.against.changed_keys import ChangedKeys
 from attn_cli.summaries.against.head_changes import HeadChanges
+from attn_cli.summaries.answers.check import Check
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.knock import Knock
 from attn_cli.summaries.answers.nearest import Neighbours
@@ -375,15 +376,19 @@ def _of_nearest(report: Report, invocation: Invocation) -> Words | None:
 
 
 def _of_compute(report: Report, invocation: Invocation) -> Words | None:
-    """After attention from scratch, or a check of it: the same step by step."""
+    """After attention from scratch: the same step by step; after a check, the first row that is wrong."""
     words = invocation.words_without(_OUTPUT | _ANSWERS)
     if report.batch != () or "-" in words or not report.summaries:
         return None
+    for head in (head for _, part in _parts(report, Check) for head in part.heads):
+        if head.first_bad is not None:
+            chosen = [] if head.head is None or invocation.has("head") else ["-H", str(head.head)]
+            return ["compute", *words, *chosen, "--steps", "-t", str(head.first_bad[0])]
     rows = ["-t", "0"] if len(report.summaries[0].queries) > _FEW_ROWS else []
     return ["compute", *words, "--steps", *rows]
 
 
-_ANSWERS = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale", "scale"}
+_ANSWERS = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale"}
 
 
 def _of_steps(report: Report, invocation: Invocation) -> Words | None:

@@ -114,3 +114,10 @@ def test_bad_questions_are_refused() -> None:
     refused(attn("plane", *"abcdefghij"), 2, "10 texts, and marks for 9")
     refused(attn("plane", "zzqqy"), 2, "no word of the text")
     refused(attn("plane", "river", "-l", "2"), 2, "there is no attention layer 2")
+
+
+def test_words_and_points_are_brighter_than_their_frame() -> None:
+    run = attn("plane", "river bank money", env={"COLUMNS": "80", "FORCE_COLOR": "1", "LINES": "24"}, terminal=True)
+    dim = re.findall(r"\x1b\[[0-9;]*2m([^\x1b]*)\x1b", run.text.partition("layer 0")[0])
+    assert any("│" in part for part in dim)
+    assert not any(word in part for part in dim for word in ("river", "bank", "money", "•"))

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.screen import Screen
 from tests.program import attn
 from tests.views.test_golden import LONG, SENTENCE
 
@@ -87,3 +89,26 @@ def test_cells_that_nobody_may_look_at_differ_from_weights_of_0() -> None:
     weights = run.text.partition("weights")[2].splitlines()
     assert "blank = masked" in run.text
     assert weights[3].split() == ["1.000", "0", "the"]
+
+
+@pytest.mark.parametrize(("lines", "has_map"), [(24, False), (30, True), (40, True)])
+def test_an_overview_shows_its_map_whole_or_where_it_is(lines: int, has_map: bool) -> None:
+    env = {"COLUMNS": "80", "LINES": str(lines), "NO_COLOR": "1"}
+    run = attn("inspect", "the river bank lent money", terminal=True, env=env)
+    assert len(run.lines) < lines
+    assert "… " not in run.text
+    assert any(line.startswith("most worth a look") for line in run.lines)
+    assert ("5 x 5" in run.text) == has_map
+    assert run.lines[-1].startswith("next: attn matrix")
+    if has_map:
+        assert run.lines[-2].endswith("4 money")
+
+
+def test_the_height_of_maps_is_that_of_their_lines() -> None:
+    generator = np.random.default_rng(5)
+    for depth, rows in (("none", 5), ("none", 50), ("truecolor", 90)):
+        for title in ("short", " · ".join(["a title of many parts"] * 8)):
+            values = generator.dirichlet(np.ones(rows) / 8, rows)
+            names = [str(at) for at in range(rows)]
+            each = HeatMap(values, "weights", title, names, names, Screen(80, depth, height=30))
+            assert each.height == len(each.lines())

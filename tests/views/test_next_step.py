@@ -139,12 +139,16 @@ def test_the_next_commands_of_a_model_work_too() -> None:
     assert attn(*arguments, terminal=True).code == 0
 
 
-def test_a_check_that_fails_is_followed_by_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_is_followed_by_the_steps_of_its_first_wrong_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    np.save("q.npy", np.eye(3))
-    np.save("mine.npy", np.ones((3, 3)))
-    words = next_of("compute", "--q", "q.npy", "--expect", "mine.npy")
-    assert words == ["compute", "--q", "q.npy", "--steps"]
+    np.save("q.npy", np.zeros((2, 9, 3)))
+    mine = np.zeros((2, 9, 3))
+    mine[1, 7] = 1
+    np.save("mine.npy", mine)
+    words = next_of("compute", "--q", "q.npy", "--scale", "2", "--expect", "mine.npy")
+    assert words == ["compute", "--q", "q.npy", "--scale", "2", "-H", "1", "--steps", "-t", "7"]
     assert attn(*words, terminal=True).code == 0
 
 

@@ -4,7 +4,7 @@ draw(part, summary, report, screen)   a part of one attention call; with `part.t
 draw(answer, report, screen)          an answer that is not one part per attention call
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 
 from rich.console import RenderableType
@@ -12,7 +12,8 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.cells import height_of
+from attn_cli.views.answers.kinds import any_judged
+from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
@@ -32,20 +33,48 @@ def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:
         yield from drawer(report.answer.name)(report.answer, report, screen)
 
 
+def _together(report: Report, screen: Screen, below: int) -> Iterator[RenderableType]:
+    """The parts that are drawn together for all calls, on a screen of which `below` lines are left for others."""
+    parts = [(part, summary) for summary in report.summaries for part in summary.parts if part.together]
+    first = {part.name: (part, summary) for part, summary in reversed(parts)}
+    for name in dict.fromkeys(part.name for part, _ in parts):
+        part, summary = first[name]
+        left = screen
+        for renderable in drawer(name)(part, summary, report, screen.below(below)):
+            left = left.below(_height([renderable], screen))
+            yield renderable
+        screen = left if report.is_overview else screen
+
+
+def _overview(report: Report, screen: Screen) -> list[RenderableType]:
+    """What stands together: short where the map below then fits, too, and no grid of kinds makes way for it."""
+    alone = [(part, summary) for summary in report.summaries for part in summary.parts if not part.together]
+    below = 0 if any_judged(report.summaries) else sum(
+        _height(drawer(part.name)(part, summary, report, screen), screen) for part, summary in alone)  # fmt: skip
+    short = list(_together(report, screen, below))
+    if screen.height is None or _height(short, screen) + below <= screen.height:
+        return short
+    return list(_together(report, screen, 0))
+
+
+def _height(renderables: Iterable[RenderableType], screen: Screen) -> int:
+    """The lines that they take on the screen, where words may wrap."""
+    return sum(len(console_for(screen).render_lines(renderable)) for renderable in renderables)
+
+
 def draw_parts(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """First the parts that are drawn together for all calls, then call by call, then footnotes.
 
-    In an overview each gets what those above it leave of the screen.
+    In an overview each gets what those above it leave of the screen; those above are shorter where what stands below
+    then fits, too.
     """
     parts = [(part, summary) for summary in report.summaries for part in summary.parts]
-    together = {part.name: (part, summary) for part, summary in reversed(parts) if part.together}
-    for name in dict.fromkeys(part.name for part, _ in parts if part.together):
-        part, summary = together[name]
-        left = screen
-        for renderable in drawer(name)(part, summary, report, screen):
-            left = left.below(height_of(renderable))
-            yield renderable
-        screen = left if report.is_overview else screen
+    if report.is_overview and screen.height is not None:
+        above = _overview(report, screen)
+        yield from above
+        screen = screen.below(_height(above, screen))
+    else:
+        yield from _together(report, screen, 0)
     for part, summary in parts:
         if not part.together:
             yield from drawer(part.name)(part, summary, report, screen)

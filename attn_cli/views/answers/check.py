@@ -64,7 +64,10 @@ def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Ite
     if right:
         words = [f"right: {names} within {first.tolerance:g} of the definition"]
     else:
-        words = [f"wrong: {bad:,} of {total:,} numbers are off", f"tolerance {first.tolerance:g}"]
+        words = [
+            f"wrong: {bad:,} of {total:,} numbers {'is' if bad == 1 else 'are'} off",
+            f"tolerance {first.tolerance:g}",
+        ]
     words.append(f"{names if not right else 'checked'} as {precisions}")
     yield Text("\n".join(packed(words, screen.width)), _RIGHT if right else _WRONG)
     if right:

@@ -14,10 +14,9 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
-from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import kind_parts, too_few
+from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
@@ -25,7 +24,8 @@ from attn_cli.views.drawing.screen import Screen
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
-_SHARPEST = 8
+_SHARPEST, _FEW_SHARPEST = 8, 4
+_LOW = 24  # lines of a screen on which fewer leave room for what follows
 _AROUND = 9  # lines: column names, their meaning, what is left out
 
 
@@ -44,7 +44,7 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     """
     rows = head_rows(report.summaries)
     kinds = kind_parts(report.summaries)
-    if report.is_overview and len(rows) > _MANY_HEADS and any((x.judged.kind != NOT_JUDGED).any() for _, x in kinds):
+    if report.is_overview and len(rows) > _MANY_HEADS and any_judged(report.summaries):
         return
     yield ""
     if report.ranking is not None:
@@ -52,11 +52,12 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
         rows = _ranked(rows, report.ranking)
     if report.is_overview and len(rows) > _MANY_HEADS:
         past = " past the sinks" if kinds else ", by entropy"
-        words = [f"the {_SHARPEST} sharpest of {len(rows)} heads{past}", "attn heads lists all"]
+        most = _FEW_SHARPEST if screen.height is not None and screen.height < _LOW else _SHARPEST
+        words = [f"the {most} sharpest of {len(rows)} heads{past}", "attn heads lists all"]
         yield Text("\n".join(packed(words, screen.width)), _BOLD)
         if kinds:
             yield too_few(screen)
-        rows = sharpest(rows, _SHARPEST)
+        rows = sharpest(rows, most)
     count = len(rows) if screen.height is None else max(screen.height - _AROUND, _SHARPEST)
     kept = report.ranking.column if report.ranking else ""
     yield from heads_table(rows[:count], screen, unit=report.unit, kept=kept)

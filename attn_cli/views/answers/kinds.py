@@ -62,6 +62,11 @@ def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads
     return [(summary, part) for summary in summaries if (part := summary.part(KindsOfHeads)) is not None]
 
 
+def any_judged(summaries: Sequence[Summary]) -> bool:
+    """Whether the text is long enough for the kind of any head."""
+    return any((part.judged.kind != NOT_JUDGED).any() for _, part in kind_parts(summaries))
+
+
 def draw_kinds(
     parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen, *, in_overview: bool = False
 ) -> Iterator[RenderableType]:

@@ -52,7 +52,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
         for left_line, right_line in zip(left, right, strict=True):
             left_line = left_line.copy()
             left_line.pad_right(max(0, width - left_line.cell_len))
-            yield left_line.append(" " * gap).append_text(right_line)
+            yield Text().append_text(left_line).append(" " * gap).append_text(right_line)
     else:
         yield from (line for lines in panels for line in lines)
     yield from (Text(line, _DIM) for line in packed(_legend(plane, several), screen.width))
@@ -202,7 +202,7 @@ class _Panel:
         above, below = ("++", "++") if self.ascii_only else ("┌┐", "└┘")
         body = []
         for cells in self.cells:
-            line = Text(upright, _DIM)
+            line = Text().append(upright, _DIM)  # the style of a Text would be that of the words as well
             for letter, style in cells:
                 line.append(letter, style)
             body.append(line.append(upright, _DIM))

@@ -13,14 +13,15 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import kind_parts, sink_lines
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import line_count, packed
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD = Style(bold=True)
-_MOST_KEYS, _FEW_KEYS = 6, 3
-_LOW = 20  # lines of a screen on which fewer keys leave room for what follows
+_MOST_KEYS = 6
+_LOW = 14  # lines of a screen with room for what must be said only
+_AROUND, _NARROW = 3, 66  # lines: the empty one above, and the reason for what follows; one more on a narrow screen
 _TITLES = {
     "weight": "most attended · share of all attention received",
     "value": "most read by value · mean share of what a row reads",
@@ -35,10 +36,16 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     yield ""
     is_low = screen.height is not None and screen.height < _LOW
     words = [_TITLES[received.by] + mean, *([] if is_low else ["bars: of the largest"])]
-    yield Text("\n".join(packed(words, screen.width)), _BOLD)
+    heading = Text("\n".join(packed(words, screen.width)), _BOLD)
     sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
-    yield from sink_lines(sinks, screen)
-    count = _FEW_KEYS if is_low else _MOST_KEYS
+    above = [heading, *sink_lines(sinks, screen)]
+    yield from above
+    room = (
+        _MOST_KEYS
+        if screen.height is None
+        else max(screen.height - line_count(above) - _AROUND - (screen.width < _NARROW), 1)
+    )
+    count = min(_MOST_KEYS, room) if report.is_overview else _MOST_KEYS
     yield from received_lines(report.summaries, count, screen, {(sink.stream, sink.key) for sink in sinks})
     yield from received_maps(report.summaries, screen, report.scale)
 

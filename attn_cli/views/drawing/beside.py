@@ -52,8 +52,9 @@ class _Row:
 
     @property
     def height(self) -> int:
-        """About how many lines they take."""
-        return max(each.title_lines + each.height for each in self.maps)
+        """How many lines they take."""
+        deepest = max(each.title_lines for each in self.maps)
+        return max(deepest - each.title_lines + each.height for each in self.maps)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Their lines, side by side, with empty ones below shorter titles, so that cells stand at one height."""

@@ -132,9 +132,10 @@ class HeatMap:
 
     @property
     def height(self) -> int:
-        """About how many lines it takes."""
+        """How many lines it takes."""
         rows = len(self.values)
-        return (-(-rows // 2) if self._halves else rows) + 3
+        body = -(-rows // 2) if self._halves else rows
+        return self.title_lines + 1 + body + len(self._legend()) + len(self._hint())
 
     @property
     def title_lines(self) -> int:
