@@ -85,7 +85,7 @@ def cost(
     size_options: SizeOptions,
     *,
     batch: Annotated[int, typer.Option("--batch", help="Texts at once.", min=1, metavar="B")] = 1,
-    causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are blocked.")] = True,
+    causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are masked.")] = True,
     dtype: Annotated[
         str, typer.Option("--dtype", help="Of what is kept: auto, float32, bfloat16, float16, float8.", metavar="DTYPE")
     ] = "auto",

@@ -38,7 +38,7 @@ def layers(
 ) -> ExitCode:
     """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
 
-    Told by one run on a short text, or on the image or sound that is given. Blocks without softmax attention are in it
+    Told by one run on a short text, or on the image or audio that is given. Blocks without softmax attention are in it
     too, so numbers are the model's own; attention that did not run, as that of a vision tower without an image, is
     listed as such.
 

@@ -67,7 +67,7 @@ def read_audio(file: str) -> Audio:
         raise InputError(f"{label} states {rate:,} samples a second", "1,000 to 1,000,000 are read: is it damaged?")
     data = data[: len(data) // (width * channels) * (width * channels)]
     if not data:
-        raise InputError(f"{label} holds no sound", "its header is there, and nothing after it")
+        raise InputError(f"{label} holds no audio", "its header is there, and nothing after it")
     return Audio(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
 
 

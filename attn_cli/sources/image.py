@@ -34,7 +34,7 @@ def read_image(file: str) -> "Image":
                 _check_pixels(image.width * image.height, label)
                 return ImageOps.exif_transpose(image).convert("RGB")
         except UnidentifiedImageError:
-            raise InputError(f"{label} is not a picture", _HINT) from None
+            raise InputError(f"{label} is not an image", _HINT) from None
         except Image.DecompressionBombError:
             raise LimitError(f"{label} has too many pixels", "make it smaller first") from None
 

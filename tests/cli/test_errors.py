@@ -302,6 +302,7 @@ def test_what_a_line_advises_works(here: Path) -> None:
         assert attn(*shlex.split(advised)).code == 0, advised
     refused(attn("inspect", "river", "bank"), USAGE, 'try: attn inspect "river bank"')
     refused(attn("compute", "river bank", "--causal"), USAGE, "try: --mask causal")
+    refused(attn("matrix", "river bank", "--causal"), USAGE, "--mask causal is of attn compute")
     refused(attn("compute", "river bank", "--fixed", "uniform", "--scale", "2"), USAGE, "leave out --scale\n")
 
 

@@ -122,7 +122,7 @@ def test_a_qwen2_vl_gets_its_image_by_its_chat_template(seeing: Seeing, tmp_path
     assert found["vision.tokens"][brightest] == "r1,c2"
     run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json")
     assert run.json["input"]["text"] == read
-    assert "the chat template adds the picture" in run.errors
+    assert "the chat template adds the image" in run.errors
     run = attn("top", "what is here?", "-m", folder, "--image", wide, "--json", "--system", "the cat sat")
     assert run.json["input"]["text"] == f"<s>system : the cat sat </s>{read}"
     assert run.json["warnings"] == []
@@ -323,7 +323,7 @@ def test_json_names_files_streams_rows_and_columns_by_its_schema(seeing: Seeing,
         seen[7]["row"] = "1"
         assert not check.is_valid(shown)
     run = attn("heads", "-m", seeing("whisper"), "--audio", tone, "--json")
-    assert "the sound ends at 0.50s: tokens from 25 on are silence" in run.errors
+    assert "the audio ends at 0.50s: tokens from 25 on are silence" in run.errors
     heard = run.json["input"]
     assert heard["audio"] == str(tone)
     assert [token["text"] for token in heard["streams"]["decoder"]] == ["<s>"]
@@ -426,7 +426,7 @@ def test_files_that_are_no_images(seeing: Seeing, cat: Path, tmp_path: Path) -> 
     for name, words in {
         "none.png": "No such file",
         "empty.png": "is empty",
-        "text.png": "is not a picture",
+        "text.png": "is not an image",
         "half.png": "half.png",
         ".": "Is a directory",
     }.items():
@@ -448,7 +448,7 @@ def test_files_that_are_no_audio(seeing: Seeing, tone: Path, tmp_path: Path) -> 
         "none.wav": "No such file",
         "empty.wav": "is empty",
         "text.wav": "ffmpeg",
-        "silent.wav": "holds no sound",
+        "silent.wav": "holds no audio",
         "float.wav": "ffmpeg",
         "short.wav": "short.wav",
     }.items():
@@ -463,7 +463,7 @@ def test_models_and_media_that_do_not_go_together(
     refused(attn("heads", "the cat", *image_option), 2, "--image is for models", "is a table")
     refused(attn("heads", "the cat", "-m", minilm_like, *image_option), 2, "takes no --image", "it reads text alone")
     refused(attn("heads", "-m", vit, *heard), 2, "takes no --audio", "it reads --image")
-    refused(attn("heads", "the cat", "-m", vit), 2, "has no tokenizer, but a processor of pictures", "--image FILE")
+    refused(attn("heads", "the cat", "-m", vit), 2, "has no tokenizer, but a processor of images", "--image FILE")
     twice = attn("heads", "<image> or <image>", "-m", seeing("llava"), *image_option)
     refused(twice, 2, "2 places for one file (<image>)")
     for command in ("heads", "layers"):

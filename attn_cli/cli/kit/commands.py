@@ -74,7 +74,8 @@ class GroupedHelp(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options without a group, and a section for every group."""
         sections = self._sections(ctx)
-        for title in sorted(sections, key=("Arguments", "Options").__contains__, reverse=True):
+        first = [title for title in ("Arguments", "Options") if title in sections]
+        for title in dict.fromkeys([*first, *sections]):
             with formatter.section(title):
                 formatter.write_dl(sections[title])
 

@@ -43,13 +43,13 @@ Image = Annotated[  # a list, so that a repeated option is an error and doesn't 
     list[str] | None,
     _reading(
         "--image",
-        help="A picture that the model reads, beside a text or alone.",
+        help="An image that the model reads, beside a text or alone.",
         metavar="FILE",
     ),
 ]
 Audio = Annotated[
     list[str] | None,
-    _reading("--audio", help="A sound that the model reads, as .wav.", metavar="FILE"),
+    _reading("--audio", help="Audio that the model reads, as .wav.", metavar="FILE"),
 ]
 Chat = Annotated[
     bool,
@@ -81,7 +81,7 @@ Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen head
 TokenPick = Annotated[
     str | None,
     typer.Option("--token", "-t", metavar="WORD|INDEX",
-                 help="Only these query rows: a word, word#2 for its second place, a number, + for what it wrote."),
+                 help="Only these query rows: a word, word#2 for its second place, a number, + for what it generated."),
 ]  # fmt: skip
 Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
 Why = Annotated[

@@ -36,6 +36,9 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     message = message.split(" (")[0]
     if unknown[1] in _OTHER_NAMES and _takes(error, _OTHER_NAMES[unknown[1]]):
         return message, f"try: {_OTHER_NAMES[unknown[1]]}    all options: {command} --help"
+    if unknown[1] == "--causal":
+        hint = "a model's own mask is in use; --mask causal is of attn compute"
+        return message, f"{hint}    all options: {command} --help"
     near = get_close_matches(unknown[1], getattr(error, "possibilities", None) or (), 2, 0.7)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     more = f"try: {command} --help; a text that starts with - goes after --: {command} -- TEXT"

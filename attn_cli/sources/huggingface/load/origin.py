@@ -161,7 +161,7 @@ def _check_folder(origin: Origin) -> None:
     vet(origin, folder / "config.json")
     if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         if any((folder / file).is_file() for file in PROCESSOR_FILES):
-            raise InputError(f"{name} has no tokenizer, but a processor of pictures or sounds",
+            raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
                              f"{MEDIA_COMMANDS} take --image FILE or --audio FILE")  # fmt: skip
         raise LoadError(
             f"{name} has no tokenizer (none of {', '.join(_TOKENIZER_FILES[:4])}, ...)",

@@ -37,7 +37,7 @@ def silence_notes(frames: Sequence[Token], audio: Audio | None) -> tuple[str, ..
     first = next((frame.index for frame in frames if float(frame.text.removesuffix("s")) >= seconds), None)
     if first is None:
         return ()
-    return (f"the sound ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
+    return (f"the audio ends at {seconds:.2f}s: tokens from {first} on are silence that the processor adds",)
 
 
 def _of_one_example(array: Any) -> torch.Tensor | None:

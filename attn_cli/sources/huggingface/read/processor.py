@@ -94,7 +94,7 @@ class Processor:
             return MarkedText(text, complete=False)
         if getattr(self.processor, "chat_template", None):
             marked_text = self._in_chat(text, chat or (), missing)
-            notes = () if chat is not None else ("the text is read as a message: the chat template adds the picture",)
+            notes = () if chat is not None else ("the text is read as a message: the chat template adds the image",)
             return MarkedText(marked_text, complete=True, notes=notes)
         if chat is not None:
             raise InputError(f"{self.name} has no chat template", "leave out --chat; the text is then read as it is")
