@@ -12,13 +12,16 @@ from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_cuts import text_cut
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source, is_table
-from attn_cli.summaries.answers.parts import read_parts
+from attn_cli.summaries.answers.parts import read_parts, runs_to_hide
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.report import Report
+
+_MANY_PASSES = 15  # plain runs; more are announced
 
 
 @takes_options
@@ -72,6 +75,12 @@ def parts(
             hidden.add(call, keys)
             return keys
 
+        passes = runs_to_hide(prompt, text_parts, everywhere=everywhere, whole=reads_all)
+        if passes > _MANY_PASSES and isinstance(source, Predicting):
+            print_notes(
+                [f"as much work as about {passes:,.0f} plain runs; larger parts take fewer (--cut paragraphs)"],
+                quiet=options.quiet,
+            )
         steps = len(source.planned_layers(options.selection)) + len(text_parts)
         with Progress(steps, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step") as progress:
             answer = read_parts(

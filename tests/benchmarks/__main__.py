@@ -6,6 +6,7 @@ import platform
 from functools import partial
 
 from tests.benchmarks import (
+    against,
     capture,
     compute,
     explore,
@@ -56,6 +57,7 @@ def main() -> None:
                 print(line, flush=True)
             continue
         modules = {
+            "against": against,
             "startup": startup,
             "compute": compute,
             "capture": capture,

@@ -449,6 +449,18 @@ def _hidden_parts(
     return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
 
 
+def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
+    """About how many plain runs hiding all parts takes, with one for an untouched copy; 1 from the reading rows alone.
+
+    everywhere  the rows from each part's beginning on run again, by a model's cache
+    whole       all rows do, as in an encoder
+    """
+    begins = [0 if whole else part.tokens[0] for part in parts if part.tokens]
+    if not everywhere and not whole:
+        return 1.0
+    return 1 + sum(1 - begin / len(prompt.tokens) for begin in begins)
+
+
 def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
     """The rows, of n, after a part begins that are not of the part itself."""
     own = set(part.tokens)
