@@ -283,7 +283,7 @@ class AttentionCall:
 class TextBatch:
     """The calls of one layer on the texts of a batch, whose rows the compiled walk walks together.
 
-    calls  in the order of the texts
+    calls  in the order of the texts; none once all were visited, and each goes alone from then on
     rows   the rows of all texts
     """
 
@@ -305,6 +305,11 @@ class TextBatch:
             self._of_texts[key] = make()
         found: T = self._of_texts[key]
         return found
+
+    def close(self) -> None:
+        """Forget the calls, which know the batch: a layer's arrays would be kept until a circle of objects is found."""
+        self.calls.clear()
+        self._kept.clear()
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
         """What is asked of every row, text after text without padding; None where the texts are not walked so.

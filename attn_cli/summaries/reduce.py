@@ -151,7 +151,7 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
 
 def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...] | None:
     """The parts of a text among those of its batch, made for all of them at the first; None where it goes alone."""
-    if not isinstance(call, AttentionCall) or call.batch is None or len(reducers) != 1:
+    if not isinstance(call, AttentionCall) or call.batch is None or not call.batch.calls or len(reducers) != 1:
         return None
     batch, key = call.batch, getattr(reducers[0], "batch_key", None)
     if key is None:

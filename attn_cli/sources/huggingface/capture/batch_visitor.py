@@ -67,12 +67,13 @@ class BatchVisitor:
         ingredients = [
             self._ingredients(place, query, key, index, text, projection) for index, text in enumerate(texts)
         ]
-        for index, (text, call) in enumerate(
-            zip(texts, layer.calls([places.at(index) for index in range(b)], texts, ingredients), strict=True)
-        ):
+        calls = layer.calls([places.at(index) for index in range(b)], texts, ingredients)
+        for index, (text, call) in enumerate(zip(texts, calls, strict=True)):
             self.visit(call)
             layer.fill_padding(index, text)
             is_complete = is_complete and call.output is not None and call.output.complete
+        if calls[0].batch is not None:
+            calls[0].batch.close()
         return output if is_complete else None
 
     def _took_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:

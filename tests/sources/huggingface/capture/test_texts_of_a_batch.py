@@ -1,5 +1,8 @@
 """Statistics made for all texts of a padded batch at once are those of each text's own bands."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -64,3 +67,27 @@ def test_a_text_of_which_more_is_asked_goes_alone() -> None:
         model(input_ids=torch.tensor([[4, 5, 6, 4], [7, 8, 9, 3], [6, 6, 7, 8]]))
     for some, in_bands in parts:
         np.testing.assert_allclose(some.arrays()["entropy_bits"], in_bands.arrays()["entropy_bits"], atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_layer_goes_when_its_texts_were_visited() -> None:
+    model, visited = tiny("llama"), list[weakref.ref[Call]]()
+    kept: list[tuple[Call, Part]] = []
+
+    def visit(call: Call) -> None:
+        (part,) = reduce(call, HeadStatistics()).parts
+        if not kept:
+            kept.append((call, part))
+        elif call.place.layer > 0:
+            visited.append(weakref.ref(call))
+
+    gc.disable()  # circles of objects would wait for it
+    try:
+        with capture(model, visit):
+            model(input_ids=torch.tensor([[4, 5, 6, 4], [7, 8, 9, 3], [6, 6, 7, 8]]))
+        assert [call() for call in visited] == [None] * 3
+    finally:
+        gc.enable()
+    ((call, part),) = kept  # a call that somebody keeps goes alone
+    (again,) = reduce(call, HeadStatistics()).parts
+    np.testing.assert_allclose(again.arrays()["entropy_bits"], part.arrays()["entropy_bits"], atol=1e-5)
