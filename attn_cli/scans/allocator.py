@@ -2,7 +2,7 @@
 
 The C library keeps what large arrays leave, to use it again. But small ones that stay lie between them, and no two
 batches are of quite the same size, so that ever more of it fits nothing: after 100,000 short documents a scan took a
-third more than after 10,000. So large arrays are asked of the system, at about a percent of the time.
+third more than after 10,000. So large arrays are asked of the system; scans take as long as they did.
 """
 
 import sys
