@@ -18,6 +18,7 @@ from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import TABLES
 from attn_cli.sources.corpora import Document
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.text import excerpt
 from attn_cli.views.sink import Sink
 
@@ -189,10 +190,12 @@ class ScanFolder:
         self._write(self.path / f"{name}.parquet", memory.getvalue())
 
     def poison(self) -> list[PoisonRecord]:
-        """The first records that could not be scanned, of a finished scan."""
+        """The first records that could not be scanned, of a finished scan; InputError where their file is spoilt."""
         from pyarrow import parquet
 
-        return [PoisonRecord(**row) for row in parquet.read_table(self.path / "poison.parquet").to_pylist()]
+        file = self.path / "poison.parquet"
+        with parse_errors(excerpt(str(file)), "--force scans anew"):
+            return [PoisonRecord(**row) for row in parquet.read_table(file).to_pylist()]
 
     def _shard_file(self, number: int) -> Path:
         return self.work / f"{number:08}.npz"

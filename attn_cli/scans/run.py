@@ -60,7 +60,7 @@ class Scan:
         """
         with self.folder.claimed(), _few_collections():
             before = self.folder.begin(self.manifest, force=force)
-            if before["finished"]:
+            if before["finished"] and self.strict:
                 self._check(self.folder.poison())
             done = before if before["finished"] else self._finish(self._folded(compute))
             self.folder.remove_work()

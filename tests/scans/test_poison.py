@@ -76,6 +76,9 @@ def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
     assert "4 records could not be scanned (2 one token, 1 empty, 1 no token)" in done.text
     assert "2 one token, 1 empty, 1 no token" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0
+    (tmp_path / "scan" / "poison.parquet").unlink()
+    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, "poison.parquet", "--force scans anew")
+    assert attn("scan", file, "-o", tmp_path / "scan").code == 0
 
 
 def test_the_first_are_named_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
