@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from attn_cli.errors import InputError, OutputError, reason
+from attn_cli.errors import InputError, LoadError, OutputError, reason
 from attn_cli.scans.manifest import check_same
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import Shard
@@ -191,11 +191,17 @@ class ScanFolder:
 
     def poison(self) -> list[PoisonRecord]:
         """The first records that could not be scanned, of a finished scan; InputError where their file is spoilt."""
-        from pyarrow import parquet
+        return [PoisonRecord(**row) for row in self.read_table("poison", "--force scans anew").to_pylist()]
 
-        file = self.path / "poison.parquet"
-        with parse_errors(excerpt(str(file)), "--force scans anew"):
-            return [PoisonRecord(**row) for row in parquet.read_table(file).to_pylist()]
+    def read_table(self, name: str, hint: str) -> Any:
+        """A table of a finished scan as `pyarrow.Table`; InputError with a hint where its file is gone or spoilt."""
+        try:
+            from pyarrow import parquet
+        except ImportError:
+            raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
+        file = self.path / f"{name}.parquet"
+        with parse_errors(excerpt(str(file)), hint):
+            return parquet.read_table(file)
 
     def _shard_file(self, number: int) -> Path:
         return self.work / f"{number:08}.npz"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.errors import InputError, LoadError
+from attn_cli.errors import InputError
 from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.tables import TABLES
@@ -14,7 +14,6 @@ from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
 from attn_cli.sources.corpora.fingerprint import content_hash
 from attn_cli.sources.corpora.inputs import CorpusFile
-from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCount, WeightRange
 from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
 from attn_cli.summaries.answers.scanned import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
@@ -50,7 +49,7 @@ class ScanResults:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        scan = ScanFolder(folder)
+        scan = self._scan = ScanFolder(folder)
         manifest = scan.read_manifest()
         if manifest is None:
             raise InputError(f"{excerpt(folder)} holds no scan", _SCAN)
@@ -68,13 +67,7 @@ class ScanResults:
         """A table as `pyarrow.Table`; what tables there are says `attn guide scan`. InputError for another name."""
         if name not in TABLES:
             raise InputError(f"a scan has no table {name!r}", f"one of {', '.join(TABLES)}")
-        try:
-            from pyarrow import parquet
-        except ImportError:
-            raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
-        file = self.path / f"{name}.parquet"
-        with parse_errors(excerpt(str(file)), "was the folder copied whole?"):
-            return parquet.read_table(file)
+        return self._scan.read_table(name, "was the folder copied whole?")
 
     def to_pandas(self, name: str = "statistics") -> Any:
         """The same as `pandas.DataFrame`; ImportError without pandas."""

@@ -23,8 +23,8 @@ from attn_cli.kernel.walk.threads import cores
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
-_NO_MEMORY = 2  # what a thread without memory returns
 _MEAN_ROWS = 48  # the same where it takes them of all heads
+_NO_MEMORY = 2  # what a thread without memory returns
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p

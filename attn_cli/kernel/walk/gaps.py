@@ -6,7 +6,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
 from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.intervals import Intervals, ends_of
 
 _CELLS = 2**21  # of the mask that are looked at together
 _MOST = 2**21  # gaps: 16 MiB
@@ -43,7 +43,7 @@ def intervals_and_gaps(mask: Mask, n: int, m: int, like: Array) -> tuple[Interva
     for start in range(0, n, height):
         rows = slice(start, min(start + height, n))
         cells = _cells(mask, rows, m, like)  # [h or 1, b, m]
-        first[rows], last[rows] = _ends(np.any(cells, axis=0))
+        first[rows], last[rows] = ends_of(np.any(cells, axis=0))
         of_heads = [_gaps(of_head, first[rows], last[rows]) for of_head in cells]
         counts.append(np.stack([np.bincount(row, minlength=rows.stop - start) for row, _ in of_heads]))
         keys.append([stretches for _, stretches in of_heads])
@@ -63,13 +63,6 @@ def _cells(mask: Mask, rows: slice, m: int, like: Array) -> np.ndarray:
     cells = np.zeros((*seen.shape[:-1], m), bool)
     cells[..., span.first : span.last] = seen
     return cells if cells.ndim == 3 else cells[None]
-
-
-def _ends(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first True of each row of `[b, m]`, and the place after the last; 0 and 0 where there is none."""
-    live = cells.any(axis=-1)
-    last = cells.shape[-1] - cells[:, ::-1].argmax(axis=-1)
-    return np.where(live, cells.argmax(axis=-1), 0), np.where(live, last, 0)
 
 
 def _gaps(cells: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

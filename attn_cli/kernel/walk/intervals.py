@@ -71,6 +71,12 @@ def _bounds_of_cells(cells: Array, i: np.ndarray) -> Intervals | None:
     ):
         return None
     rows = to_numpy(cells[0] if cells.ndim == 3 else cells)[i[0] : i[-1] + 1]
-    first, count = rows.argmax(axis=-1), np.count_nonzero(rows, axis=-1)  # argmax of all False is 0
-    last = np.where(count > 0, rows.shape[-1] - rows[:, ::-1].argmax(axis=-1), first)
-    return Intervals(first, last) if bool((last - first == count).all()) else None
+    first, last = ends_of(rows)
+    return Intervals(first, last) if bool((last - first == np.count_nonzero(rows, axis=-1)).all()) else None
+
+
+def ends_of(cells: np.ndarray) -> Intervals:
+    """The first True of each row of `[b, m]`, and the place after the last; 0 and 0 where there is none."""
+    live = cells.any(axis=-1)
+    last = cells.shape[-1] - cells[:, ::-1].argmax(axis=-1)
+    return Intervals(cells.argmax(axis=-1), np.where(live, last, 0))  # argmax of all False is 0

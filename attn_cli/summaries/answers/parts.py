@@ -455,9 +455,9 @@ def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool,
     everywhere  the rows from each part's beginning on run again, by a model's cache
     whole       all rows do, as in an encoder
     """
-    begins = [0 if whole else part.tokens[0] for part in parts if part.tokens]
     if not everywhere and not whole:
         return 1.0
+    begins = [0 if whole else part.tokens[0] for part in parts if part.tokens]
     return 1 + sum(1 - begin / len(prompt.tokens) for begin in begins)
 
 

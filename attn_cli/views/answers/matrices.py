@@ -37,8 +37,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         head = matrix.head_names(summary)[0]
         yield ""
         words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
-        reason = Text("\n".join(packed(words, screen.width)), _BOLD)
-        yield reason
+        yield Text("\n".join(packed(words, screen.width)), _BOLD)
     maps: list[HeatMap] = []
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
