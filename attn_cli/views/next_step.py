@@ -5,10 +5,9 @@ where that can't be: for many texts, for what came through a pipe and can't be g
 screen, each but the last ending in a backslash, would not hold it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from rich.cells import cell_len
 
 from attn_cli.summaries.against.changed_keys import ChangedKeys
 from attn_cli.summaries.against.head_changes import HeadChanges
@@ -33,32 +32,17 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.answers.heads import head_rows, sharpest
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.shell_words import command_line, quoted
+from attn_cli.views.same_input import HIDDEN, MODEL, on_given_texts, on_same_input, on_texts
+from attn_cli.views.shell_lines import on_lines
 
 Words = list[str]
 
-_MODEL = {
-    "model",
-    "projections",
-    "revision",
-    "device",
-    "device_map",
-    "dtype",
-    "backend",
-    "trust_remote_code",
-    "offline",
-}
-_BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
-_FILES = {"file", "inputs", "image", "audio", "messages"}
-_HIDDEN = {"words", "hide", "rescale", "no_special"}
 _OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
 _AGAINST = {"against", "against_model", "against_dtype"}
-_ALONE = {"file", "inputs", "image", "audio", "messages"}  # what is read without a text
 _CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
 _SINK = 0.3  # a key with so much of all weight hides the others
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 _LARGE = ("cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32")  # of about 7 billion parameters
-_NARROW, _MOST_LINES = 60, 4  # of a screen on which a long text is given again in pieces
 _EXAMPLE = "he sat on the river bank"
 
 
@@ -68,110 +52,8 @@ def next_line(report: Report, invocation: Invocation, screen: Screen) -> str | N
     words = None if rule is None or report.index is not None else rule(report, invocation)
     if words is None:
         return None
-    line = f"next: {command_line(words)}"
-    if screen.ascii_only and not line.isascii():
-        return None
-    if cell_len(line) <= screen.width:
-        return line
-    return _in_two(words, screen.width) or _in_lines(words, screen.width)
-
-
-def _in_two(words: Words, width: int) -> str | None:
-    """The line in two, which a shell reads as one; None where one of them would not fit."""
-    quoted_words = ["next: attn", *map(quoted, words)]
-    for count in range(len(quoted_words) - 1, 0, -1):
-        first, second = " ".join(quoted_words[:count]) + " \\", " ".join(quoted_words[count:])
-        if second.startswith("-") and max(cell_len(first), cell_len(second)) <= width:
-            return f"{first}\n{second}"
-    return None
-
-
-def _in_lines(words: Words, width: int) -> str | None:
-    r"""The line in a few, of which a shell makes one: a long text in pieces, which it joins; None where they'd be many.
-
-    >>> print(_in_lines(["top", "It was the best of times, it was the worst of times, it was the age of wisdom."], 60))
-    next: attn top "It was the best of times, it was the "\
-    "worst of times, it was the age of wisdom."
-    """
-    lines = ["next: attn"] if width >= _NARROW else []
-    for unit in _units(words) if lines else ():
-        written = " ".join(map(quoted, unit))
-        if cell_len(f"{lines[-1]} {written} \\") <= width:
-            lines[-1] += f" {written}"
-        elif cell_len(written) + 2 <= width:
-            lines[-1] += " \\"
-            lines.append(written)
-        else:
-            *options, text = unit
-            begin = " ".join([lines[-1], *options, ""])
-            first, *others = _pieces(text, width - 1, width - 1 - cell_len(begin))
-            lines[-1] = begin + quoted(first)
-            for piece in others:
-                lines[-1] += "\\"
-                lines.append(quoted(piece))
-    fits = 0 < len(lines) <= _MOST_LINES and all(cell_len(line) <= width for line in lines)
-    return "\n".join(lines) if fits else None
-
-
-def _units(words: Words) -> list[Words]:
-    """Words that stay on one line: an option and its value, and every other word by itself."""
-    units: list[Words] = []
-    for word in words:
-        if units and len(units[-1]) == 1 and units[-1][0].startswith("-") and not word.startswith("-"):
-            units[-1].append(word)
-        else:
-            units.append([word])
-    return units
-
-
-def _pieces(text: str, width: int, first: int) -> list[str]:
-    """A text cut after spaces into pieces that take so many columns in quotes, the first one `first`."""
-    pieces = [""]
-    for at, word in enumerate(words := text.split(" ")):
-        more = word if at == len(words) - 1 else f"{word} "
-        if pieces[-1] and cell_len(quoted(pieces[-1] + more)) > (first if len(pieces) == 1 else width):
-            pieces.append("")
-        pieces[-1] += more
-    return pieces
-
-
-def _command(name: str, texts: Sequence[str], options: Sequence[str]) -> Words:
-    """The words of a command; texts that begin with - stand last, after --."""
-    if any(text.startswith("-") for text in texts):
-        return [name, *options, "--", *texts]
-    return [name, *texts, *options]
-
-
-def _asking(name: str, report: Report, invocation: Invocation, *more: str) -> Words | None:
-    """A command on the same input and model with the options `more`; None where the input can't be given again."""
-    text = _text(report, invocation)
-    if text is None or not _readable_again(invocation):
-        return None
-    options = invocation.words(_FILES | _BESIDE | _MODEL | (_HIDDEN if name in _HIDING else set()))
-    return _command(name, text, [*options, *more])
-
-
-_HIDING = ("inspect", "matrix", "top", "heads")
-
-
-def _text(report: Report, invocation: Invocation) -> list[str] | None:
-    """The text as an argument: as it was given, or as it came from standard input; [] where there is none."""
-    given = invocation.value("text")
-    if given not in (None, "-"):
-        return [given or ""]
-    if given is None and any(invocation.has(name) for name in _ALONE):
-        return []
-    prompt = report.prompts[0] if report.prompts else None
-    if prompt is None or any(invocation.has(name) for name in ("chat", "system", "messages")):
-        return None
-    written = None if prompt.generated is None else prompt.generated.start
-    return [prompt.text[:written].rstrip("\n")]
-
-
-def _readable_again(invocation: Invocation) -> bool:
-    """Whether every file can be read a second time, as pipes and standard input can't."""
-    files = [invocation.value(name) for name in _FILES | {"against"}]
-    return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)
+    line = on_lines(words, screen.width, "next: attn")
+    return None if line is None or (screen.ascii_only and not line.isascii()) else line
 
 
 def _parts(report: Report, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
@@ -192,7 +74,7 @@ def _of_heads(report: Report, invocation: Invocation) -> Words | None:
     ranking = report.ranking
     first = sharpest(rows, 1) if ranking is None else ranking.of(
         rows, lambda row: float(row.heads.statistics[ranking.column][row.at]))  # fmt: skip
-    return _asking("matrix", report, invocation, "-H", _head(first[0].summary, first[0].at))
+    return on_same_input("matrix", report, invocation, "-H", _head(first[0].summary, first[0].at))
 
 
 def _of_overview(report: Report, invocation: Invocation) -> Words | None:
@@ -201,7 +83,7 @@ def _of_overview(report: Report, invocation: Invocation) -> Words | None:
         return None
     for summary, matrix in _parts(report, Matrix):
         if matrix.reason and matrix.heads:  # the head that is most worth a look
-            return _asking("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")
+            return on_same_input("matrix", report, invocation, "-H", f"{summary.place.layer}.{matrix.heads[0]}")
     return _of_heads(report, invocation)
 
 
@@ -210,8 +92,8 @@ def _of_matrix(report: Report, invocation: Invocation) -> Words | None:
     summary, matrix = next(_parts(report, Matrix))
     rows = [] if matrix.rows is None else invocation.words({"token"})
     if matrix.averaged:
-        return _asking("top", report, invocation, *rows, "-l", str(summary.place.layer), "--mean")
-    return _asking("top", report, invocation, *rows, "-H", _head(summary, 0))
+        return on_same_input("top", report, invocation, *rows, "-l", str(summary.place.layer), "--mean")
+    return on_same_input("top", report, invocation, *rows, "-H", _head(summary, 0))
 
 
 def _of_top(report: Report, invocation: Invocation) -> Words | None:
@@ -222,13 +104,13 @@ def _of_top(report: Report, invocation: Invocation) -> Words | None:
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
     if report.merged_from is not None or summary.place.stream != "self":
-        return _asking("matrix", report, invocation, "-l", str(summary.place.layer))
+        return on_same_input("matrix", report, invocation, "-l", str(summary.place.layer))
     if top.averaged:
-        return _asking("top", report, invocation, *query, "-l", str(summary.place.layer))
+        return on_same_input("top", report, invocation, *query, "-l", str(summary.place.layer))
     if summary.place.way not in ("computed", "registry"):
-        return _asking("matrix", report, invocation, "-H", _head(summary, int(at)))
-    plain = Invocation(tuple(given for given in invocation.given if given.name not in _HIDDEN))
-    return _asking("top", report, plain, *query, "-H", _head(summary, int(at)), "--why")
+        return on_same_input("matrix", report, invocation, "-H", _head(summary, int(at)))
+    plain = Invocation(tuple(given for given in invocation.given if given.name not in HIDDEN))
+    return on_same_input("top", report, plain, *query, "-H", _head(summary, int(at)), "--why")
 
 
 def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
@@ -247,7 +129,9 @@ def _of_why(report: Report, invocation: Invocation) -> Words | None:
         return _of_compute(report, invocation)
     reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
     predicts = report.source["type"] not in ("table", "demonstration") and report.streams == ["self"] and reads_text
-    return _asking("knock" if predicts and not invocation.has("pair") else "matrix", report, invocation, "-H", head)
+    return on_same_input(
+        "knock" if predicts and not invocation.has("pair") else "matrix", report, invocation, "-H", head
+    )
 
 
 def _of_overall(report: Report, invocation: Invocation) -> Words | None:
@@ -255,8 +139,10 @@ def _of_overall(report: Report, invocation: Invocation) -> Words | None:
     _, overall = next(_parts(report, Overall))
     kept = invocation.words({"layer", "head", "mean", "by"})
     if not invocation.has("hide") and overall.shares[0, 0] > _SINK:
-        return _asking("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]), "--rescale")
-    return _asking("top", report, invocation, *kept, "-t", "-1")
+        return on_same_input(
+            "top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]), "--rescale"
+        )
+    return on_same_input("top", report, invocation, *kept, "-t", "-1")
 
 
 def _of_head_changes(report: Report, invocation: Invocation) -> Words | None:
@@ -267,26 +153,26 @@ def _of_head_changes(report: Report, invocation: Invocation) -> Words | None:
     if not first or first[0]["last"] is None:
         return None
     head, row = f"{first[0]['layer']}.{first[0]['head']}", str(first[0]["last"])
-    return _asking("top", report, invocation, *invocation.words(_AGAINST), "-H", head, "-t", row)
+    return on_same_input("top", report, invocation, *invocation.words(_AGAINST), "-H", head, "-t", row)
 
 
 def _of_changed_keys(report: Report, invocation: Invocation) -> Words | None:
     """After the keys whose weights change: the change of all cells of one head."""
     summary, changed = next(_parts(report, ChangedKeys))
     which = ["-l", str(summary.place.layer), "--mean"] if changed.averaged else ["-H", _head(summary, 0)]
-    return _asking("matrix", report, invocation, *invocation.words(_AGAINST), *which)
+    return on_same_input("matrix", report, invocation, *invocation.words(_AGAINST), *which)
 
 
 def _of_changes(report: Report, invocation: Invocation) -> Words | None:
     """After the change of all cells: that of every head."""
-    return _asking("heads", report, invocation, *invocation.words(_AGAINST))
+    return on_same_input("heads", report, invocation, *invocation.words(_AGAINST))
 
 
 def _of_through(report: Report, invocation: Invocation) -> Words | None:
     """After shares through all layers: what the last layer alone does."""
     assert isinstance(report.answer, Through)
     row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
-    return _asking("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "written")
+    return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "written")
 
 
 def _of_knock(report: Report, invocation: Invocation) -> Words | None:
@@ -296,8 +182,8 @@ def _of_knock(report: Report, invocation: Invocation) -> Words | None:
     place = knock.heads[0].place
     head = f"{place.layer}.{place.head}"
     if place.stream != "self" or knock.everywhere:
-        return _asking("matrix", report, invocation, "-H", head)
-    return _asking("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
+        return on_same_input("matrix", report, invocation, "-H", head)
+    return on_same_input("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
 
 
 def _of_parts(report: Report, invocation: Invocation) -> Words | None:
@@ -306,18 +192,18 @@ def _of_parts(report: Report, invocation: Invocation) -> Words | None:
     hidden = report.answer.hidden
     if hidden is not None and hidden.target is not None:
         rows = invocation.words({"token"}) if report.answer.asked == "picked" else []
-        return _asking("knock", report, invocation, *rows)
+        return on_same_input("knock", report, invocation, *rows)
     tokens = [read.part.tokens for read in report.answer.order if read.part.tokens]
     if not tokens or report.answer.read.stream != "self":
-        return _asking("inspect", report, invocation)
-    return _asking("top", report, invocation, "-t", str(tokens[0][-1]), "-l", "-1", "--mean")
+        return on_same_input("inspect", report, invocation)
+    return on_same_input("top", report, invocation, "-t", str(tokens[0][-1]), "-l", "-1", "--mean")
 
 
 def _of_kinds(report: Report, invocation: Invocation) -> Words | None:
     """After kinds of heads: the matrix of a named one, induction first; of random tokens, another draw."""
     assert isinstance(report.answer, KindMap)
     if report.answer.seed is not None:
-        return ["heads", "--kinds", *invocation.words(_MODEL), "--seed", str(report.answer.seed + 1)]
+        return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]
     named = [
         (int(kind), summary, at)
         for summary, part in report.answer.parts
@@ -325,19 +211,19 @@ def _of_kinds(report: Report, invocation: Invocation) -> Words | None:
         if kind >= 0
     ]
     if not named:
-        return _asking("heads", report, invocation)
+        return on_same_input("heads", report, invocation)
     _, summary, at = min(named, key=lambda each: each[0])
-    return _asking("matrix", report, invocation, "-H", _head(summary, at))
+    return on_same_input("matrix", report, invocation, "-H", _head(summary, at))
 
 
 def _of_layers(report: Report, invocation: Invocation) -> Words | None:
     """After the map of a model: the overview of the text that it read."""
-    return _asking("inspect", report, invocation)
+    return on_same_input("inspect", report, invocation)
 
 
 def _of_compare(report: Report, invocation: Invocation) -> Words | None:
     """After one word in two contexts: all words of both on two axes."""
-    return _with_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
+    return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 
 def _of_plane(report: Report, invocation: Invocation) -> Words | None:
@@ -345,8 +231,8 @@ def _of_plane(report: Report, invocation: Invocation) -> Words | None:
     texts: list[str | None] = list(invocation.words({"texts"}))
     shared = _shared_word(report) if len(texts) == 2 else None
     if shared is not None:
-        return _with_texts("compare", texts, invocation, "--word", shared)
-    return _with_texts("inspect", texts[:1], invocation)
+        return on_given_texts("compare", texts, invocation, "--word", shared)
+    return on_given_texts("inspect", texts[:1], invocation)
 
 
 def _shared_word(report: Report) -> str | None:
@@ -358,21 +244,13 @@ def _shared_word(report: Report) -> str | None:
 
 def _of_learn(report: Report, invocation: Invocation) -> Words | None:
     """After learning: the words of its texts on two axes."""
-    return _with_texts("plane", list(invocation.words({"texts"})), invocation)
-
-
-def _with_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> Words | None:
-    """A command on texts that were given as arguments; None where one was read from standard input."""
-    given = [text for text in texts if text is not None and text != "-"]
-    if len(given) < len(texts) or not given:
-        return None
-    return _command(name, given, [*invocation.words(_MODEL), *more])
+    return on_given_texts("plane", list(invocation.words({"texts"})), invocation)
 
 
 def _of_nearest(report: Report, invocation: Invocation) -> Words | None:
     """After the words nearest to some: those nearest to the first of them."""
     assert isinstance(report.answer, Neighbours)
-    return _command("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None
+    return on_texts("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None
 
 
 def _of_compute(report: Report, invocation: Invocation) -> Words | None:
@@ -395,7 +273,7 @@ def _of_steps(report: Report, invocation: Invocation) -> Words | None:
     """After every step in numbers: what the scale is for; after that of a text, its matrices."""
     if report.batch is not None:
         return ["scale"]
-    return _asking("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
+    return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
 
 
 def _of_scan_heads(report: Report, invocation: Invocation) -> Words | None:

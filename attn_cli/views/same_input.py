@@ -1,0 +1,66 @@
+"""The words of a command that asks more of what another one was given: the same text, model and files."""
+
+from collections.abc import Sequence
+
+from attn_cli.summaries.report import Report
+from attn_cli.views.invocation import Invocation
+
+MODEL = {
+    "model",
+    "projections",
+    "revision",
+    "device",
+    "device_map",
+    "dtype",
+    "backend",
+    "trust_remote_code",
+    "offline",
+}
+HIDDEN = {"words", "hide", "rescale", "no_special"}
+_BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
+_FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
+_HIDING = ("inspect", "matrix", "top", "heads")
+
+
+def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
+    """A command on the same input and model with the options `more`; None where the input can't be given again."""
+    text = _text(report, invocation)
+    if text is None or not _readable_again(invocation):
+        return None
+    options = invocation.words(_FILES | _BESIDE | MODEL | (HIDDEN if name in _HIDING else set()))
+    return on_texts(name, text, [*options, *more])
+
+
+def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:
+    """A command on texts that were given as arguments; None where one was read from standard input."""
+    given = [text for text in texts if text is not None and text != "-"]
+    if len(given) < len(texts) or not given:
+        return None
+    return on_texts(name, given, [*invocation.words(MODEL), *more])
+
+
+def on_texts(name: str, texts: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The words of a command; texts that begin with - stand last, after --."""
+    if any(text.startswith("-") for text in texts):
+        return [name, *options, "--", *texts]
+    return [name, *texts, *options]
+
+
+def _text(report: Report, invocation: Invocation) -> list[str] | None:
+    """The text as an argument: as it was given, or as it came from standard input; [] where there is none."""
+    given = invocation.value("text")
+    if given not in (None, "-"):
+        return [given or ""]
+    if given is None and any(invocation.has(name) for name in _FILES):
+        return []
+    prompt = report.prompts[0] if report.prompts else None
+    if prompt is None or any(invocation.has(name) for name in ("chat", "system", "messages")):
+        return None
+    written = None if prompt.generated is None else prompt.generated.start
+    return [prompt.text[:written].rstrip("\n")]
+
+
+def _readable_again(invocation: Invocation) -> bool:
+    """Whether every file can be read a second time, as pipes and standard input can't."""
+    files = [invocation.value(name) for name in _FILES | {"against"}]
+    return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)
