@@ -7,7 +7,6 @@ Nothing in a file is run, and every size in it is checked before it is believed.
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from attn_cli.errors import LoadError, OutputError, reason
 from attn_cli.recording.document import BadDocument, Contents, contents_of, document_of
 from attn_cli.text import excerpt
+from attn_cli.whole_file import WholeFile
 
 KIND = "recording/1"
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "|u1"}
@@ -52,18 +52,13 @@ def chunks(recording: Contents) -> Iterator[bytes | memoryview]:
 
 def save(recording: Contents, path: str | os.PathLike[str]) -> None:
     """Write the file whole, in place of one of that name; OutputError where that can't be done."""
-    target = Path(path).expanduser()
     try:
-        handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=target.parent)
+        whole = WholeFile(Path(path).expanduser().resolve())
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(chunks(recording))
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(name).chmod(0o666 & ~umask)  # mkstemp makes it private
-            Path(name).replace(target)
+            whole.file.writelines(chunks(recording))
+            whole.publish(force=True)
         finally:
-            Path(name).unlink(missing_ok=True)
+            whole.close()
     except OSError as error:
         raise OutputError(f"can't write {path}: {reason(error)}", "is the folder there and writable?") from error
 

@@ -3,14 +3,13 @@
 import errno
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
 from attn_cli.errors import InputError, OutputError, reason
-from attn_cli.interrupts import unfinished
+from attn_cli.whole_file import WholeFile
 
 
 class ReaderGone(Exception):
@@ -26,7 +25,7 @@ class Sink:
 
     def __init__(self, path: str | None, *, binary: bool = False, force: bool = False) -> None:
         self.path: Path | None = None
-        self.temporary: Path | None = None
+        self.whole: WholeFile | None = None
         self.file: BinaryIO
         if path in (None, "-"):
             if sys.stdout is None:
@@ -44,14 +43,11 @@ class Sink:
                 return
             if self.path.exists() and not force:
                 raise OutputError(f"{path} exists", "add --force to replace it")
-            handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=self.path.parent)
+            self.whole = WholeFile(self.path)
         except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; an unknown home folder
             raise OutputError(f"can't write {path}: {reason(error)}",
                               "is the folder there and writable?") from error  # fmt: skip
-        self.temporary = Path(name)
-        self.force = force
-        unfinished.add(self.temporary)
-        self.file = os.fdopen(handle, "wb")
+        self.force, self.file = force, self.whole.file
 
     def write(self, data: bytes | memoryview, at: int | None = None) -> None:
         """Pass `data` on; standard output gets it at once. With `at` it goes to that place of a file."""
@@ -75,46 +71,20 @@ class Sink:
         if self.path is None:
             return
         try:
-            if kind is None:
-                self._publish(self.path)
+            if kind is None and self.whole is not None:
+                self.whole.publish(force=self.force)
+            elif kind is None:
+                self.file.flush()
         except OSError as failure:
             raise self._failure(failure) from failure
         finally:
+            if self.whole is not None:
+                self.whole.close()
             with suppress(OSError):  # closing flushes again, and fails as above
                 self.file.close()
-            if self.temporary is not None:
-                self.temporary.unlink(missing_ok=True)
-                unfinished.discard(self.temporary)
-
-    def _publish(self, path: Path) -> None:
-        self.file.flush()
-        if self.temporary is None:
-            return
-        os.fsync(self.file.fileno())
-        self.file.close()
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~umask
-        self.temporary.chmod(mode)  # mkstemp makes it private
-        if not self.force:
-            _claim(self.temporary, path)
-        self.temporary.replace(path)
 
     def _failure(self, error: OSError) -> Exception:
         if error.errno == errno.EPIPE:
             return ReaderGone()
         target_name = "standard output" if self.path is None else str(self.path)
         return OutputError(f"can't write {target_name}: {reason(error)}")
-
-
-def _claim(temporary: Path, path: Path) -> None:
-    """Take the name `path`, which is free, for a file; OutputError where another run took it meanwhile."""
-    try:
-        try:
-            os.link(temporary, path)  # whole at once
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except FileExistsError:
-        raise OutputError(f"{path} exists: it was written meanwhile", "add --force to replace it") from None

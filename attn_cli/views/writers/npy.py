@@ -45,7 +45,7 @@ class OutputView:
 
         None where bytes can only be written in order, as on standard output.
         """
-        self.filled = self.sink.temporary is not None
+        self.filled = self.sink.whole is not None
         return OutputRows(self.sink, shape, itemsize) if self.filled else None
 
     def show(self, report: Report) -> None:
