@@ -31,9 +31,9 @@ class SizeOptions:
     )
     dim: Annotated[int | None, typer.Option("--dim", help="Size of a head.", min=1, metavar="D")] = None
     width: Annotated[
-        int | None, typer.Option("--width", help="Of the embeddings; H * D if missing.", min=1, metavar="W")
+        int | None, typer.Option("--width", help="Width of the embeddings; H * D if missing.", min=1, metavar="W")
     ] = None
-    layers: Annotated[int | None, typer.Option("--layers", help="How many.", min=1, metavar="L")] = None
+    layers: Annotated[int | None, typer.Option("--layers", help="How many layers.", min=1, metavar="L")] = None
     latent: Annotated[int | None, typer.Option("--latent", help="Latent keys of rank R.", min=1, metavar="R")] = None
     rope_dim: Annotated[
         int | None, typer.Option("--rope-dim", help="... with a shared key part of P; D / 2.", min=0, metavar="P")
@@ -87,7 +87,12 @@ def cost(
     batch: Annotated[int, typer.Option("--batch", help="Texts at once.", min=1, metavar="B")] = 1,
     causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are masked.")] = True,
     dtype: Annotated[
-        str, typer.Option("--dtype", help="Of what is kept: auto, float32, bfloat16, float16, float8.", metavar="DTYPE")
+        str,
+        typer.Option(
+            "--dtype",
+            help="Type of the keys and values that are kept: auto, float32, bfloat16, float16, float8.",
+            metavar="DTYPE",
+        ),
     ] = "auto",
     output: OutputOptions,
 ) -> ExitCode:

@@ -1,4 +1,4 @@
-"""Learn W_Q and W_K, so that a word attends to another, by gradient descent on a table's fixed vectors."""
+"""Learn W_Q and W_K by gradient descent, so that one word attends to another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,9 +51,7 @@ class DescentOptions:
 def learn(
     texts: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TEXT...", help="Texts that hold the word and a target; one may be -.", show_default=False
-        ),
+        typer.Argument(metavar="TEXT", help="Texts that hold the word and a target; one may be -.", show_default=False),
     ],
     word: Annotated[
         str,
@@ -70,7 +68,7 @@ def learn(
     *,
     output: OutputOptions,
 ) -> ExitCode:
-    """Learn W_Q and W_K, so that a word attends to another, by gradient descent on a table's fixed vectors.
+    """Learn W_Q and W_K by gradient descent, so that one word attends to another.
 
     The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz keeps the
     learned projections; attn inspect, top, heads and matrix use them with --projections learned.npz.

@@ -22,7 +22,7 @@ def plane(
     texts: Annotated[
         list[str],
         typer.Argument(
-            metavar="TEXT...", help="One text, or several on the same axes; - reads standard input.", show_default=False
+            metavar="TEXT", help="One text, or several on the same axes; - reads standard input.", show_default=False
         ),
     ],
     unit: Annotated[bool, typer.Option("--unit", help="Make every vector 1 long first: directions alone.")] = False,

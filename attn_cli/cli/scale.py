@@ -30,7 +30,7 @@ def scale(
     samples: Annotated[
         int, typer.Option("--samples", help="Queries for each size.", min=2, max=100_000, metavar="N")
     ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the random numbers.", min=0, metavar="SEED")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0, metavar="SEED")] = 0,
     *,
     output: OutputOptions,
 ) -> ExitCode:

@@ -38,6 +38,15 @@ def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
         assert line in shown
 
 
+def test_arguments_are_named_as_in_a_manual() -> None:
+    usage = {"top": "[TEXT]", "plane": "TEXT...", "compare": "TEXT TEXT", "scan": "[INPUT...]", "scan show": "DIR"}
+    for name, arguments in usage.items():
+        shown = attn(*name.split(), "--help")
+        assert shown.lines[0] == f"Usage: attn {name} [OPTIONS] {arguments}"
+        listed = shown.text.partition("Arguments:\n  ")[2]
+        assert listed.startswith(f"{arguments.strip('[]').split()[0]}  ")
+
+
 def test_examples_in_a_help_stand_on_lines_of_their_own() -> None:
     for name in COMMANDS:
         lines = attn(*name.split(), "--help").lines

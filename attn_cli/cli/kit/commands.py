@@ -71,6 +71,11 @@ class GroupedHelp(TyperCommand):
         options = self._sections(ctx)["Options"]
         formatter.write(brief_help(ctx.command_path, str(self.help), options, formatter.width))
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What follows the name in `Usage:`, with [ ] around an argument that may be missing."""
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_named(each) if each.required else f"[{_named(each)}]" for each in arguments)]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Arguments, options without a group, and a section for every group."""
         sections = self._sections(ctx)
@@ -85,10 +90,16 @@ class GroupedHelp(TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                group = getattr(parameter, "rich_help_panel", None)
-                title = "Arguments" if parameter.param_type_name == "argument" else group or "Options"
+                is_argument = parameter.param_type_name == "argument"
+                title = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or "Options"
+                record = (_named(parameter), record[1]) if is_argument else record
                 sections.setdefault(title, []).append(record)
         return sections
+
+
+def _named(argument: Any) -> str:
+    """An argument as --help names it, with dots after one that may be repeated."""
+    return f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
 
 
 def imported_command(name: str) -> Any:

@@ -26,7 +26,7 @@ class ProblemOptions:
     """What attention is computed from, and by which rule: matrices or words, projections, heads, positions, masks."""
 
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", show_default=False, help="Words instead of x; - reads stdin.")
+        str | None, typer.Argument(metavar="TEXT", show_default=False, help="Words instead of x; - reads stdin.")
     ] = None
     model: Annotated[
         str,

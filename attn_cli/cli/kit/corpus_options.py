@@ -19,7 +19,7 @@ class CorpusOptions:
 
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT...", show_default=False,
+        typer.Argument(metavar="INPUT", show_default=False,
                        help="Lines, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; - for stdin."),
     ] = None  # fmt: skip
     fields: Annotated[

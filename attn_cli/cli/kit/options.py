@@ -110,7 +110,7 @@ ColorScale = Annotated[
 ]
 FormerScale = Annotated[str | None, typer.Option("--scale", hidden=True)]  # the former name of --color-scale
 Seed = Annotated[
-    int | None, typer.Option("--seed", help="Of what is drawn at random (default: 0).", min=0, metavar="N")
+    int | None, typer.Option("--seed", help="Seed of what is drawn at random (default: 0).", min=0, metavar="N")
 ]
 Format = Annotated[
     str | None,
@@ -135,7 +135,7 @@ Color = Annotated[
         metavar="WHEN",
     ),
 ]
-Quiet = Annotated[bool, _output("--quiet", "-q", help="No warnings and no progress.")]
+Quiet = Annotated[bool, _output("--quiet", "-q", help="No warnings, no progress, no next: line.")]
 Verbose = Annotated[
     bool,
     _output("--verbose", "-v", help="Say how long the text is, what time and memory it takes."),
