@@ -6,6 +6,7 @@ that is being made from text makes the interpreter end by the signal itself, and
 the program ends itself at once, after it has put away what it leaves behind.
 """
 
+import _thread  # not threading: handlers stand before it is loaded
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -21,12 +22,16 @@ _PATIENCE = 0.1  # seconds in which the main thread may end the program, or hand
 unfinished: set[Path] = set()
 """The temporary files that a process writes; removed where it ends at once."""
 
+_ending = _thread.allocate_lock()  # the main thread and the one that watches may both be told to end the process
+
 last_words: list[Callable[[], object]] = []
 """What else is done where the process ends at once, such as wiping the status line; called from a signal's handler."""
 
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
     """End the process with the exit code of a signal: its handler."""
+    if not _ending.acquire(blocking=False):
+        return
     for path in tuple(unfinished):
         with suppress(OSError):
             path.unlink()
@@ -46,7 +51,7 @@ def watch() -> None:
         signal.signal(number, end_at_once)
     if not taken or not hasattr(os, "set_blocking") or os.name == "nt":
         return
-    import threading  # here and not above: handlers stand before it is loaded
+    import threading  # here, as above
 
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

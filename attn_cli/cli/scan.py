@@ -83,7 +83,10 @@ def scan(
     what = ScanOptions(
         selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
     )
-    with scan_progress(corpus, quiet=running.quiet) as report:
+    before = (
+        None if running.ray is None else f"starting workers of Ray, each with {excerpt(options.model or 'toy', 40)}"
+    )
+    with scan_progress(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
     if not running.quiet:

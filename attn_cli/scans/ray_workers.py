@@ -5,8 +5,8 @@ are added up, is as in one process, so the result is the same.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
+from attn_cli.scans.meter import Step, Underway
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
@@ -21,6 +22,9 @@ from attn_cli.sources import Source
 from attn_cli.text import excerpt
 
 _AHEAD = 2  # shards per worker that are handed out before their results are there
+_DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
+_BESIDE = "beside"  # the group of calls that a worker answers while it computes
+_BETWEEN_LOOKS = 0.3  # seconds
 _TRIES = 5  # of a shard whose worker dies
 _OURS = "attn-scan"  # a resource that marks a Ray of our own, which ends with the scan that started it
 _OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
@@ -36,6 +40,7 @@ class Worker:
         opened = opens()
         self.source = scannable(opened)
         self.options = options._replace(batch_tokens=batch_tokens(memory, opened.planned_layers(options.selection)))
+        self._underway: tuple[int, Underway] | None = None
 
     def about(self) -> tuple[dict[str, Any], str]:
         """What the model is, and a hash of what it has learned."""
@@ -47,7 +52,15 @@ class Worker:
 
     def scan(self, shard: Shard) -> tuple[int, dict[str, np.ndarray]]:
         """The shard's number, as results come in any order, and its sums as arrays."""
-        return shard.number, scan_shard(self.source, shard, self.options).arrays()
+
+        def step(underway: Underway) -> None:
+            self._underway = shard.number, underway
+
+        return shard.number, scan_shard(self.source, shard, self.options, step=step).arrays()
+
+    def underway(self) -> tuple[int, Underway] | None:
+        """The number of the last shard, and how far it has come; may be asked while it is computed."""
+        return self._underway
 
     def process(self) -> int:
         """The number of the worker's process."""
@@ -75,24 +88,52 @@ class RayWorkers:
         """The process numbers of all workers, once each has opened its model."""
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
-    def compute(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(self, shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
         """Every shard with its sums, in any order."""
         from ray.util import ActorPool
 
         pool = ActorPool(list(self.actors))
         handed_out: dict[int, Shard] = {}
+        look = _Look(self.actors, self._ray)
+
+        def following() -> tuple[Shard, ScanSums]:
+            with _explained(self._ray):
+                while True:
+                    try:
+                        number, arrays = pool.get_next_unordered(timeout=_BETWEEN_LOOKS)
+                    except TimeoutError:
+                        step(look.underway(handed_out))
+                    else:
+                        return handed_out.pop(number), ScanSums.from_arrays(arrays)
+
         for shard in shards:
             handed_out[shard.number] = shard
             pool.submit(lambda actor, each: actor.scan.remote(each), shard)
             if len(handed_out) >= _AHEAD * len(self.actors):
-                yield self._next(pool, handed_out)
+                yield following()
         while handed_out:
-            yield self._next(pool, handed_out)
+            yield following()
 
-    def _next(self, pool: Any, handed_out: dict[int, Shard]) -> tuple[Shard, ScanSums]:
-        with _explained(self._ray):
-            number, arrays = pool.get_next_unordered()
-        return handed_out.pop(number), ScanSums.from_arrays(arrays)
+
+class _Look:
+    """Asks workers how far their shards have come, and waits for none of them."""
+
+    def __init__(self, actors: Sequence[Any], ray: Any) -> None:
+        self.actors, self._ray = actors, ray
+        self._asked: dict[int, Any] = {}
+        self._said: dict[int, tuple[int, Underway] | None] = {}
+
+    def underway(self, shards: Mapping[int, Shard]) -> Underway:
+        """What is done of those of the shards that a worker computes, as far as is known."""
+        for at, actor in enumerate(self.actors):
+            if at not in self._asked:
+                self._asked[at] = actor.underway.options(concurrency_group=_BESIDE).remote()
+            elif self._ray.wait([self._asked[at]], timeout=0)[0]:
+                with suppress(self._ray.exceptions.RayError):  # of a worker that has died
+                    self._said[at] = self._ray.get(self._asked[at])
+                del self._asked[at]
+        parts = {said[0]: said[1] for said in self._said.values() if said is not None and said[0] in shards}
+        return Underway(sum(part.documents for part in parts.values()), sum(part.tokens for part in parts.values()))
 
 
 @contextmanager
@@ -107,6 +148,7 @@ def ray_workers(
 
     Raises LoadError where Ray is not installed or can't be reached, and what opening the model raises.
     """
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", _DEATHS)  # read while Ray is imported
     try:
         import ray
     except ImportError:
@@ -114,7 +156,9 @@ def ray_workers(
     ours = _connected(ray, address)
     try:
         needs, count = _workers(ray, cores)
-        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
+        kind = ray.remote(concurrency_groups={_BESIDE: 1})(Worker).options(
+            max_restarts=-1, max_task_retries=_TRIES, **needs
+        )
         yield RayWorkers([kind.remote(opens, options, memory) for _ in range(count)], ray)
     finally:
         if ours:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
+from attn_cli.scans.meter import Step, Underway
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, StrongestWeights, scan_shard, shards_of
 from attn_cli.scans.sums import ScanSums
@@ -19,21 +20,31 @@ from attn_cli.text import excerpt
 
 _SHARDS_APART = 64  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
+_NOTHING = Underway(0, 0)
 
 
 class Progress(NamedTuple):
-    """How far a scan has come: what was read by now, and how much of that in this run."""
+    """How far a scan has come.
+
+    records        read by now, of shards under way by the share of their tokens
+    kept           records of finished shards, which an interruption does not lose
+    tokens         read by now
+    fresh_records  those of `records` that were read in this run, and
+    fresh_tokens   of `tokens`
+    seconds        since this run began
+    """
 
     records: int
-    documents: int
+    kept: int
     tokens: int
-    fresh_records: int
-    fresh_tokens: int
+    fresh_records: float
+    fresh_tokens: float
     seconds: float
 
 
 Report = Callable[[Progress], None]
-Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, ScanSums]]]
+Compute = Callable[[Iterator[Shard], Step], Iterator[tuple[Shard, ScanSums]]]
+"""Every shard with its sums, in any order; calls `Step` with all that is under way."""
 
 
 @dataclass
@@ -41,7 +52,7 @@ class Scan:
     """One scan into a folder.
 
     strict  whether a record that can't be scanned ends the scan
-    report  is called after every shard
+    report  is called at the beginning, and whenever a shard has come further
     """
 
     folder: ScanFolder
@@ -71,19 +82,16 @@ class Scan:
         folded, contents = self.folder.folded(), dict[int, str]()
         self._check(folded.sums.poison.named)
         waiting: dict[int, tuple[Shard, ScanSums]] = {}
-        fresh, written = [0, 0], (folded.shards, time.monotonic())
-        for shard, sums, is_fresh in self._results(compute, folded, contents):
+        done = _Done(self.corpus.count_below(folded.document), folded.sums.tokens, self._begun, self.report)
+        done.say()
+        written = folded.shards, time.monotonic()
+        for shard, sums in self._results(compute, folded, contents, done):
             waiting[shard.number] = shard, sums
-            fresh = [fresh[0] + len(shard.documents) * is_fresh, fresh[1] + sums.tokens * is_fresh]
             while folded.shards in waiting:
                 folded = self._plus(folded, *waiting.pop(folded.shards), contents)
             if folded.shards - written[0] >= _SHARDS_APART or time.monotonic() - written[1] > _SECONDS_APART:
                 self.folder.write_folded(folded)
                 written = folded.shards, time.monotonic()
-            seconds = time.monotonic() - self._begun
-            self.report(
-                Progress(folded.document, folded.sums.documents, folded.sums.tokens, fresh[0], fresh[1], seconds)
-            )
         if waiting:
             raise RuntimeError("a shard was never computed")
         return folded
@@ -94,9 +102,9 @@ class Scan:
         return Folded(folded.shards + 1, shard.documents[-1].number + 1, content, folded.sums)
 
     def _results(
-        self, compute: Compute, folded: Folded, contents: dict[int, str]
-    ) -> Iterator[tuple[Shard, ScanSums, bool]]:
-        """Every shard after the folded ones with its sums, and whether these were computed now."""
+        self, compute: Compute, folded: Folded, contents: dict[int, str], done: "_Done"
+    ) -> Iterator[tuple[Shard, ScanSums]]:
+        """Every shard after the folded ones with its sums."""
         ready: list[tuple[Shard, ScanSums]] = []
 
         def missing() -> Iterator[Shard]:
@@ -110,17 +118,18 @@ class Scan:
                     yield shard
                 else:
                     ready.append((shard, sums))
+                    done.add(len(shard.documents), sums.tokens, fresh=False)
 
-        for shard, sums in compute(missing()):
+        for shard, sums in compute(missing(), done.say):
             while ready:
-                yield *ready.pop(0), False
+                yield ready.pop(0)
             self._check(sums.poison.named)
             self.folder.write_shard(
                 shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
             )
-            yield shard, ScanSums.from_arrays(sums.arrays()), True  # as it will be read after an interruption
-        while ready:
-            yield *ready.pop(0), False
+            done.add(len(shard.documents), sums.tokens, fresh=True)
+            yield shard, ScanSums.from_arrays(sums.arrays())  # as it will be read after an interruption
+        yield from ready
 
     def _remaining(self, folded: Folded) -> Iterator[Shard]:
         """The shards after the folded ones; documents of standard input are read again, and must be the same."""
@@ -162,6 +171,30 @@ class Scan:
         return done
 
 
+class _Done:
+    """What is done of a scan: records and tokens of finished shards, and those of them that are of this run."""
+
+    def __init__(self, records: int, tokens: int, begun: float, report: Report) -> None:
+        self.records, self.tokens, self.begun, self.report = records, tokens, begun, report
+        self.fresh = [0, 0]
+
+    def add(self, records: int, tokens: int, *, fresh: bool) -> None:
+        """Count a finished shard."""
+        self.records, self.tokens = self.records + records, self.tokens + tokens
+        self.fresh = [self.fresh[0] + records * fresh, self.fresh[1] + tokens * fresh]
+        self.say()
+
+    def say(self, underway: Underway = _NOTHING) -> None:
+        """Report how far the scan has come."""
+        documents, tokens = underway
+        self.report(
+            Progress(
+                self.records + int(documents), self.records, self.tokens + int(tokens),
+                self.fresh[0] + documents, self.fresh[1] + tokens, time.monotonic() - self.begun,
+            )
+        )  # fmt: skip
+
+
 @contextmanager
 def _few_collections() -> Iterator[None]:
     """Context manager: what is there by now, such as a model, is left out when Python looks for garbage."""
@@ -180,10 +213,10 @@ def chained(content: str, more: str) -> str:
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
     """Computes one shard after the other here."""
 
-    def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
         before = StrongestWeights()
         for shard in shards:
-            sums = scan_shard(source, shard, options, before)
+            sums = scan_shard(source, shard, options, before, step)
             before.add(sums)
             yield shard, sums
 

@@ -5,15 +5,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from attn_cli.call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.scans.allocator import memory_given_back
 from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
+from attn_cli.scans.meter import Meter, MeteredVisit, Step
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
-from attn_cli.selection import Selection
+from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
@@ -38,7 +40,10 @@ class ScansTexts(Protocol):
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The tokens of each text."""
 
-    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: "BatchCollector") -> None:
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The selected layers that are expected to attend."""
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
         """Run the texts as one batch, with `visit` for the attention of each selected layer."""
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -114,18 +119,24 @@ class ReadText(NamedTuple):
 
 @memory_given_back()
 def scan_shard(
-    source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
+    source: ScansTexts,
+    shard: Shard,
+    options: ScanOptions,
+    before: StrongestWeights | None = None,
+    step: Step = lambda underway: None,
 ) -> ScanSums:
     """Everything that is added up of one shard.
 
     before  of documents before this shard: examples that are no stronger are left out
+    step    is called after every layer of a batch
     """
     sums, before = ScanSums(), before or StrongestWeights()
     texts = _readable(source, shard, options, sums)
     read: set[int] = set()
     vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
-    batch_scan = BatchScan(source, options, sums, before, vocabulary)
     lengths = [len(text.encoded.ids) for text in texts]
+    meter = Meter(len(shard.documents), sum(lengths), len(source.planned_layers(options.selection)), step)
+    batch_scan = BatchScan(source, options, sums, before, vocabulary, meter)
     for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
         read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
     sums.records = len(read)
@@ -191,6 +202,7 @@ class BatchScan(NamedTuple):
 
     before      the strongest weights of earlier documents
     vocabulary  the different tokens of the shard, ascending
+    meter       counts how far the shard has come
     """
 
     source: ScansTexts
@@ -198,16 +210,19 @@ class BatchScan(NamedTuple):
     sums: ScanSums
     before: StrongestWeights
     vocabulary: np.ndarray | None
+    meter: Meter
 
     def add(self, texts: list[ReadText]) -> list[ReadText]:
         """Add a batch to the sums, and return its texts; where numbers are not finite, they are poison and left out."""
+        every = [len(text.encoded.ids) for text in texts]
         while texts:
             encoded = [text.encoded for text in texts]
             rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)
             scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
             collector = BatchCollector(rows, scanned, self.options.seed, self._least)
             try:
-                self.source.each_encoded(encoded, self.options.selection, collector)
+                visit = MeteredVisit(collector, [len(text.ids) for text in encoded], self.meter)
+                self.source.each_encoded(encoded, self.options.selection, visit)
             except NotFiniteError as error:
                 for at in error.texts:
                     _note(self.sums, texts[at].document, "not finite", "the model's numbers overflow")
@@ -217,6 +232,7 @@ class BatchScan(NamedTuple):
             added.modules = {module.place.key: module for module in collector.sums(self.options.most_tokens)}
             self.sums.add(added, self.options.most_tokens)
             break
+        self.meter.finish(sum(every))
         return texts
 
     def _least(self, module: ModuleKey) -> np.ndarray | float:

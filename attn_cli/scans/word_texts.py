@@ -10,7 +10,7 @@ from attn_cli.call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.selection import Selection
+from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.toy import TableSource
 
 
@@ -35,6 +35,10 @@ class WordTexts:
             tokens = ()
         numbers = np.array([(token.id, token.start, token.end) for token in tokens], np.int64).reshape(-1, 3)
         return EncodedText(numbers[:, 0], np.zeros(len(numbers), bool), numbers[:, 1], numbers[:, 2])
+
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The table's only layer."""
+        return self.source.planned_layers(selection)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
         """Call `visit` with the only call of each text."""

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from attn_cli.scans import run, shards
+from attn_cli.scans.meter import Step
 from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
 from attn_cli.scans.shards import ScanOptions, Shard
@@ -128,9 +129,13 @@ def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
             processes, moment = workers.processes(), moments.randrange(1, 30)
 
             def compute(
-                shards: Iterator[Shard], run: RayWorkers = workers, at: int = moment, killed: list[int] = processes
+                shards: Iterator[Shard],
+                step: Step,
+                run: RayWorkers = workers,
+                at: int = moment,
+                killed: list[int] = processes,
             ) -> Iterator[tuple[Shard, ScanSums]]:
-                for done, result in enumerate(run.compute(shards)):
+                for done, result in enumerate(run.compute(shards, step)):
                     if done == at:
                         os.kill(killed[at % len(killed)], signal.SIGKILL)
                     yield result

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.scans.memory import batch_tokens
+from attn_cli.scans.meter import Step
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
@@ -50,7 +51,7 @@ def half_written(self, data, at=None):
     moment()
 
 Sink.write = half_written
-run.scan_shard = lambda *arguments: (moment(), scan_shard(*arguments))[1]
+run.scan_shard = lambda *arguments, **more: (moment(), scan_shard(*arguments, **more))[1]
 table_scan(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
@@ -77,7 +78,7 @@ def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> N
     file = written(tmp_path, sentences(20))
     source = scannable(open_source("toy"))
 
-    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+    def backwards(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
         return ((shard, scan_shard(source, shard, ScanOptions())) for shard in reversed(list(shards)))
 
     assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
@@ -88,7 +89,7 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(10))
     before = table_scan(file, tmp_path / "scan")
 
-    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+    def nothing(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
         raise AssertionError("nothing is missing")
 
     assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")

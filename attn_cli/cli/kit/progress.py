@@ -1,16 +1,14 @@
 """Progress of a run: a line on stderr while it lasts, if that is a terminal; with --verbose its time and memory."""
 
 import os
-import shutil
 import sys
 import time
 from types import TracebackType
 
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.stderr import blank_line, over_the_line, print_notes
 from attn_cli.interrupts import last_words
 from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes
-from attn_cli.views.drawing.cells import fit
 
 _FIRST_LINE = 0.5  # seconds; a shorter run shows no line
 _BETWEEN_LINES = 0.1  # seconds
@@ -44,7 +42,7 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Remove the line; with --verbose print the run's time and memory."""
         if self.has_line:
-            print(self._blank(), end="", file=sys.stderr, flush=True)
+            print(blank_line(), end="", file=sys.stderr, flush=True)
         if self.on_terminal:
             last_words.remove(self._wipe)
         if self.verbose and kind is None:
@@ -65,17 +63,10 @@ class Progress:
             text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
             layer = min(-(-self.calls // self.texts), self.layers)
             line = f"{text}{self.noun} {layer} of {self.layers}{remaining}"
-            print(f"\r{fit(line, self._width())}", end="", file=sys.stderr, flush=True)
+            print(over_the_line(line), end="", file=sys.stderr, flush=True)
             self.last_draw, self.has_line = now, True
 
     def _wipe(self) -> None:
         """As a signal's handler may: without Python's own buffers."""
         if self.has_line:
-            os.write(2, self._blank().encode())
-
-    def _blank(self) -> str:
-        return f"\r{' ' * self._width()}\r"  # no escape code: any terminal can do this
-
-    @staticmethod
-    def _width() -> int:
-        return shutil.get_terminal_size().columns - 1
+            os.write(2, blank_line().encode())

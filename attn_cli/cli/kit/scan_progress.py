@@ -1,47 +1,90 @@
 """Progress of a scan: a line on stderr with documents, tokens per second and time left, if that is a terminal."""
 
-import shutil
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
+from attn_cli.cli.kit.stderr import blank_line, over_the_line, ticking_line
+from attn_cli.interrupts import last_words
 from attn_cli.scans.run import Progress
 from attn_cli.sources.corpora import Corpus
-from attn_cli.views.drawing.cells import fit
 
 _BETWEEN_LINES = 0.2  # seconds
 
 
 @contextmanager
-def scan_progress(corpus: Corpus, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+def scan_progress(corpus: Corpus, before: str | None = None, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
     """Context manager: a function that shows how far a scan has come; the line is removed at the end.
 
-    Documents are counted meanwhile by a thread, so that nothing waits for that.
+    Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
+    so that nothing waits for that.
+
+    before  a status line until the function is called first
     """
     if quiet or not sys.stderr.isatty():
         yield lambda progress: None
         return
-    total: list[int] = []
-    counting = threading.Thread(target=lambda: total.extend(x for x in [corpus.count()] if x is not None), daemon=True)
-    counting.start()
-    drawn = 0.0
+    with ExitStack() as waiting:
+        if before is not None:
+            waiting.enter_context(ticking_line(before, quiet=quiet))
+        line = _Line(corpus, waiting.close)
+        last_words.append(line.end_at_once)
+        try:
+            yield line.draw
+        finally:
+            last_words.remove(line.end_at_once)
+            line.wipe()
 
-    def draw(progress: Progress) -> None:
-        nonlocal drawn
-        if time.monotonic() - drawn > _BETWEEN_LINES:
-            drawn = time.monotonic()
-            width = shutil.get_terminal_size().columns - 1
-            print(
-                f"\r{fit(line_of(progress, total[0] if total else None), width)}", end="", file=sys.stderr, flush=True
-            )
 
-    try:
-        yield draw
-    finally:
-        if drawn:
-            print(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r", end="", file=sys.stderr, flush=True)
+class _Line:
+    """The line of a scan; `first` is called before it is drawn for the first time."""
+
+    def __init__(self, corpus: Corpus, first: Callable[[], None]) -> None:
+        self.corpus, self.first = corpus, first
+        self.last: Progress | None = None
+        self.total: int | None = None
+        self.drawn = 0.0
+        threading.Thread(target=self._count, daemon=True).start()
+
+    def draw(self, progress: Progress) -> None:
+        """Show how far the scan has come, unless the line is fresh."""
+        if self.last is None:
+            self.first()
+        self.last = progress
+        if time.monotonic() - self.drawn > _BETWEEN_LINES:
+            self.drawn = time.monotonic()
+            print(over_the_line(line_of(progress, self.total)), end="", file=sys.stderr, flush=True)
+
+    def wipe(self) -> None:
+        """Remove the line."""
+        if self.drawn:
+            print(blank_line(), end="", file=sys.stderr, flush=True)
+
+    def end_at_once(self) -> None:
+        """Say what is kept, as a signal's handler may: without Python's own buffers."""
+        if self.last is not None:
+            os.write(2, f"{blank_line()}{last_line(self.last, self.total)}\n".encode())
+
+    def _count(self) -> None:
+        count = self.corpus.count()
+        self.total = None if count is None else self.corpus.count_below(count)
+
+
+def last_line(progress: Progress, total: int | None) -> str:
+    """What an interrupted scan has kept.
+
+    >>> last_line(Progress(500, 480, 9000, 400, 8000, 4.0), 1000)
+    'attn: interrupted; 480 of 1,000 documents kept, run it again to go on'
+    >>> last_line(Progress(500, 0, 9000, 400, 8000, 4.0), None)
+    'attn: interrupted before a first part was finished: nothing is kept'
+    """
+    if not progress.kept:
+        return "attn: interrupted before a first part was finished: nothing is kept"
+    of_all = f" of {total:,}" if total else ""
+    return f"attn: interrupted; {progress.kept:,}{of_all} documents kept, run it again to go on"
 
 
 def line_of(progress: Progress, total: int | None) -> str:

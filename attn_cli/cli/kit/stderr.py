@@ -47,28 +47,33 @@ class TextNotes:
                 print_notes(["no more notes on lines here; --json has them all, as warnings"], quiet=self.quiet)
 
 
-def _fitted(message: str, width: int) -> str:
+def over_the_line(message: str) -> str:
+    """What shows `message` in place of the line that the cursor is on, which stays at its end: ^C still fits there."""
     from attn_cli.views.drawing.cells import fit  # here: it loads Rich, and --help says nothing on stderr
 
-    return fit(message, width)
+    shown = fit(message, shutil.get_terminal_size().columns - len("^C") - 1)
+    return f"\r{shown}  \r{shown.rstrip()}"
+
+
+def blank_line() -> str:
+    """What removes the line that the cursor is on, without an escape code: any terminal can do this."""
+    return f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r"
 
 
 @contextmanager
 def status_line(message: str, *, quiet: bool) -> Iterator[None]:
     """Context manager: shows `message` on stderr while its block runs; only on a terminal and unless `quiet`."""
     on_terminal = not quiet and sys.stderr.isatty()
-    width = shutil.get_terminal_size().columns - 1
+    wipe = partial(os.write, 2, blank_line().encode())
     if on_terminal:
-        print(f"\r{_fitted(message, width).rstrip()}", end="", file=sys.stderr, flush=True)
-    wipe = partial(os.write, 2, f"\r{' ' * width}\r".encode())  # no escape code: any terminal can do this
-    if on_terminal:
+        print(over_the_line(message), end="", file=sys.stderr, flush=True)
         last_words.append(wipe)
     try:
         yield
     finally:
         if on_terminal:
             last_words.remove(wipe)
-            print(f"\r{' ' * width}\r", end="", file=sys.stderr, flush=True)
+            print(blank_line(), end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -98,10 +103,9 @@ def counting_line(message: str, *, quiet: bool) -> Iterator[Callable[[object], N
     """Context manager: a function that shows `message` with its argument in place of {}, as `status_line` does."""
     with status_line("", quiet=quiet):
         on_terminal = not quiet and sys.stderr.isatty()
-        width = shutil.get_terminal_size().columns - 1
 
         def say(part: object) -> None:
             if on_terminal:
-                print(f"\r{_fitted(message.replace('{}', str(part)), width)}", end="", file=sys.stderr, flush=True)
+                print(over_the_line(message.replace("{}", str(part))), end="", file=sys.stderr, flush=True)
 
         yield say

@@ -68,6 +68,10 @@ class Corpus:
         """
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
+    def count_below(self, stop: int) -> int:
+        """How many of the records with numbers below `stop` are read."""
+        return stop if self.sample is None else self.sample.count_below(stop)
+
     def fingerprint(self) -> dict[str, Any]:
         """What a later reading must equal to be one of the same documents: files with a hash each, fields, sample.
 

@@ -30,6 +30,11 @@ class Sample:
             numbers = np.arange(first, first + _FLAGS, dtype=np.uint64)
             yield from (hashes(numbers, self.seed) <= np.uint64(self.threshold)).tolist()
 
+    def count_below(self, stop: int) -> int:
+        """How many of the documents with numbers below `stop` are in the sample."""
+        pieces = (np.arange(first, min(first + _PIECE, stop), dtype=np.uint64) for first in range(0, stop, _PIECE))
+        return sum(int((hashes(piece, self.seed) <= np.uint64(self.threshold)).sum()) for piece in pieces)
+
 
 def hashes(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
     """64 well mixed bits for each number: SplitMix64 (Steele et al. 2014), begun at a place that the seed says."""
