@@ -1,5 +1,6 @@
 """Pages to read: a tour, a tutorial, the reference."""
 
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -11,6 +12,7 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.interrupts import kept
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of
 from attn_cli.views.sink import Sink
@@ -35,7 +37,7 @@ def guide(
     """Pages to read: a tour, a tutorial, the reference.
 
     Without a topic, the list of topics; with another word, the lines of all pages that say it. A terminal gets a drawn
-    page, a pipe plain Markdown.
+    page, in the pager (PAGER, else less) where it is taller than the screen; a pipe gets plain Markdown.
 
     \b
     Examples:
@@ -47,9 +49,21 @@ def guide(
     o.one_of(color, o.COLOR_CHOICES, "--color")
     screen = screen_of(sys.stdout, color)
     text = _contents(screen) if topic is None else _page(topic, screen)
+    if screen.height is not None and text.count("\n") > screen.height and sys.stdin is not None and sys.stdin.isatty():
+        _leaf_through(text)
+        return ExitCode.DONE
     with Sink(None) as sink:
         sink.write(text.encode("utf-8", "backslashreplace"))
     return ExitCode.DONE
+
+
+def _leaf_through(text: str) -> None:
+    """Show a text in the person's pager, which has Ctrl-C for itself; without a pager, or in TERM=dumb, as it is."""
+    import pydoc  # here: the other ways need none
+
+    os.environ.setdefault("LESS", "FRX")  # colours, no page of its own, and the text stays on the screen
+    with kept([]):
+        pydoc.pager(text)
 
 
 def topics() -> list[Topic]:

@@ -1,5 +1,6 @@
 """A table of static word vectors as a source: self-attention with no learned part, on the user's own words."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from attn_cli.sources.tables.projections import TableProjections
 
 _MOST_WORDS = 200_000  # minutes of work; it grows with their square
+_NAMED = 8  # of the words that a table lacks
 _LETTERS = 20  # of a word, on average, at most
 _SHORTER = "give a part of it; --lines takes every line as a text of its own"
 
@@ -82,10 +84,19 @@ class TableSource:
             meant = f": {listed(near)}" if near else ""
             raise InputError(f"no word of the text is in the table {self.table.name}{meant}",
                              f"it knows {self.table.extent}")  # fmt: skip
-        if not self.own_file:  # a file would be read once more
-            missing = asked(missing[:20], self.table) + missing[20:]
-        note = f"not in the table {self.table.name}, left out: {listed(missing, 20)}"
-        return Prompt(text, tuple(tokens), ((note,) if missing else ()) + self._recased(tokens))
+        return Prompt(text, tuple(tokens), self._left_out(missing) + self._recased(tokens))
+
+    def _left_out(self, missing: Sequence[str]) -> tuple[str, ...]:
+        """A note that names words which the table lacks, each once, with how often it comes and what was meant."""
+        if not missing:
+            return ()
+        times = Counter(missing)
+        near = {} if self.own_file else near_words(list(times)[:_NAMED], self.table)  # a file would be read once more
+        named = [
+            (f"{word} ({near[word]}?)" if word in near else word) + (f" {count} times" if count > 1 else "")
+            for word, count in times.items()
+        ]
+        return (f"not in the table {self.table.name}, left out: {listed(named, _NAMED)}",)
 
     def _recased(self, tokens: Sequence[Token]) -> tuple[str, ...]:
         """A note about words that the user's table has in another case only; none for built-in tables."""

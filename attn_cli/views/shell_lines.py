@@ -1,5 +1,7 @@
 """A command line on a few lines of a screen, which a shell that they are pasted into reads as one."""
 
+import re
+
 from rich.cells import cell_len
 
 from attn_cli.views.shell_words import quoted
@@ -31,7 +33,9 @@ def _on_two(words: list[str], width: int, begin: str) -> str | None:
 
 
 def _on_few(words: list[str], width: int, begin: str) -> str | None:
-    r"""The line in a few, of which a shell makes one: a long text in pieces, which it joins; None where they'd be many.
+    r"""The line in a few, of which a shell makes one: a long text or path in pieces, which it joins.
+
+    None where they would be many.
 
     >>> text = "It was the best of times, it was the worst of times, it was the age of wisdom."
     >>> print(_on_few(["top", text], 60, "next: attn"))
@@ -48,7 +52,10 @@ def _on_few(words: list[str], width: int, begin: str) -> str | None:
             lines.append(written)
         else:
             *options, text = unit
-            before = " ".join([lines[-1], *options, ""])
+            if cell_len(lines[-1]) > width // 2:
+                lines[-1] += " \\"
+                lines.append("")
+            before = " ".join([lines[-1], *options, ""]).lstrip()
             first, *others = _pieces(text, width - 1, width - 1 - cell_len(before))
             lines[-1] = before + quoted(first)
             for piece in others:
@@ -70,10 +77,9 @@ def _units(words: list[str]) -> list[list[str]]:
 
 
 def _pieces(text: str, width: int, first: int) -> list[str]:
-    """A text cut after spaces into pieces that take so many columns in quotes, the first one `first`."""
+    """A text or path cut after spaces and slashes into pieces of so many columns in quotes, the first one of `first`."""
     pieces = [""]
-    for at, word in enumerate(words := text.split(" ")):
-        more = word if at == len(words) - 1 else f"{word} "
+    for more in re.findall("[^ /]*[ /]|[^ /]+$", text):
         if pieces[-1] and cell_len(quoted(pieces[-1] + more)) > (first if len(pieces) == 1 else width):
             pieces.append("")
         pieces[-1] += more

@@ -191,9 +191,10 @@ def _short(text: str, longest: int = 200) -> str:
 
 def _tokens(report: Report, screen: Screen) -> Text:
     """`0 he  1 sat  2 on`, as many lines as it takes, never broken inside a token; the patches of an image at once."""
+    every = report.prompts[0].tokens
     labels: list[str] = []
     count = 0
-    for is_patch, run in groupby(report.prompts[0].tokens, lambda token: (token.row, token.piece) != (None, None)):
+    for is_patch, run in groupby(every, lambda token: (token.row, token.piece) != (None, None)):
         tokens = list(run)
         if is_patch and len(tokens) > _FEW_PATCHES:
             patches = [visible(token.text) for token in tokens if token.row is not None]
@@ -204,7 +205,7 @@ def _tokens(report: Report, screen: Screen) -> Text:
     if screen.height is not None and screen.height < _LOW:
         lines = packed([f"{report.unit}s", *labels], screen.width, "  ")
         if len(lines) > _TOKEN_LINES:
-            kept = [*lines[: _TOKEN_LINES - 1], f"… to {labels[-1]}"]
+            kept = [*lines[: _TOKEN_LINES - 1], f"… to {token_label(every[-1])}"]
             return Text("\n".join(kept))
     labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
     return Text("\n".join(packed([f"{report.unit}s", *labels], screen.width, "  ")))

@@ -54,6 +54,15 @@ def test_a_bright_cell_for_the_largest_weight_and_a_dark_one_for_the_smallest() 
     assert brightness(large) > 1.5 * brightness(small)
 
 
+def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
+    """In the person's pager, here one that writes capitals; a shorter one is printed."""
+    pager = {"PAGER": "tr a-z A-Z", "MANPAGER": ""}
+    assert any("A little of everything" in line for line in lines(shown(80, "guide", "tour", rows=1000, **pager)))
+    tall = open_terminal(80, "guide", "tour", rows=24, LINES="24", **pager)
+    tall.expect("A LITTLE OF EVERYTHING")
+    tall.expect(pexpect.EOF)
+
+
 def test_no_color_is_heeded() -> None:
     screen = shown(80, "inspect", "river bank", NO_COLOR="1")
     cells = [screen.buffer[y][x] for y in range(60) for x in range(80)]

@@ -76,7 +76,7 @@ def test_a_dash_is_standard_input_in_every_command(before: list[str], after: lis
 def test_a_message_lists_few_unknown_words_and_the_beginning_of_long_ones() -> None:
     run = attn("top", f"river {'q' * 5000} " + " ".join(f"qq{x}q" for x in range(500)))
     assert run.code == 0
-    assert " and 481 more\n" in run.errors
+    assert " and 493 more\n" in run.errors
     assert len(run.errors) < 400
     refused(attn("nearest", "q" * 5000), 2, "qqq...")
     refused(attn("top", "river " + "-" * 5000, "-t", "moon"), 2, "0 river 1 -")
@@ -100,6 +100,12 @@ def test_a_word_that_the_table_lacks_is_named_and_not_dropped_in_silence() -> No
     assert run.errors == "attn: not in the table minilm, left out: zzqqy\n"
     assert run.json["warnings"] == ["not in the table minilm, left out: zzqqy"]
     assert attn("top", "river zzqqy bank", "--quiet").errors == ""
+
+
+def test_words_that_the_table_lacks_are_named_once_with_how_often_they_come() -> None:
+    note = attn("top", "bnak zzqqy river bnak " + " ".join(f"zz{i}qq" for i in range(20)), "--json").json["warnings"][0]
+    assert note.startswith("not in the table minilm, left out: bnak (bank?) 2 times, zzqqy, zz0qq")
+    assert note.endswith("zz5qq and 14 more")
 
 
 LINES = b"\xef\xbb\xbfriver bank\r\n\nhe sat\n\xff\nzzqqy\nbank loan"

@@ -107,6 +107,18 @@ def test_a_long_text_is_given_again_in_pieces_that_a_shell_joins() -> None:
     assert split.split("\0")[:3] == ["matrix", text, "-H"]
 
 
+def test_a_path_longer_than_the_screen_is_cut_where_a_shell_joins_it(tmp_path: Path) -> None:
+    file = tmp_path / "/".join(["a folder", *["of_many_texts"] * 8]) / "text.txt"
+    file.parent.mkdir(parents=True)
+    file.write_text("he sat on the river bank")
+    run = attn("heads", "--file", file, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    line = run.text[run.text.index("next: ") :].rstrip("\n")
+    assert 1 < line.count("\n") < 4 and max(map(len, line.splitlines())) <= 80
+    words = ["bash", "-c", f"printf '%s\\0' {line.removeprefix('next: attn ')}"]
+    split = subprocess.run(words, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout.decode()
+    assert split.split("\0")[:3] == ["matrix", "-F", str(file)]
+
+
 def _matrix() -> bytes:
     file = io.BytesIO()
     np.save(file, np.eye(3))
