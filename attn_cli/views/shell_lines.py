@@ -77,7 +77,7 @@ def _units(words: list[str]) -> list[list[str]]:
 
 
 def _pieces(text: str, width: int, first: int) -> list[str]:
-    """A text or path cut after spaces and slashes into pieces of so many columns in quotes, the first one of `first`."""
+    """A text or path cut after spaces and slashes into pieces of so many columns in quotes, the first of `first`."""
     pieces = [""]
     for more in re.findall("[^ /]*[ /]|[^ /]+$", text):
         if pieces[-1] and cell_len(quoted(pieces[-1] + more)) > (first if len(pieces) == 1 else width):
