@@ -1,23 +1,14 @@
 """A rule as an object of JSON, with its arrays beside, and back."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from attn_cli.kernel.definition import masks
 from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
-from attn_cli.kernel.definition.masks import (
-    Causal,
-    Dilated,
-    Given,
-    Intersection,
-    Keys,
-    Mask,
-    Open,
-    Prefix,
-    Submask,
-    Window,
-)
+from attn_cli.kernel.definition.masks import Given, Intersection, Keys, Mask, Submask
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
 
 Put = Callable[[np.ndarray], str]
@@ -25,6 +16,11 @@ Put = Callable[[np.ndarray], str]
 
 _DEEPEST = 8  # masks in masks, in a file
 _FARTHEST = 2**31  # positions in a file
+_OF_NUMBERS: dict[str, type[Any]] = {  # masks that their numbers say whole, by the names of their classes
+    form.__name__.lower(): form
+    for form in vars(masks).values()
+    if is_dataclass(form) and isinstance(form, type) and all(field.type in (int, bool) for field in fields(form))
+}
 
 
 def rule_document(rule: Rule, put: Put) -> dict[str, Any]:
@@ -87,16 +83,6 @@ def _bias(document: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]) 
 
 def _mask_document(mask: Mask, put: Put) -> dict[str, Any]:
     match mask:
-        case Open():
-            return {"kind": "open"}
-        case Causal(offset=offset):
-            return {"kind": "causal", "offset": offset}
-        case Window(size=size, offset=offset, both_sides=both_sides):
-            return {"kind": "window", "size": size, "offset": offset, "both_sides": both_sides}
-        case Dilated(size=size, gap=gap, offset=offset):
-            return {"kind": "dilated", "size": size, "gap": gap, "offset": offset}
-        case Prefix(length=length, offset=offset):
-            return {"kind": "prefix", "length": length, "offset": offset}
         case Keys(real=real):
             return {"kind": "keys", "shape": list(real.shape), "bits": put(np.packbits(real))}
         case Given(cells=cells, words=words):
@@ -105,6 +91,9 @@ def _mask_document(mask: Mask, put: Put) -> dict[str, Any]:
             return {"kind": "all", "masks": [_mask_document(part, put) for part in masks]}
         case Submask(mask=inner, rows=rows, columns=columns, keys=keys):
             return {"kind": "part", "mask": _mask_document(inner, put), "rows": rows, "columns": columns, "keys": keys}
+    for kind, form in _OF_NUMBERS.items():
+        if type(mask) is form:
+            return {"kind": kind, **vars(mask)}
     raise TypeError(f"a mask that can't be written: {mask}")
 
 
@@ -116,16 +105,6 @@ def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: 
         return _place(document[name])
 
     match document["kind"]:
-        case "open":
-            return Open()
-        case "causal":
-            return Causal(number("offset"))
-        case "window":
-            return Window(number("size"), number("offset"), bool(document["both_sides"]))
-        case "dilated":
-            return Dilated(number("size"), max(1, number("gap")), number("offset"))
-        case "prefix":
-            return Prefix(number("length"), number("offset"))
         case "keys":
             return Keys(_booleans(document, arrays, 1))
         case "given":
@@ -135,6 +114,12 @@ def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: 
         case "part":
             inner = _mask(document["mask"], arrays, depth - 1)
             return Submask(inner, number("rows"), number("columns"), number("keys"))
+        case kind if kind in _OF_NUMBERS:
+            form = _OF_NUMBERS[kind]
+            types = {field.name: field.type for field in fields(form)}
+            values = {name: bool(document[name]) if type is bool else number(name) for name, type in types.items()}
+            mask: Mask = form(**values)
+            return mask
     raise ValueError(f"no kind of mask: {document['kind']!r}")
 
 

@@ -131,6 +131,10 @@ class Dilated:
     gap: int
     offset: int = 0
 
+    def __post_init__(self) -> None:
+        if self.gap < 1:
+            raise ValueError(f"keys {self.gap} apart")
+
     def allowed(self, i: Array, j: Array) -> Array:
         """Where j is a whole number of gaps, less than `size`, from i + offset."""
         distance = i + self.offset - j
