@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
+from attn_cli.kernel.walk import fused
 from attn_cli.scans.memory import batch_tokens
 from attn_cli.scans.meter import Step
 from attn_cli.scans.scan import scan
@@ -22,6 +23,7 @@ from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
 from tests.scans.corpora import files_of, sentences, small_shards, table_scan, written
@@ -109,6 +111,25 @@ def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path
     assert (one["mean"] - other["mean"]).abs().max() < 1e-6
     with pytest.raises(LimitError, match="sums of 12 heads take more than the 20 MB"):
         ended(memory=20_000_000)
+
+
+@pytest.mark.parametrize("walk", ["compiled", "bands"])
+def test_passes_end_with_the_last_attention_and_no_byte_changes(
+    walk: str, tmp_path: Path, minilm: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first pass of a model is a whole one."""
+    if walk == "bands":
+        monkeypatch.setattr(fused, "suits", lambda *_: False)
+    file, source, ran = written(tmp_path, sentences(3, 4, 9)), ModelSource(minilm), []
+    block = minilm.model.get_submodule("encoder.layer.1.intermediate")
+    hook = block.register_forward_hook(lambda *_: ran.append(len(found)))
+    found: list[dict[str, bytes]] = []
+    for number in range(3):
+        scan(source, str(file), str(tmp_path / f"scan{number}"), selection=Selection(layers=(0, 1)))
+        found.append(files_of(tmp_path / f"scan{number}"))
+    hook.remove()
+    assert ran == [0]
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ class ModelSource:
         self.batch_size = 1 if own or reads_alone(loaded.model) else 32
         self.module_places = ModulePlaces(loaded.model)
         self._found: Projections | None = None
+        # Whether passes with a selection may end with its last attention: all ran as often as they have places.
+        self._usual_runs: dict[Selection, bool] = {}
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -439,15 +441,20 @@ class ModelSource:
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
         if not self._keeps_cache(arguments):
             arguments = {"use_cache": False} | arguments
+        if "logits_to_keep" in signature(model.forward).parameters:
+            arguments["logits_to_keep"] = 1
         with self._explained(arguments):
             labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
             visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn")
             with watched(model, visitor, backend=self.loaded.backend), torch.no_grad():
-                ledger.end_after_selection()
+                usual = self._usual_runs.get(selection)
+                if usual is not None:
+                    ledger.end_after_selection(at_once=usual)
                 model(**arguments)
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
+        self._usual_runs.setdefault(selection, ledger.runs_are_usual)
 
     def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
         """Token ids `[batch, longest]` and, where texts differ in length, their mask.

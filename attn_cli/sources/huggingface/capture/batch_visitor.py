@@ -12,7 +12,7 @@ from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
-from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
 from attn_cli.sources.huggingface.capture.seen_call import SeenCall, check_rows, rule_of
 
@@ -41,14 +41,23 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text.
 
-        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked.
+        Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked. Raises
+        SelectionDone where the pass ends here.
         """
+        output = self._visit_products(place, query, key, value, layer_rule)
+        if self.ledger.ends:
+            raise SelectionDone
+        return output
+
+    def _visit_products(
+        self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
+    ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
         b, h, n, _ = query.shape
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
-        fills_output = len(heads) == h and self.keeps_output
+        fills_output = len(heads) == h and self.keeps_output and not self.ledger.ends
         place = replace(place, heads=heads, groups=groups)
         places = self.ledger.places_of_texts(place, range(b), b)
 
@@ -123,6 +132,8 @@ class BatchVisitor:
             )
             check_rows(call.weights, call.place)
             self.visit(call)
+        if self.ledger.ends:
+            raise SelectionDone
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
         """The rows of W_O `[len(heads) * e, width]` of these heads, if anybody asks."""

@@ -56,6 +56,7 @@ class Ledger:
         self._model = model
         self.places = places or ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}
+        self._ends_at_once = False
         self._calls_of_text: dict[tuple[str, int], int] = {}
 
     @property
@@ -63,17 +64,33 @@ class Ledger:
         """How many attention calls were recorded."""
         return sum(self.calls.values())
 
-    def end_after_selection(self) -> None:
+    def end_after_selection(self, *, at_once: bool = False) -> None:
         """From now on, end the forward pass once every selected module has run in all its places.
 
-        Without effect if all layers are selected, or if the model's blocks run again after the last one.
+        at_once  with the visit of the last selected call, where `runs_are_usual` in a whole pass; otherwise before the
+                 next call, and without effect if all layers are selected
+
+        Without effect if the model's blocks run again after the last one.
         """
-        if self.selection.layers is None or type_of(self._model.config).repeats_blocks:
+        if type_of(self._model.config).repeats_blocks or (self.selection.layers is None and not at_once):
             return
-        for module in self.places.attention:
-            places = self.places.of(module)
-            if any(self._selects(place) for place in places):
-                self._runs_needed[module] = len(places)
+        self._runs_needed, self._ends_at_once = self._runs_of_selected(), at_once
+
+    @property
+    def runs_are_usual(self) -> bool:
+        """Whether every selected module has run once in each of its places by now, and no more."""
+        needed = self._runs_of_selected()
+        return bool(needed) and all(self.runs.get(module) == places for module, places in needed.items())
+
+    @property
+    def ends(self) -> bool:
+        """Whether the pass ends with the call that was recorded last, so that nobody needs its output."""
+        return self._ends_at_once and self._is_done()
+
+    def _runs_of_selected(self) -> dict[nn.Module, int]:
+        """How often each selected attention module runs in a pass, in all its places."""
+        places = {module: self.places.of(module) for module in self.places.attention}
+        return {module: len(of) for module, of in places.items() if any(self._selects(place) for place in of)}
 
     def record(self, module: nn.Module, way: str) -> tuple[Place, bool]:
         """Count one attention call of `module`; returns its place, and whether it is selected.

@@ -36,6 +36,23 @@ def test_a_pass_ends_before_the_first_module_after_the_selected_ones() -> None:
     assert ledger.total == 1
 
 
+def test_a_pass_in_which_modules_ran_once_may_end_with_the_last_of_them() -> None:
+    model = tiny("llama")
+    first, second = attention_modules(model)
+    whole, again = (Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False)) for _ in range(2))
+    usual = []
+    for module in (first, second, second):
+        whole.record(module, "registry")
+        usual.append((whole.runs_are_usual, whole.ends))
+    assert usual == [(False, False), (True, False), (False, False)]
+    again.end_after_selection(at_once=True)
+    ends = []
+    for module in (first, second):
+        again.record(module, "registry")
+        ends.append(again.ends)
+    assert ends == [False, True]
+
+
 def test_only_selected_modules_are_kept_as_unseen() -> None:
     model = tiny("llama")
     ledger = ledger_of(model, 1)
