@@ -65,6 +65,6 @@ def _way(experiment: ModelExperiment) -> str:
     words = experiment.way if experiment.way == "cache" else f"{experiment.way}: {experiment.why}"
     if experiment.way == "whole":
         return words
-    experiment.way = "whole"
+    experiment._obstacle, experiment._next_way = "whole passes are the measure", "whole"
     apart = max(abs(a - (b.bits or 0.0)) for a, b in zip(bits, experiment.outcomes(interventions), strict=True))
     return words if apart <= SAME else f"{words}, differs {apart:.0e}"

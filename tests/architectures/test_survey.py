@@ -13,12 +13,17 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
+from tests.architectures.batches import text_inputs
 from tests.architectures.check import EXACT, Result, built, check
+from tests.architectures.direct import direct_parts
+from tests.architectures.knock import knock_from_cache
 from tests.architectures.layouts import CLOSE
 from tests.architectures.outputs import furthest, run
 from tests.architectures.processes import check_in_process
 from tests.architectures.reasons import MOVED_IN_BATCHES, NOT_BUILT, OTHER_THAN_EAGER
 from tests.architectures.tiny import every_type, tiny_source
+from tests.architectures.w_o import w_o_found
+from tests.architectures.why import why_verified
 
 _NAMES = """
 bert roberta distilbert albert electra deberta-v2 modernbert xlnet longformer big_bird gpt2 gpt_neo gptj gpt_neox opt
@@ -64,6 +69,24 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
     assert result.alone or not result.right or small(result.right), result
     assert result.alone or name in MOVED_IN_BATCHES or not result.left.startswith("differs"), result
     assert not result.cache.startswith(("differs", "refused")), result
+
+
+@pytest.mark.parametrize(
+    ("name", "knock", "why", "w_o", "direct"),
+    [
+        ("llama", "cache", "halves", "memory", "all"),
+        ("qwen3_next", "prefix", "halves of a part", "gate", "all"),
+        ("t5", "prefix", "none needed", "memory", "no"),
+    ],
+)
+def test_columns_of_what_heads_do(name: str, knock: str, why: str, w_o: str, direct: str) -> None:
+    """How a head is silenced, held against whole passes; rotations proved, W_O found, parts of the logit known."""
+    model, inputs = built(name)
+    text = text_inputs(model, inputs)
+    assert text is not None
+    found = (knock_from_cache(deepcopy(model), text), direct_parts(deepcopy(model), text))
+    assert tuple(words.partition(":")[0] for words in found) == (knock, direct) and "differs" not in found[0]
+    assert (why_verified(model, inputs), w_o_found(model, inputs)) == (why, w_o)
 
 
 def small(answer: str) -> bool:

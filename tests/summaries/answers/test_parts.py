@@ -17,7 +17,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.parts import PartsRead, read_parts
 from attn_cli.summaries.text_parts import TextPart, parts_of
 from tests.sources.huggingface.conftest import folder_of
-from tests.sources.huggingface.intervene.oracle import log2_p, prompt_of, speaking_source
+from tests.sources.huggingface.intervene.oracle import Masked, log2_p, prompt_of, speaking_source
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ PARTS = (
     TextPart("first", (), (0, 1, 2)), TextPart("empty", (), ()), TextPart("apart", (), (3, 6)),
     TextPart("between", (), (4, 5)), TextPart("last", (), ROWS),
 )  # fmt: skip
-# grouped keys, window, softcap, learned sink, latent keys, post-norm after attention, parallel blocks, a hybrid
-KINDS = ["llama", "mistral", "gemma2", "gpt_oss", "deepseek_v3", "olmo2", "gptj", "jamba"]
+# grouped keys, window, softcap, learned sink, latent keys, a norm after attention, parallel blocks, a hybrid, ALiBi
+KINDS = ["llama", "mistral", "gemma2", "gpt_oss", "deepseek_v3", "olmo2", "gptj", "jamba", "bloom"]
 
 
 def eager_weights(source: ModelSource, prompt: Prompt) -> list[np.ndarray]:
@@ -59,7 +59,7 @@ def masked_log2_p(source: ModelSource, prompt: Prompt, rows: Sequence[int], keys
     window = getattr(model.config, "sliding_window", None) or 1000
     if source.about["type"] == "mistral":
         mask = hidden_mask(rows, keys, n, window)
-    if source.about["type"] == "gemma2":
+    if source.about["type"] in ("gemma2", "gpt_oss"):
         mask = {"full_attention": mask, "sliding_attention": hidden_mask(rows, keys, n, window)}
     return log2_p(model, source._arguments([prompt]) | {"attention_mask": mask})[-1]
 
@@ -86,7 +86,7 @@ def test_shares_are_sums_of_eager_weights(kind: str) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gptj", "deepseek_v3", "olmo2"])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gpt_oss", "gptj", "deepseek_v3", "olmo2"])
 def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, everywhere: bool) -> None:
     source = speaking_source(kind)
     answer, prompt = read(source, everywhere=everywhere)
@@ -102,6 +102,22 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
     assert answer.hidden.effects[1] == 0
     is_cached = kind != "gptj"
     assert (answer.hidden.way == "cache") is is_cached and (answer.hidden.why == "") is is_cached
+    assert max(map(abs, answer.hidden.effects)) > 0.01
+
+
+@pytest.mark.parametrize(("kind", "attention"), [("jamba", "self_attn"), ("bloom", "self_attention")])
+def test_hidden_from_attention_beside_other_mixers_and_under_alibi(kind: str, attention: str) -> None:
+    """The mask is given to the attention modules themselves, for the model's own hides padding from Mamba, too."""
+    source = speaking_source(kind)
+    answer, prompt = read(source)
+    model, n = source.loaded.generating, len(prompt.tokens)
+    assert model is not None and answer.hidden is not None and answer.hidden.target is not None
+    best = answer.hidden.target.tokens[0].id
+    plain = log2_p(model, source._arguments([prompt]))[-1]
+    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+        with Masked(model, attention, hidden_mask(ROWS, part.tokens, n)):
+            hidden = log2_p(model, source._arguments([prompt]))[-1]
+        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert max(map(abs, answer.hidden.effects)) > 0.01
 
 
@@ -195,7 +211,21 @@ def test_an_encoder_decoder_reads_with_its_decoder() -> None:
     prompt = prompt_of(decoder=(0, 11, 12))
     answer = read_parts(source, prompt, PARTS)
     assert (answer.read.stream, answer.read.rows, answer.asked) == ("cross", (0, 1, 2), "all")
-    assert sum(part.share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
-    assert answer.hidden is not None and max(map(abs, answer.hidden.effects)) > 1e-3
+    model, n = source.loaded.generating, len(prompt.tokens)
+    assert model is not None and answer.hidden is not None and answer.hidden.target is not None
+    with torch.no_grad(), all_named(model, "eager"):
+        weights = model(**source._arguments([prompt]), output_attentions=True)["cross_attentions"]
+    by_key = np.mean([layer[0].double().numpy().mean((0, 1)) for layer in weights], axis=0)  # [m]
+    assert [part.share for part in answer.read.parts] == pytest.approx(
+        [by_key[list(part.tokens)].sum() for part in PARTS], abs=1e-5
+    )
+    best, plain = answer.hidden.target.tokens[0].id, log2_p(model, source._arguments([prompt]))[-1]
+    for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
+        mask = torch.zeros(1, 1, 3, n)
+        mask[..., list(part.tokens)] = torch.finfo(torch.float32).min
+        with Masked(model, "EncDecAttention", mask):
+            hidden = log2_p(model, source._arguments([prompt]))[-1]
+        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
+    assert max(map(abs, answer.hidden.effects)) > 1e-3
     everywhere = read_parts(source, prompt, PARTS, everywhere=True)
     assert everywhere.hidden is not None and everywhere.hidden.effects != pytest.approx(answer.hidden.effects)

@@ -68,3 +68,23 @@ class Silenced:
             return (x, *args[1:])
 
         return hook
+
+
+class Masked:
+    """Context manager: attention modules whose path ends with `name` get this additive mask, whatever the model made."""
+
+    def __init__(self, model: nn.Module, name: str, mask: torch.Tensor) -> None:
+        self.modules = [module for path, module in model.named_modules() if path.endswith(name)]
+        self.mask = mask
+
+    def __enter__(self) -> None:
+        self.handles = [module.register_forward_pre_hook(self._give, with_kwargs=True) for module in self.modules]
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def _give(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        masks = [name for name in kwargs if name in ("mask", "attention_mask")]
+        assert len(masks) == 1
+        return args, kwargs | {masks[0]: self.mask}
