@@ -1,5 +1,6 @@
 """A model run with capture on, and run plainly: what the tests of captured attention compare."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,3 +73,13 @@ def encoded(loaded: Any, *texts: str, side: str = "right") -> dict[str, torch.Te
         return dict(tokenizer(list(texts), return_tensors="pt", padding=len(texts) > 1))
     finally:
         tokenizer.padding_side = kept
+
+
+def eager_by_stream(returned: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
+    """The weights `[h, n, m]` of all layers of each stream, as the model's eager attention returns them."""
+    names = {"attentions": "self", "encoder_attentions": "encoder", "decoder_attentions": "decoder",
+             "cross_attentions": "cross"}  # fmt: skip
+    return {
+        stream: [x[0].double().numpy() for x in returned[name] if x is not None]
+        for name, stream in names.items() if returned.get(name)
+    }  # fmt: skip

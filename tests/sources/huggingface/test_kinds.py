@@ -18,6 +18,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, MARKS, PLACE
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
 from tests.architectures.tiny import tiny_model
+from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers
 
 NAMES = [kind.name for kind in KINDS if kind is not EVEN]
@@ -69,32 +70,56 @@ def test_chances_are_those_of_even_attention(smollm_kinds: KindMap) -> None:
     assert row["previous_chance"] == pytest.approx(0.036, abs=5e-4)
 
 
-def test_smollm_by_loops_over_tokens_on_eager_weights(smollm: LoadedModel) -> None:
-    source = ModelSource(smollm)
+@pytest.mark.parametrize(("name", "layers"), [("smollm", (11, 18)), ("minilm", (0, 2))])
+def test_real_models_by_loops_over_tokens_on_eager_weights(
+    name: str, layers: tuple[int, int], request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(name)
+    source = ModelSource(loaded)
     prompt = source.repeated(0)[0]
     texts = KindTexts([prompt.tokens], by_share=False)
     parts: dict[int, KindsOfHeads] = {}
-    layers = (11, 18)
 
     def visit(call) -> None:
         parts[call.place.layer] = reduce(call, HeadKinds(texts)).part(KindsOfHeads)
 
     source.each([prompt], Selection(layers=layers), visit)
-    ids = torch.tensor([[token.id for token in prompt.tokens]])
-    held = smollm.model.config._attn_implementation
-    smollm.model.set_attn_implementation("eager")
+    ids, causal = torch.tensor([[token.id for token in prompt.tokens]]), name == "smollm"
+    held = loaded.model.config._attn_implementation
+    loaded.model.set_attn_implementation("eager")
     with torch.no_grad():
-        weights = smollm.model(input_ids=ids, output_attentions=True).attentions
-    smollm.model.set_attn_implementation(held)
+        weights = loaded.model(input_ids=ids, output_attentions=True).attentions
+    loaded.model.set_attn_implementation(held)
     n = len(prompt.tokens)
+    seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
     for layer in layers:
         names, special = [token.id for token in prompt.tokens], [token.special for token in prompt.tokens]
-        wanted = numbers(weights[layer][0].numpy().astype(float), np.tri(n, dtype=bool), names, special,
-                         [name for name in NAMES if name != "delimiter"], causal=True)  # fmt: skip
+        dense = weights[layer][0].numpy().astype(float)
+        wanted = numbers(dense, seen, names, special, [name for name in NAMES if name != "delimiter"], causal=causal)
         for number, kind in enumerate(KINDS):
             if kind.name in wanted:
                 np.testing.assert_allclose(parts[layer].judged.weight[number], wanted[kind.name].weight, atol=1e-5)
                 np.testing.assert_allclose(parts[layer].judged.chance[number], wanted[kind.name].chance, atol=1e-9)
+        hold_sinks(parts[layer], dense, seen)
+
+
+def hold_sinks(part: KindsOfHeads, weights: np.ndarray, seen: np.ndarray) -> None:
+    """What keys receive and which are sinks, by loops over dense weights `[h, n, m]` and what rows see `[n, m]`.
+
+    The mean over the rows that see the key; rows of fewer than 8 keys are left out, where there are others.
+    """
+    many = seen.sum(axis=1) >= 8
+    reception, even = np.zeros(weights.shape[::2]), np.zeros(seen.shape[1])
+    for key in range(seen.shape[1]):
+        rows = np.flatnonzero(seen[:, key] & (many if many.any() else True))
+        if len(rows):
+            reception[:, key] = weights[:, rows, key].mean(axis=1)
+            even[key] = (1 / seen[rows].sum(axis=1)).mean()
+    np.testing.assert_allclose(part.reception, reception.mean(axis=0), atol=1e-5)
+    near = np.abs(reception - 0.3) < 1e-5
+    for head, of_head in enumerate(reception):
+        sinks = set(np.flatnonzero((of_head > 0.3) & (of_head > 3 * even)))
+        assert sinks ^ set(part.sinks[head]) <= set(np.flatnonzero(near[head]))
 
 
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
@@ -287,31 +312,43 @@ def test_ten_words_written_twice_are_enough_for_sharp_heads(smollm: LoadedModel)
 
 
 @pytest.mark.parametrize(
-    "kind", ["mistral", "gemma2", "gpt_oss", "bloom", "deepseek_v3", "cohere", "bert", "olmo2", "jamba", "qwen3"]
+    "kind", ["mistral", "gemma2", "gpt_oss", "bloom", "deepseek_v3", "cohere", "bert", "olmo2", "jamba", "qwen3", "t5"]
 )
 def test_tiny_models_of_other_kinds(kind: str) -> None:
-    """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid."""
+    """Grouped keys, window, softcap, learned sink, ALiBi, latent keys, parallel blocks, an encoder, norms, a hybrid.
+
+    Of an encoder-decoder, each stream by itself; cross attention has no places, and no earlier tokens.
+    """
     model = tiny_model(kind, "tiny")
     random = np.random.default_rng(0)
-    ids = torch.tensor([random.integers(5, 25, 40)])
-    tokens = tuple(Token(at, str(x), x) for at, x in enumerate(ids[0].tolist()))
-    parts: list[KindsOfHeads] = []
-    texts = KindTexts([tokens])
-    inputs = {"input_ids": ids}
+    ids = {"input_ids": torch.tensor(random.integers(5, 25, (1, 40)))}
+    if kind == "t5":
+        ids["decoder_input_ids"] = torch.tensor(random.integers(5, 25, (1, 30)))
+    streams = {name: tuple(Token(at, str(x), x) for at, x in enumerate(of[0].tolist())) for name, of in ids.items()}
+    others = {"decoder": streams["decoder_input_ids"]} if kind == "t5" else {}
+    texts, calls = KindTexts(list(streams.values())), list[tuple[Call, KindsOfHeads]]()
+
+    def visit(call: Call) -> None:
+        part = reduce(call, HeadKinds(texts)).part(KindsOfHeads)
+        assert part is not None
+        calls.append((call, part))
+
     with torch.no_grad():
-        weights = [x[0].double().numpy() for x in model(**inputs, output_attentions=True).attentions if x is not None]
-        with capture(
-            model, lambda call: parts.append(reduce(call, HeadKinds(texts)).part(KindsOfHeads)), texts=[tokens]
-        ):
-            model(**inputs)
-    assert len(parts) == len(weights) > 0
-    causal = kind != "bert"
-    for part, dense in zip(parts, weights, strict=True):
-        wanted = numbers(dense, (dense > 0).any(axis=0), [t.id for t in tokens], [False] * 40, NAMES, causal=causal,
-                         learned_sink=kind == "gpt_oss")  # fmt: skip
+        returned = model(**ids, output_attentions=True)
+        with capture(model, visit, texts=[streams["input_ids"]], others=[others]):
+            model(**ids)
+    eager = eager_by_stream(returned)
+    assert len(calls) == sum(map(len, eager.values())) > 0
+    for call, part in calls:
+        stream = call.place.stream
+        dense = eager[stream].pop(0)
+        seen = (dense > 0).any(axis=0)
+        causal = kind != "bert" and stream in ("self", "decoder")
+        wanted = numbers(dense, seen, [token.id for token in call.keys], [False] * call.m, NAMES, causal=causal,
+                         cross=stream == "cross", learned_sink=kind == "gpt_oss")  # fmt: skip
         for number, of in enumerate(KINDS):
             if of is not EVEN and of.name != "delimiter":
-                np.testing.assert_allclose(
-                    part.judged.weight[number], wanted[of.name].weight, atol=1e-5, err_msg=of.name
-                )
-                np.testing.assert_allclose(part.judged.share[number], wanted[of.name].share, atol=1e-4, err_msg=of.name)
+                for name in ("weight", "share"):
+                    np.testing.assert_allclose(getattr(part.judged, name)[number], getattr(wanted[of.name], name),
+                                               atol=1e-5 if name == "weight" else 1e-4, err_msg=of.name)  # fmt: skip
+        hold_sinks(part, dense, seen)

@@ -125,7 +125,18 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
 def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: pytest.FixtureRequest) -> None:
     loaded: LoadedModel = request.getfixturevalue(name)
     inputs = encoded(loaded, "he sat on the river bank")
-    projections = find_projections(loaded.model, inputs)
+    assert hold_written(loaded.model, inputs, Selection((3,))) == 1
+
+
+@pytest.mark.parametrize("kind", [*FOUND, "mistral", "olmo2"])
+def test_all_heads_of_tiny_models_against_the_dense_matrix(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    assert hold_written(model, inputs_of(model, kind), Selection()) > 0
+
+
+def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], selection: Selection) -> int:
+    """Shares by written of the selected layers, heads alone and together, against dense vectors; how many layers."""
+    projections = find_projections(model, inputs)  # type: ignore[arg-type]
     apart: list[float] = []
 
     def visit(call: object) -> None:
@@ -133,7 +144,7 @@ def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: 
         each = reduce(read, FullMatrix(by="written"), FullMatrix(by="written", mean_heads=True))
         own, together = each.parts
         assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
-        matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined,arg-type]
+        matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]
         h = own.weights.shape[0]
         v = np.repeat(call.v.double().numpy(), h // call.v.shape[0], axis=0)  # type: ignore[attr-defined]
         e = v.shape[-1]
@@ -144,9 +155,11 @@ def test_all_heads_of_a_real_layer_against_the_dense_matrix(name: str, request: 
             shares = lengths / lengths.sum(axis=-1, keepdims=True)
             apart.append(float((np.abs(part.shares - shares) / shares.max()).max()))  # type: ignore[operator]
 
-    with capture(loaded.model, visit, selection=Selection((3,))) as ledger:
-        ledger.end_after_selection()
+    with capture(model, visit, selection=selection) as ledger:  # type: ignore[arg-type]
         ledger.projections = projections
+        if selection.layers:
+            ledger.end_after_selection()
         with torch.no_grad():
-            loaded.model(**inputs)
-    assert len(apart) == 2 and max(apart) < 1e-4
+            model(**inputs)
+    assert max(apart) < 1e-4
+    return len(apart) // 2

@@ -12,6 +12,7 @@ from attn_cli.arrays import to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
@@ -20,6 +21,7 @@ from attn_cli.summaries.reducers.why import ExplainedCell, ExplainedKeys, Why
 from tests.architectures.check import built
 from tests.architectures.why import why_verified
 from tests.sources.huggingface.models import sentence, tiny
+from tests.sources.huggingface.runs import eager_by_stream, encoded
 
 KEEPER = "The keeper lit the lamp at dusk and the captain saw the lamp"
 
@@ -84,43 +86,70 @@ def cells_of(model: PreTrainedModel, inputs: dict[str, Any]) -> tuple[list[tuple
     return calls, returned
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "modernbert", "gpt_neox", "bert"])
+OWN = ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "modernbert", "gpt_neox", "bert"]
+
+
+@pytest.mark.parametrize("kind", [*OWN, "deepseek_v3", "olmo2", "cohere", "qwen3_next", "t5"])
 def test_contrasts_add_up_to_the_logarithm_of_eagers_weights(kind: str) -> None:
-    """Grouped keys, windows, a softcap, norms of q and k, learned sinks, a rotation of a part."""
-    model = tiny(kind)
-    calls, returned = cells_of(model, sentence(model))
-    for (_, why), eager in zip(calls, returned.attentions, strict=True):
-        logs = np.log(np.maximum(eager[0].double().numpy(), 1e-300))
-        rows = {(cell.head, cell.query) for cell in why.cells}
-        assert len(rows) == eager.shape[1] * eager.shape[2]
-        for head, query in rows:
-            cells = [cell for cell in why.cells if (cell.head, cell.query) == (head, query)]
-            assert len(cells) == cells[0].visible
-            row = logs[head, query, [cell.key for cell in cells]]
-            if row.min() < -60:
-                continue
-            factors = np.array([1.0 if cell.cap_factor is None else cell.cap_factor for cell in cells])
-            sums = np.array([cell.contrasts.sum() for cell in cells])
-            np.testing.assert_allclose(sums * factors, row - row.mean(), atol=1e-4)
-            if cells[0].content is not None:
-                np.testing.assert_allclose(
-                    [cell.content + cell.position for cell in cells],  # type: ignore[operator]
-                    sums,
-                    atol=1e-9,
-                )
+    """Grouped keys, windows, a softcap, norms of q and k, learned sinks, a rotation of a part; latent keys, a norm
+    after attention, parallel blocks, a hybrid, an encoder-decoder with its biases."""
+    if kind in OWN:
+        model = tiny(kind)
+        inputs = sentence(model)
+    else:
+        model, inputs = built(kind)
+    calls, returned = cells_of(model, inputs)
+    eager = eager_by_stream(returned)
+    assert len(calls) == sum(map(len, eager.values())) > 0
+    for call, why in calls:
+        hold_contrasts(why, eager[call.place.stream].pop(0))
 
 
-def test_content_is_that_of_projections_turned_by_hand() -> None:
+def test_contrasts_of_a_real_row_add_up_to_the_logarithm_of_eagers_weights(real: LoadedModel) -> None:
+    source, parts, layer = ModelSource(real), list[Why](), 5
+
+    def visit(call: Call) -> None:
+        part = reduce(call, ExplainedKeys(call.m, rows=[8])).part(Why)
+        assert part is not None
+        parts.append(part)
+
+    source.each(source.read([KEEPER]), Selection((layer,)), visit, rotations=True)
+    with torch.no_grad(), all_named(real.model, "eager"):
+        weights = real.model(**encoded(real, KEEPER), output_attentions=True).attentions[layer]
+    hold_contrasts(parts[0], weights[0].double().numpy(), rows=1)
+
+
+def hold_contrasts(why: Why, eager: np.ndarray, rows: int | None = None) -> None:
+    """Contrasts against eager's weights `[h, n, m]` of the rows that are explained, all or so many."""
+    logs = np.log(np.maximum(eager, 1e-300))
+    explained = {(cell.head, cell.query) for cell in why.cells}
+    assert len(explained) == len(eager) * (rows or eager.shape[1])
+    for head, query in explained:
+        cells = [cell for cell in why.cells if (cell.head, cell.query) == (head, query)]
+        assert len(cells) == cells[0].visible
+        row = logs[head, query, [cell.key for cell in cells]]
+        if row.min() < -60:
+            continue
+        factors = np.array([1.0 if cell.cap_factor is None else cell.cap_factor for cell in cells])
+        sums = np.array([cell.contrasts.sum() + (cell.bias or 0.0) for cell in cells])
+        np.testing.assert_allclose(sums * factors, row - row.mean(), atol=1e-4)
+        if cells[0].content is not None:
+            both = [cell.content + cell.position for cell in cells]  # type: ignore[operator]
+            np.testing.assert_allclose(both, sums, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "interleaved"), [("llama", False), ("cohere", True)])
+def test_content_is_that_of_projections_turned_by_hand(kind: str, interleaved: bool) -> None:
     """Outside the attention call: what q_proj and k_proj put out, and cos and sin of the model's own module."""
-    model = tiny("llama")
-    inputs, kept = sentence(model), {}
-    attention = model.model.layers[1].self_attn if hasattr(model, "model") else model.layers[1].self_attn
+    model, inputs = built(kind)
+    kept: dict[str, np.ndarray] = {}
+    attention = model.model.layers[1].self_attn
     hooks = [
         part.register_forward_hook(lambda _, args, out, name=name: kept.update({name: out[0].double().numpy()}))
         for name, part in (("q", attention.q_proj), ("k", attention.k_proj))
     ]
     hooks.append(
-        model.rotary_emb.register_forward_hook(
+        model.model.rotary_emb.register_forward_hook(
             lambda _, args, out: kept.update(cos=out[0][0].double().numpy(), sin=out[1][0].double().numpy())
         )
     )
@@ -131,7 +160,8 @@ def test_content_is_that_of_projections_turned_by_hand() -> None:
     q, k = (kept[name].reshape(call.n, -1, 8).transpose(1, 0, 2) for name in ("q", "k"))
 
     def turned(x: np.ndarray, place: int) -> np.ndarray:
-        half = np.concatenate([-x[..., 4:], x[..., :4]], axis=-1)
+        first, second = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :4], x[..., 4:])
+        half = np.stack([-second, first], axis=-1 if interleaved else -2).reshape(x.shape)
         return x * kept["cos"][place] + half * kept["sin"][place]
 
     scale = call.rule.scale

@@ -71,7 +71,7 @@ class Silenced:
 
 
 class Masked:
-    """Context manager: attention modules whose path ends with `name` get this additive mask, whatever the model made."""
+    """Context manager: attention modules whose path ends with `name` get this additive mask in place of the model's."""
 
     def __init__(self, model: nn.Module, name: str, mask: torch.Tensor) -> None:
         self.modules = [module for path, module in model.named_modules() if path.endswith(name)]

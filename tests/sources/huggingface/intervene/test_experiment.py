@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +11,10 @@ from attn_cli.prompt import Prompt
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.summaries.answers.parts import read_parts
+from attn_cli.summaries.text_parts import parts_of
 from tests.sources.huggingface.intervene.oracle import Silenced, log2_p, prompt_of, speaking_source
+from tests.summaries.answers.test_parts import eager_weights, masked_log2_p
 
 # kind: the path of W_O in block {}, and how many heads
 OUTPUTS = {
@@ -22,6 +26,7 @@ OUTPUTS = {
     "gpt_neox": "gpt_neox.layers.{}.attention.dense",
     "gptj": "transformer.h.{}.attn.out_proj",
     "bloom": "transformer.h.{}.self_attention.dense",
+    "olmo2": "model.layers.{}.self_attn.o_proj",
     "jamba": "model.layers.{}.self_attn.o_proj",
 }
 
@@ -57,6 +62,34 @@ def test_the_heads_that_paris_rests_on(smollm: ModelSource) -> None:
     everywhere = smollm.experiment(prompt, everywhere=True)
     kl = [x.kl_bits for x in everywhere.outcomes([Intervention((HeadPlace(23, 4),)), Intervention((HeadPlace(0, 4),))])]
     assert kl == pytest.approx([1.733, 1.334], abs=6e-4)
+    (outcome,) = everywhere.outcomes([Intervention((HeadPlace(0, 4),))])
+    oracle = bits_of_oracle(smollm, prompt, HeadPlace(0, 4), None, OUTPUTS["llama"], 9)
+    assert outcome.bits == pytest.approx(oracle, abs=1e-4)
+
+
+NOTES = """The ferry to Bergen leaves at seven.
+The clerk keeps a parrot called Solomon.
+Answer: The parrot is called"""
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: ModelSource, everywhere: bool) -> None:
+    prompt = smollm.read([NOTES])[0]
+    parts = parts_of(prompt, "lines")
+    answer = read_parts(smollm, prompt, parts, everywhere=everywhere)
+    rows, n = parts[-1].tokens, len(prompt.tokens)
+    assert answer.hidden is not None and answer.hidden.target is not None
+    assert answer.hidden.target.tokens[0].text.strip() == "Solomon"
+    weights = eager_weights(smollm, prompt)
+    for part in answer.read.parts:
+        share = np.mean([layer[:, rows][:, :, part.part.tokens].sum(-1).mean() for layer in weights])
+        assert part.share == pytest.approx(share, abs=1e-5)
+    best, plain = answer.hidden.target.tokens[0].id, masked_log2_p(smollm, prompt, (), ())
+    for part, effect in zip(parts, answer.hidden.effects, strict=True):
+        after = range(part.tokens[-1] + 1, n)
+        hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, part.tokens)
+        assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
+    assert answer.hidden.way == "cache" and answer.order[0].number == 1
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
