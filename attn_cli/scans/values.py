@@ -1,9 +1,11 @@
 """The numbers of every document and head of a batch: head statistics, and weight and share of every kind."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from attn_cli.kernel.walk.row_numbers import RowNumbers
-from attn_cli.kernel.walk.text_sums import text_sums, text_sums_above
+from attn_cli.kernel.walk.text_sums import TextSum, text_sums
 from attn_cli.scans.batch_targets import CONTENT_KINDS
 from attn_cli.scans.places import OWN
 from attn_cli.scans.row_counts import RowCounts
@@ -22,8 +24,6 @@ NAMES = (
 )
 AT = {name: at for at, name in enumerate(NAMES)}
 
-_ALL = np.ones((1, 1), np.float32)
-
 
 class BatchValues:
     """The numbers of B documents and h heads.
@@ -33,85 +33,117 @@ class BatchValues:
     """
 
     def __init__(self, numbers: RowNumbers, counts: RowCounts) -> None:
-        self.numbers, self.counts, self.texts = numbers, counts, counts.targets.rows.count
-        self.mass, self.cells, self.lists = (np.asarray(x) for x in (numbers.mass, numbers.cells, numbers.list_sums))
-        self.marks, self.steps = np.asarray(numbers.mark_sums), np.asarray(numbers.step_sums)
-        self.values = np.full((len(NAMES), len(self.mass), self.texts), np.nan)
-        self.beyond = self.marks[..., 1]  # [h, R]: what a row gives to anything but sinks
-        self.given = self._sums(self.beyond[..., None], counts.beyond)  # [h, B, placed kinds + 5]
-        self.step_sums = self._statistics()
+        self.counts, self.mass = counts, np.asarray(numbers.mass)
+        shape = (len(self.mass), counts.targets.rows.count, len(NAMES))
+        self._totals, self._rows, self._names = np.zeros(shape), np.zeros(shape), list[str]()
+        wanted = self._wanted(numbers)
+        self.sums = dict(zip(wanted, text_sums(list(wanted.values()), shape[1]), strict=True))  # [h, B, c] each
+        self.step_sums: np.ndarray = self.sums["steps"].sum(axis=1)
+        self._statistics()
         self._placed_kinds()
         self._marked_kinds()
         self._listed_kinds()
+        self.values = self._means()
 
-    def _sums(self, x: np.ndarray, factors: np.ndarray = _ALL) -> np.ndarray:
-        return text_sums(x, factors, self.texts)
+    def _wanted(self, numbers: RowNumbers) -> dict[str, TextSum]:
+        """What is added up over the rows of each text."""
+        counts, learned = self.counts, self.counts.targets.learned_sink
+        cells, lists, marks = (np.asarray(x) for x in (numbers.cells, numbers.list_sums, numbers.mark_sums))
+        surprise, distance = (np.asarray(x)[..., None] for x in (numbers.surprise, numbers.distance))
+        steps, beyond, delimiter = np.asarray(numbers.step_sums), marks[..., 1], marks[..., :1]
+        taken = self._taken() if learned else None  # [h, R]
+        first = cells[..., :1] if taken is None else cells[..., :1] + (taken * (self.mass > 0))[..., None]
+        placed, window, alike = (
+            steps[..., counts.columns],
+            steps[..., counts.columns_of_window],
+            np.ones_like(self.mass),
+        )
+        wanted = {
+            "entropy": TextSum(np.maximum(surprise if taken is None else surprise + _nats(taken), 0)),
+            "distance": TextSum(distance),
+            "cells": TextSum(cells),
+            "steps": TextSum(steps),
+            "beyond": TextSum(beyond[..., None], counts.beyond),  # what rows give to anything but sinks
+            "placed": TextSum(placed, counts.judged),
+            "placed rest": TextSum(placed, counts.rest),
+            "placed held": TextSum(placed, counts.rest, beyond, counts.least(*counts.placed)),
+            FIRST.name: TextSum(first, counts.first),
+            f"{FIRST.name} held": TextSum(first, counts.first, alike, counts.least(FIRST)),
+            DELIMITER.name: TextSum(delimiter, counts.delimiter),
+            f"{DELIMITER.name} held": TextSum(delimiter, counts.delimiter, alike, counts.least(DELIMITER)),
+            EVEN.name: TextSum(surprise, counts.even),
+            "lists": TextSum(lists, counts.lists),
+            "off sinks": TextSum(lists, counts.off_sinks),
+            "window": TextSum(window, counts.window),
+            "window rest": TextSum(window, counts.lists[:, 6:]),
+        }
+        return wanted if taken is None else wanted | {"taken": TextSum(taken[..., None])}
 
-    def _set(self, name: str, total: np.ndarray, rows: np.ndarray) -> None:
-        """The mean of a sum over so many rows; left NaN where there are none."""
-        np.divide(total, rows, out=self.values[AT[name]], where=np.broadcast_to(rows > 0, total.shape))
+    def _taken(self) -> np.ndarray:
+        """What a learned sink takes of each row `[h, R]`."""
+        taken: np.ndarray = np.maximum(1 - self.mass, 0) * self.counts.targets.live
+        return taken
 
-    def _statistics(self) -> np.ndarray:
-        counts, targets = self.counts, self.counts.targets
-        nats = np.asarray(self.numbers.surprise)
-        taken = np.zeros((len(self.mass), self.texts))
-        if targets.learned_sink:
-            sink = np.maximum(1 - self.mass, 0) * targets.live.astype(self.mass.dtype)
-            nats = nats - sink * np.log(sink, out=np.zeros_like(sink), where=sink > 0)
-            taken = self._sums(sink[..., None])[..., 0]
-        entropy, distance = (np.asarray(x)[..., None] for x in (np.maximum(nats, 0), self.numbers.distance))
-        self._set("entropy_bits", self._sums(entropy)[..., 0] / np.log(2), counts.live)
-        self._set("distance", self._sums(distance)[..., 0], counts.live)
-        cells, steps = self._sums(self.cells), self._sums(self.steps)
-        self._set("first_weight", cells[..., 0], counts.live)
-        self._set("induction_weight", cells[..., 1], counts.repeated)
-        self._set("previous_weight", steps[..., OWN - 1], counts.live)
-        self._set("self_weight", steps[..., OWN], counts.live)
-        self._set("sink_weight", taken, counts.live)
-        if not targets.looks_back:
-            ahead = steps[..., OWN + 1]
-            self._set("next_weight", ahead, counts.live * (ahead.sum(axis=0) > 0))
-        made: np.ndarray = steps.sum(axis=1)
-        return made
+    def _add(self, names: Sequence[str], totals: np.ndarray, rows: np.ndarray) -> None:
+        """Note sums `[h, B, c]` of these names, and over how many rows `[..., c]`; without any their mean is NaN."""
+        columns = slice(len(self._names), len(self._names) + len(names))
+        self._totals[..., columns], self._rows[..., columns] = totals, rows
+        self._names += names
+
+    def _means(self) -> np.ndarray:
+        values = np.full((len(NAMES), *self._totals.shape[:2]), np.nan)
+        count = len(self._names)
+        totals, rows = (np.moveaxis(x[..., :count], -1, 0) for x in (self._totals, self._rows))
+        means = np.divide(totals, rows, out=np.full(totals.shape, np.nan), where=rows > 0)
+        values[[AT[name] for name in self._names]] = means
+        return values
+
+    def _statistics(self) -> None:
+        counts, sums = self.counts, self.sums
+        cells, steps, live = sums["cells"], sums["steps"], counts.live[:, None]
+        self._add(["entropy_bits"], sums["entropy"] / np.log(2), live)
+        self._add(["distance"], sums["distance"], live)
+        self._add(["first_weight"], cells[..., :1], live)
+        self._add(["induction_weight"], cells[..., 1:], counts.repeated[:, None])
+        self._add(["previous_weight", "self_weight"], steps[..., OWN - 1 : OWN + 1], live)
+        self._add(["sink_weight"], sums.get("taken", np.zeros(())), live)
+        if not counts.targets.looks_back:
+            ahead = steps[..., OWN + 1 : OWN + 2]
+            self._add(["next_weight"], ahead, live * (ahead.sum(axis=0) > 0))
 
     def _placed_kinds(self) -> None:
         """The kinds with one target at a fixed distance, together."""
-        counts = self.counts
-        cells = self.steps[..., counts.columns]  # [h, R, kinds]
-        weight, share = self._sums(cells, counts.judged), self._sums(cells, counts.rest)
-        high = text_sums_above(cells, self.beyond, counts.rest, counts.least(*counts.placed), self.texts)
-        for at, kind in enumerate(counts.placed):
-            self._set(f"{kind.name}:weight", weight[..., at], counts.counted[kind])
-            self._set(f"{kind.name}:share", share[..., at], self.given[..., at])
-            self._set(f"{kind.name}:held", high[..., at], self.given[..., at])
+        placed, given = self.counts.placed, self.sums["beyond"][..., : len(self.counts.placed)]
+        counted = np.stack([self.counts.counted[kind] for kind in placed], axis=1)
+        for what, total, rows in (
+            ("weight", "placed", counted),
+            ("share", "placed rest", given),
+            ("held", "placed held", given),
+        ):
+            self._add([f"{kind.name}:{what}" for kind in placed], self.sums[total], rows)
 
     def _marked_kinds(self) -> None:
         """The kinds whose rows count alike, whatever they give to sinks."""
-        counts, first = self.counts, self.cells[..., 0]
-        if counts.targets.learned_sink:
-            first = first + np.maximum(1 - self.mass, 0) * (self.mass > 0)
-        alike = np.ones_like(self.mass)
-        for kind, of_rows, factors in (
-            (FIRST, first, counts.first),
-            (DELIMITER, self.marks[..., 0], counts.delimiter),
-        ):
-            of_rows, rows = of_rows[..., None], counts.counted[kind]
-            self._set(f"{kind.name}:weight", self._sums(of_rows, factors)[..., 0], rows)
-            held = text_sums_above(of_rows, alike, factors, counts.least(kind), self.texts)
-            self._set(f"{kind.name}:held", held[..., 0], rows)
-        surprise = self._sums(np.asarray(self.numbers.surprise)[..., None], counts.even)[..., 0]
-        self._set(f"{EVEN.name}:weight", surprise, counts.counted[EVEN])
+        for kind, names in ((FIRST, ("weight", "held")), (DELIMITER, ("weight", "held")), (EVEN, ("weight",))):
+            for what in names:
+                total = self.sums[f"{kind.name} held" if what == "held" else kind.name]
+                self._add([f"{kind.name}:{what}"], total, self.counts.counted[kind][:, None])
 
     def _listed_kinds(self) -> None:
         """The kinds with several targets, some of them at expected sinks."""
-        counts, given = self.counts, self.given[..., len(self.counts.placed) :]
-        sums, off_sinks = self._sums(self.lists, counts.lists), self._sums(self.lists, counts.off_sinks)
+        counted, given = self.counts.counted, self.sums["beyond"][..., len(self.counts.placed) :]
+        lists, off_sinks = self.sums["lists"], self.sums["off sinks"]
         for at, kind in enumerate(CONTENT_KINDS):
-            self._set(f"{kind.name}:weight", sums[..., 3 * at], counts.counted[kind])
-            self._set(f"{kind.name}:share", off_sinks[..., 3 * at] + off_sinks[..., 3 * at + 1], given[..., 2 + at])
-            self._set(f"{kind.name}:control", sums[..., 3 * at + 2], given[..., at])
-        window = self.steps[..., counts.columns_of_window]
-        weight = self._sums(window, counts.window).sum(axis=-1)
-        share = self._sums(window, counts.lists[:, 6:]).sum(axis=-1) + off_sinks[..., 6]
-        self._set(f"{WINDOW.name}:weight", weight, counts.counted[WINDOW])
-        self._set(f"{WINDOW.name}:share", share, given[..., 4])
+            share = off_sinks[..., 3 * at : 3 * at + 2].sum(axis=-1, keepdims=True)
+            self._add([f"{kind.name}:weight"], lists[..., 3 * at : 3 * at + 1], counted[kind][:, None])
+            self._add([f"{kind.name}:share"], share, given[..., 2 + at : 3 + at])
+            self._add([f"{kind.name}:control"], lists[..., 3 * at + 2 : 3 * at + 3], given[..., at : at + 1])
+        weight, rest = (self.sums[name].sum(axis=-1, keepdims=True) for name in ("window", "window rest"))
+        self._add([f"{WINDOW.name}:weight"], weight, counted[WINDOW][:, None])
+        self._add([f"{WINDOW.name}:share"], rest + off_sinks[..., 6:], given[..., 4:])
+
+
+def _nats(share: np.ndarray) -> np.ndarray:
+    """-x log x, 0 at 0."""
+    made: np.ndarray = -share * np.log(share, out=np.zeros_like(share), where=share > 0)
+    return made

@@ -6,12 +6,13 @@ It is loaded when a call is walked with it: commands without a model start witho
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, reduce
 from importlib.util import find_spec
 from operator import or_
+from typing import Protocol
 
 import numpy as np
 
@@ -82,16 +83,27 @@ class _Attention(ctypes.Structure):
     ]
 
 
-class _TextSums(ctypes.Structure):
-    """The struct of that name in fused.c, field by field."""
+class _TextSum(ctypes.Structure):
+    """The struct of that name in text_sums.h, field by field."""
 
     _fields_ = [
-        *((name, _INT) for name in ("h", "texts", "n", "columns")),
+        ("columns", _INT),
         ("x", _POINTER),
         *((name, _INT) for name in ("x_head", "x_row", "x_column")),
         ("factors", _POINTER),
         *((name, _INT) for name in ("factor_row", "factor_column")),
         *((name, _POINTER) for name in ("given", "least", "sums")),
+        *((name, _INT) for name in ("sums_head", "sums_text")),
+    ]
+
+
+class _TextSums(ctypes.Structure):
+    """The struct of that name in text_sums.h, field by field."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "texts", "n", "count")),
+        ("wanted", _POINTER),
+        ("next", _INT),
     ]
 
 
@@ -124,8 +136,8 @@ def _sums_texts(library: ctypes.CDLL) -> bool:
     if not hasattr(library, "attn_text_sums"):
         return False
     library.attn_text_sums_size.restype = ctypes.c_size_t
-    library.attn_text_sums.argtypes, library.attn_text_sums.restype = [_POINTER], None
-    return bool(library.attn_text_sums_size() == ctypes.sizeof(_TextSums))
+    library.attn_text_sums.argtypes, library.attn_text_sums.restype = [_POINTER, _POINTER, ctypes.c_uint], None
+    return bool(library.attn_text_sums_size() == ctypes.sizeof(_TextSums) + ctypes.sizeof(_TextSum))
 
 
 def is_built() -> bool:
@@ -343,9 +355,9 @@ def _run(job: _Attention, vectors: int, size: int) -> bool:
     assert library is not None
     work: Callable[[int, int], int] = library.attn_fused_work
     address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
-    openmp = _openmp() if threads > 1 and not _forked else None
-    if openmp is not None:
-        codes = int(library.attn_fused_team(address, vectors, openmp, sys.modules["torch"].get_num_threads()))
+    team = _team() if threads > 1 else None
+    if team is not None:
+        codes = int(library.attn_fused_team(address, vectors, *team))
     else:
         helping = [_threads().submit(work, address, vectors) for _ in range(threads - 1)]
         codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
@@ -354,17 +366,36 @@ def _run(job: _Attention, vectors: int, size: int) -> bool:
     return not codes
 
 
-def add_up_texts(
-    x: np.ndarray, factors: np.ndarray, sums: np.ndarray, given: np.ndarray | None, least: np.ndarray | None
-) -> None:
-    """Fill the sums `[h, texts, c]` of `text_sums`, of float32 but for `least` and the sums themselves."""
-    h, texts, columns = sums.shape
-    job = _TextSums(h=h, texts=texts, n=x.shape[1] // texts, columns=columns, x=x.ctypes.data, sums=sums.ctypes.data)
-    job.x_head, job.x_row, job.x_column = (step // 4 for step in x.strides)
-    job.factors = factors.ctypes.data
-    job.factor_row, job.factor_column = (step // 4 for step in factors.strides)
-    if given is not None and least is not None:
-        job.given, job.least = given.ctypes.data, least.ctypes.data
+def _team() -> tuple[int, int] | None:
+    """What starts a team of torch's threads, and how many they are; None where there is none."""
+    openmp = None if _forked else _openmp()
+    return None if openmp is None else (openmp, sys.modules["torch"].get_num_threads())
+
+
+class TextSum(Protocol):
+    """Numbers of rows to be added up, as in `attn_cli.kernel.walk.text_sums`, in float32 but for `least`."""
+
+    x: np.ndarray
+    factors: np.ndarray
+    given: np.ndarray | None
+    least: np.ndarray | None
+
+
+def add_up_texts(wanted: Sequence[TextSum], sums: Sequence[np.ndarray]) -> None:
+    """Fill the sums `[h, texts, c]` of each that is wanted, all of as many heads and texts."""
     library = _library()
     assert library is not None
-    library.attn_text_sums(ctypes.addressof(job))
+    (h, texts, _), rows = sums[0].shape, wanted[0].x.shape[1]
+    jobs = (_TextSum * len(sums))(*map(_text_sum, wanted, sums))
+    whole = _TextSums(h=h, texts=texts, n=rows // texts, count=len(sums), wanted=ctypes.addressof(jobs))
+    library.attn_text_sums(ctypes.addressof(whole), *(_team() or (None, 1)))
+
+
+def _text_sum(wanted: TextSum, sums: np.ndarray) -> _TextSum:
+    job = _TextSum(columns=sums.shape[2], x=wanted.x.ctypes.data, factors=wanted.factors.ctypes.data)
+    job.x_head, job.x_row, job.x_column = (step // 4 for step in wanted.x.strides)
+    job.factor_row, job.factor_column = (step // 4 for step in wanted.factors.strides)
+    job.sums, job.sums_head, job.sums_text = sums.ctypes.data, sums.strides[0] // 8, sums.strides[1] // 8
+    if wanted.given is not None and wanted.least is not None:
+        job.given, job.least = wanted.given.ctypes.data, wanted.least.ctypes.data
+    return job

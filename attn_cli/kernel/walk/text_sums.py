@@ -1,51 +1,71 @@
 """Sums over the rows of each of some texts that lie side by side, of as many rows each."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+_ONE = np.ones((1, 1), np.float32)
 
-def text_sums(x: np.ndarray, factors: np.ndarray, count: int) -> np.ndarray:
-    """Numbers of rows x `[h, rows, c]` times factors `[rows, c]`, added up over the rows of each text `[h, count, c]`.
 
-    In float64. An axis of length 1 is repeated.
+class TextSum:
+    """Numbers of rows x `[h, rows, c]` times factors `[rows, c]`, to be added up over the rows of each text.
 
-    >>> text_sums(np.ones((1, 4, 1)), np.array([[1.0], [2.0], [3.0], [4.0]]), 2).tolist()
-    [[[3.0], [7.0]]]
+    An axis of factors of length 1 is repeated, and so is the last of x.
+
+    given  `[h, rows]`: in place of x, what is given times factors is added up, of the rows in which x is enough of that
+    least  how much of it is enough `[texts, c]`, never where it is NaN
     """
-    return _sums(x, factors, count, None, None)
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        factors: np.ndarray = _ONE,
+        given: np.ndarray | None = None,
+        least: np.ndarray | None = None,
+    ) -> None:
+        (h, rows, _), columns = x.shape, max(x.shape[2], factors.shape[1])
+        self.x = x if x.shape[2] == columns else np.broadcast_to(x, (h, rows, columns))
+        self.factors = factors if factors.shape == (rows, columns) else np.broadcast_to(factors, (rows, columns))
+        self.given = None if given is None else np.ascontiguousarray(given)
+        self.least = None if least is None else np.ascontiguousarray(least, np.float64)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all but `least` is in float32."""
+        return all(each is None or each.dtype == np.float32 for each in (self.x, self.factors, self.given))
 
 
-def text_sums_above(x: np.ndarray, given: np.ndarray, factors: np.ndarray, least: np.ndarray, count: int) -> np.ndarray:
-    """What is given `[h, rows]` times factors `[rows, c]`, of the rows in which x `[h, rows, c]` is enough of that.
+def text_sums(wanted: Sequence[TextSum], count: int) -> list[np.ndarray]:
+    """What is wanted `[h, count, c]` each, added up over the rows of each of so many texts, in float64.
 
-    least  how much of it is enough `[count, c]`, never where it is NaN
-
-    >>> x, given = np.array([[[0.1], [0.5]]]), np.array([[1.0, 0.9]])
-    >>> text_sums_above(x, given, np.ones((2, 1)), np.array([[0.2]]), 1).tolist()
-    [[[0.9]]]
+    >>> rows, factors = np.ones((1, 4, 1)), np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> given, least = np.array([[1.0, 0.9, 1.0, 1.0]]), np.array([[2.0], [0.3]])
+    >>> [each.tolist() for each in text_sums([TextSum(rows, factors), TextSum(rows, factors, given, least)], 2)]
+    [[[[3.0], [7.0]]], [[[0.0], [3.0]]]]
     """
-    return _sums(x, factors, count, given, least)
-
-
-def _sums(
-    x: np.ndarray, factors: np.ndarray, count: int, given: np.ndarray | None, least: np.ndarray | None
-) -> np.ndarray:
-    h, rows, columns = np.broadcast_shapes(x.shape, factors[None].shape)
-    x, factors = np.broadcast_to(x, (h, rows, columns)), np.broadcast_to(factors, (rows, columns))
-    sums = np.zeros((h, count, columns))
-    if _is_compiled() and all(each is None or each.dtype == np.float32 for each in (x, factors, given)):
+    heads, widths = len(wanted[0].x), [each.x.shape[2] for each in wanted]
+    together = np.zeros((heads, count, sum(widths)))
+    sums = np.split(together, np.cumsum(widths)[:-1], axis=2)
+    if _is_compiled() and all(each.is_single for each in wanted):
         from attn_cli.kernel.walk.compiled import add_up_texts
 
-        given = None if given is None else np.ascontiguousarray(given)
-        add_up_texts(x, factors, sums, given, None if least is None else np.ascontiguousarray(least, np.float64))
+        add_up_texts(wanted, sums)
         return sums
-    if given is None:
-        np.einsum("hbnc,bnc->hbc", _by_text(x, count), _by_text(factors, count), out=sums, dtype=np.float64)
-        return sums
-    everything = _by_text(given[..., None] * factors, count)
-    assert least is not None
-    enough = _by_text(x, count) >= least[:, None] * everything
-    np.einsum("hbnc,hbnc->hbc", enough, everything, out=sums, dtype=np.float64, casting="unsafe")
+    for each, out in zip(wanted, sums, strict=True):
+        _add_up(each, out)
     return sums
+
+
+def _add_up(wanted: TextSum, sums: np.ndarray) -> None:
+    """Fill the sums `[h, texts, c]`."""
+    count = sums.shape[1]
+    x, factors = _by_text(wanted.x, count), _by_text(wanted.factors, count)
+    if wanted.given is None or wanted.least is None:
+        np.einsum("hbnc,bnc->hbc", x, factors, out=sums, dtype=np.float64)
+        return
+    everything = _by_text(wanted.given[..., None] * wanted.factors, count)
+    enough = x >= wanted.least[:, None] * everything
+    np.einsum("hbnc,hbnc->hbc", enough, everything, out=sums, dtype=np.float64, casting="unsafe")
 
 
 def _by_text(x: np.ndarray, count: int) -> np.ndarray:

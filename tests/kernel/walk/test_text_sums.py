@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attn_cli.kernel.walk import text_sums as module
-from attn_cli.kernel.walk.text_sums import text_sums, text_sums_above
+from attn_cli.kernel.walk.text_sums import TextSum, text_sums
 
 H, TEXTS, N, COLUMNS = 3, 4, 5, 11
 RANDOM = np.random.default_rng(0)
@@ -29,14 +29,15 @@ def test_sums_are_those_of_each_text(x: np.ndarray, factors: np.ndarray) -> None
     products = x.astype(np.float64) * factors
     for text in range(TEXTS):
         wanted = sum(products[:, row] for row in range(text * N, (text + 1) * N))
-        np.testing.assert_allclose(text_sums(x, factors, TEXTS)[:, text], wanted, rtol=1e-12)
+        for sums in text_sums([TextSum(x, factors)] * 2, TEXTS):  # one beside the other
+            np.testing.assert_allclose(sums[:, text], wanted, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("_way")
 def test_rows_with_enough_add_what_they_give() -> None:
     least = RANDOM.random((TEXTS, COLUMNS))
     least[1, 2] = np.nan
-    sums = text_sums_above(X, GIVEN, FACTORS, least, TEXTS)
+    (sums,) = text_sums([TextSum(X, FACTORS, GIVEN, least)], TEXTS)
     for text in range(TEXTS):
         wanted = np.zeros((H, COLUMNS))
         for row in range(text * N, (text + 1) * N):
