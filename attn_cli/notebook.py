@@ -145,6 +145,9 @@ def inspect(
     model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer)
     layers   the layers to look at; heads likewise
     loading  how a model is loaded, as for `open_source`
+
+    Raises AttnError, whose hint says what to do: for a layer or head that isn't there, a model that can't be loaded, a
+    text longer than it reads.
     """
     texts: dict[int, KindTexts] = {}
 
@@ -160,7 +163,10 @@ def heads(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
     **loading: Unpack[Loading],
 ) -> Findings:  # fmt: skip
-    """One row per head, as `attn heads`; the arguments are those of `inspect`."""
+    """One row per head, as `attn heads`: entropy in bits, distance in tokens, weights from 0 to 1.
+
+    Arguments and errors are those of `inspect`.
+    """
     chosen = _selection(layers, heads)
     return _found("heads", text, _opened(model, loading), chosen, lambda call: [HeadStatistics()])
 
@@ -169,9 +175,9 @@ def top(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, k: int = 5, token: str | int | None = None,
     mean: bool = False, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
 ) -> Findings:  # fmt: skip
-    """The k keys that each query attends to most, as `attn top`.
+    """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
-    token  the queries: a word of the text, its number, or None for all
+    token  the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
     mean   the mean over the chosen heads; all else as for `inspect`
     """
     return _found(
@@ -184,10 +190,13 @@ def matrix(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, token: str | int | None = None, mean: bool = False,
     layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
 ) -> Findings:  # fmt: skip
-    """Weights and scores, as `attn matrix`: `.arrays["weights"]` `[layers, heads, n, m]`; arguments as for `top`."""
+    """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
+
+    Scores are -inf where masked; arguments and errors are those of `top`. A matrix is held whole, n x m numbers a head.
+    """
     return _found(
         "matrix", text, _opened(model, loading), _selection(layers, heads),
-        lambda call: [FullMatrix(scores=not isinstance(call, Recording), rows=_rows(token, call), mean_heads=mean)],
+        lambda call: [FullMatrix(scores=True, rows=_rows(token, call), mean_heads=mean)],
     )  # fmt: skip
 
 
@@ -197,6 +206,8 @@ def record(
     """What a model leaves behind when it reads a text: any cell of any head again, without the model.
 
     model   as for `inspect`: `record("gpt2", "a river bank")`, `record((model, tokenizer), "a river bank")`
+
+    Queries and keys of all chosen layers stay in memory. Errors are those of `inspect`.
     """
     return record_source(_opened(model, loading), text, selection=_selection(layers, heads))
 

@@ -119,6 +119,8 @@ def open_source(
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline; and
                   whether one that has a head of words is loaded with it, because it predicts
+
+    Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
     if is_recording(model):
         values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,

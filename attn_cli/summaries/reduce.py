@@ -130,7 +130,9 @@ class Summary(Displayed):
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
-    """One pass over the bands of `call`; every reducer reads every band.
+    """One pass over the bands of `call`; every reducer reads every band, and makes a part of the summary.
+
+    Raises LoadError where a reducer needs scores or values that the model doesn't show.
 
     >>> from attn_cli.call import AttentionCall
     >>> from attn_cli.kernel.definition.rule import Rule

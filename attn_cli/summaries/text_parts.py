@@ -69,8 +69,9 @@ class TextPart:
 
 
 def parts_of(prompt: Prompt, cut: str, within: Sequence[Span] | None = None) -> tuple[TextPart, ...]:
-    """The text cut into lines, paragraphs, sentences or words; written tokens are the last parts.
+    """The text cut into parts; written tokens are the last ones.
 
+    cut     "lines", "paragraphs", "sentences" or "words"
     within  the only spans to be cut, as the messages of a chat; what is between them is "template"
 
     A token belongs to the part in which it begins. Tokens that stand for no text are the part "special".

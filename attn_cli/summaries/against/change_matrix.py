@@ -74,7 +74,11 @@ def change_matrix(
     mean_heads: bool = False,
     largest: tuple[int, int] | None = None,
 ) -> ChangeMatrix:
-    """The changes of all paired rows or of those among `rows`; pooled to at most `largest` rows and keys."""
+    """The change of every weight, the other less this one, in all paired rows or in those among `rows`.
+
+    mean_heads  of the weights' means over heads
+    largest     rows and keys at most, beyond which blocks show their change furthest from 0; None for any number
+    """
     paired = pair.paired(rows)
     first, second = pair.keys.columns
     limits = largest or (max(1, len(paired)), max(1, len(first)))

@@ -94,7 +94,10 @@ class ChangedKeys(Part):
 def changed_keys(
     pair: SideBySide, count: int, rows: Sequence[int] | None = None, *, mean_heads: bool = False
 ) -> ChangedKeys:
-    """The `count` keys that change most, of all paired rows or of those among `rows`."""
+    """The `count` keys whose weights change most, of all paired rows or of those among `rows`.
+
+    mean_heads  of the weights' means over heads
+    """
     first, second = pair.keys.columns
     count = min(count, len(first))
     parts: list[tuple[np.ndarray, ...]] = []

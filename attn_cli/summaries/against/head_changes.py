@@ -44,7 +44,11 @@ class HeadChanges(Part):
 
 
 def head_changes(pair: SideBySide) -> HeadChanges:
-    """The changes of all heads, added up as the rows pass."""
+    """The changes of all heads, added up as the rows pass.
+
+    The change of a row is the share of its weight that moves: half the sum of all changes of its weights, from 0 to 1
+    (total variation).
+    """
     total, last, count = np.zeros(pair.call.h), np.full(pair.call.h, np.nan), 0
     for block in pair.blocks():
         changes = pair.changes(block).astype(np.float64)  # [h, r]

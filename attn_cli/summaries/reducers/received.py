@@ -23,9 +23,8 @@ class Received(Part):
     Every head's shares add to 1, less a learned sink's part and masked rows. Under a causal mask early keys are seen
     by more queries and so receive more.
 
-    by    what a query's row is made of
-    read  `[h, m]`, by value or by written the mean share in what the rows read; None by weight
-
+    by        what a query's row is made of
+    read      `[h, m]`, by value or by written the mean share in what the rows read; None by weight
     rescaled  whether they are shown as shares of what is left without hidden keys, sum over sum
     """
 

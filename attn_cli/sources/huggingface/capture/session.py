@@ -44,19 +44,22 @@ def capture(
 ) -> Iterator[Ledger]:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
 
-    texts  the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding is
-           cut away either way: a padded text gives the same calls as if it ran alone.
+    visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and their rule. The
+               arrays are the model's own: read them during the visit, and don't change them.
+    selection  layers and heads; all by default
+    texts      the tokens of each text of the batch, to label rows and columns; without them they are numbered. Padding
+               is cut away either way: a padded text gives the same calls as if it ran alone.
     tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
-    others  for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
-    backend  "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
-             keys and values, to inspect what that backend does. Only selected rows are computed again.
+    others     for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
+    backend    "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
+               keys and values, to inspect what that backend does. Only selected rows are computed again.
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Yields the ledger of the pass: which layers attended and how often, and which could not be captured. If its
     `projections` are set, to what `find_projections` returns, calls carry W_O. Its `end_after_selection()` ends passes
     after the last selected layer: an exception is raised through the model and caught here, and there is no model
-    output then. Attention
-    outside the registry is captured by a function mode; `Place.way` says how each call was captured.
+    output then. Attention outside the registry is captured by a function mode; `Place.way` says how each call was
+    captured.
 
     The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
     of transformers is one for the whole process: don't run other models in other threads meanwhile.

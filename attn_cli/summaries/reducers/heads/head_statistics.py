@@ -34,6 +34,8 @@ _MASKED_SCORE = -1e38  # a row of which the largest score is below may attend to
 class Heads(Part):
     """Means over queries, one number per head `[h]`; rows that may attend to nothing are counted and left out.
 
+    Entropy is in bits, distance in tokens; all else are weights from 0 to 1 (`attn guide numbers`).
+
     statistics   by the names in `STATISTICS`, which are attributes too: `heads.entropy_bits`; NaN where a call has none
     masked_rows  the number of rows that may attend to nothing, a plain count
     rest         the mean weight of a row on keys that are not hidden; None where nothing is hidden or rescaled
