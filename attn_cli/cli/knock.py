@@ -10,7 +10,7 @@ from attn_cli.cli.kit.options import one_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.shared_options import TextCommandOptions
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.report import Report
@@ -83,15 +83,16 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
-        if vector is not None and experiment.target is not None:
-            raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
-        experiment.vector = "first" if vector == "first" else "mean"
-        layers = chosen_heads(experiment.layers, selection)
-        passes = experiment.passes(interventions_of(layers))
+        with ticking_line(f"reading {len(prompt.tokens):,} tokens, nothing silenced", quiet=options.quiet):
+            experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
+            if vector is not None and experiment.target is not None:
+                raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
+            experiment.vector = "first" if vector == "first" else "mean"
+            layers = chosen_heads(experiment.layers, selection)
+            passes = experiment.passes(interventions_of(layers))
+            beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         if passes > _MANY_PASSES and (everywhere or options.verbose):
             print_notes([f"as much work as about {passes:,.0f} plain runs"], quiet=options.quiet)
-        beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(
                 experiment, layers, beside, mean=mean, together=together is not None, step=progress.step,

@@ -2,6 +2,7 @@
 
 import io
 import re
+import threading
 import time
 from pathlib import Path
 from unittest import mock
@@ -14,7 +15,7 @@ from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.run import Request, answer_texts
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
-from tests.program import attn, refused
+from tests.program import SHORT, attn, refused
 
 LIMIT = 4
 
@@ -96,6 +97,16 @@ def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytes
     assert [part.rstrip() for part in parts] == ["", *(line for line in lines for _ in range(2)), "", ""]
     assert parts[2::2] == [*lines, ""]  # the cursor stays at the end, and a terminal's ^C is on the same line
     assert max(map(len, parts)) < 40
+
+
+def test_a_long_first_layer_is_told_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, shown = Terminal(), threading.Event()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress, "_FIRST_LINE", 0.0)
+    monkeypatch.setattr(progress, "over_the_line", lambda line: f"{line}{shown.set() or ''}")
+    with Progress(layers=30, texts=1, earlier_texts=2, quiet=False, verbose=False):
+        assert shown.wait(SHORT)
+    assert terminal.getvalue().startswith("text 3 · layer 1 of 30\r")  # and removed at the end
 
 
 def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from types import TracebackType
 
@@ -32,15 +33,21 @@ class Progress:
         self.calls = 0
         self.start_time = self.last_draw = time.monotonic()
         self.has_line = False
+        self._waiting = threading.Timer(_FIRST_LINE, self._begin)
+        self._waiting.daemon = True
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
         if self.on_terminal:
             last_words.append(self._wipe)
+            self._waiting.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Remove the line; with --verbose print the run's time and memory."""
+        self._waiting.cancel()
+        if self._waiting.is_alive():
+            self._waiting.join()
         if self.has_line:
             print(blank_line(), end="", file=sys.stderr, flush=True)
         if self.on_terminal:
@@ -60,11 +67,19 @@ class Progress:
             print_notes([note], quiet=False)
         if self.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
             remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
-            text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
-            layer = min(-(-self.calls // self.texts), self.layers)
-            line = f"{text}{self.noun} {layer} of {self.layers}{remaining}"
-            print(over_the_line(line), end="", file=sys.stderr, flush=True)
-            self.last_draw, self.has_line = now, True
+            self._draw(min(-(-self.calls // self.texts), self.layers), remaining)
+            self.last_draw = now
+
+    def _begin(self) -> None:
+        """Show that the first one is under way, where it takes long: a thread's work."""
+        if self.calls == 0:
+            self._draw(1, "")
+
+    def _draw(self, number: int, remaining: str) -> None:
+        text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
+        self.has_line = True
+        line = f"{text}{self.noun} {number} of {self.layers}{remaining}"
+        print(over_the_line(line), end="", file=sys.stderr, flush=True)
 
     def _wipe(self) -> None:
         """As a signal's handler may: without Python's own buffers."""
