@@ -1,6 +1,7 @@
 """The command line: strings in, exit code out. Every module here is a command; `kit` holds what they share."""
 
 import errno
+import logging
 import os
 import shutil
 import sys
@@ -83,6 +84,8 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # NumPy's, over numbers that the user allowed
+    if not debug:
+        logging.lastResort = logging.NullHandler()  # of libraries that log: what they can't do is raised, too
     try:
         code = int(app(arguments, prog_name="attn", standalone_mode=False) or ExitCode.DONE)
     except Exception as error:

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.program import SHORT, environment, heeding_signals, process, program, refused
 
@@ -255,3 +256,18 @@ def test_one_name_and_one_version_everywhere() -> None:
     installed = Path(sys.executable).with_name("attn")
     done = subprocess.run([installed, "--version"], capture_output=True, timeout=SHORT, check=False)
     assert done.stdout.decode() == f"attn {__version__}\n"
+
+
+def test_what_a_library_logs_stays_off_the_terminal(tmp_path: Path) -> None:
+    """Pillow logs what it can't decode, here ten samples a pixel, and raises it, too."""
+    file = tmp_path / "image.tif"
+    Image.new("RGB", (4, 4)).save(file)
+    file.write_bytes(file.read_bytes().replace(b"\x15\x01\x03\0\x01\0\0\0\x03\0", b"\x15\x01\x03\0\x01\0\0\0\x0a\0"))
+    read = (
+        "from attn_cli.cli import main; from attn_cli.sources.image import read_image\n"
+        "try: main()\nexcept SystemExit: read_image({!r})"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", read.format(str(file))], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert "More samples per pixel" not in run.stderr and "InputError" in run.stderr

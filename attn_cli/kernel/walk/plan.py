@@ -192,7 +192,7 @@ def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False
     elif lines >= 64 * share:
         heads = share
     else:
-        heads = max(x for x in range(1, share + 1) if share % x == 0 and x * 32 <= lines)
+        heads = max(x for x in range(1, min(share, lines // 32) + 1) if share % x == 0)
     return Tile(heads, max(32, min(128, lines // heads // 16 * 16)))
 
 
@@ -218,7 +218,7 @@ def onednn_tile(h: int, g: int, m: int) -> Tile:
     (Tile(heads=1, height=256), Tile(heads=3, height=128), Tile(heads=3, height=80))
     """
     lines, share = max(256, ONEDNN_BYTES // (4 * m)), h // g
-    heads = max(x for x in range(1, share + 1) if share % x == 0 and x * 32 <= lines)
+    heads = max(x for x in range(1, min(share, lines // 32) + 1) if share % x == 0)
     return Tile(heads, min(256 if heads == 1 else 128, lines // heads // 16 * 16))
 
 
