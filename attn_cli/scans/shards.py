@@ -157,9 +157,9 @@ def _readable(source: ScansTexts, shard: Shard, options: ScanOptions, sums: Scan
         else:
             pieces += _cut(source, document, options)
     encoded = source.encode([piece.text for piece in pieces]) if pieces else []
-    texts = []
+    texts, limit = [], source.positions
     for piece, tokens in zip(pieces, encoded, strict=True):
-        count, limit = len(tokens.ids), source.positions
+        count = len(tokens.ids)
         if count - int(tokens.special.sum()) < 1:
             _note(sums, piece, "no token", "the tokenizer makes no tokens of it")
         elif count < 2:

@@ -70,9 +70,13 @@ def _layout(
     """The layout of texts of n rows each, with padding; None for a mask whose rows are no intervals."""
     masks = tuple(layer_rule.mask_of_text(index, text.rows, text.keys) for index, text in enumerate(texts))
     first, last = (np.empty((len(texts), n), np.int32) for _ in range(2))
+    spans: dict[tuple[Mask, int, int], Intervals | None] = {}  # many texts are as long as others
     for index, (text, mask) in enumerate(zip(texts, masks, strict=True)):
         rows, keys = text.rows, text.keys
-        span = intervals(mask, rows.stop - rows.start, keys.stop - keys.start)
+        size = (mask, rows.stop - rows.start, keys.stop - keys.start)
+        if size not in spans:
+            spans[size] = intervals(*size)
+        span = spans[size]
         if span is None or rows != keys:
             return None
         start = index * n + keys.start

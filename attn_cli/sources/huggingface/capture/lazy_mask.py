@@ -28,6 +28,7 @@ class LazyMask(torch.Tensor):
     """A float mask `[b, 1, n, m]` that is 0 where attending is allowed, lowest float elsewhere; real on demand."""
 
     arguments: dict[str, Any]
+    _padding: torch.Tensor | None
 
     @staticmethod
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
@@ -48,7 +49,12 @@ class LazyMask(torch.Tensor):
         return mask
 
     def padding(self) -> torch.Tensor | None:
-        """Which keys are real, booleans `[b, m]`; None if none is padding."""
+        """Which keys are real, booleans `[b, m]`; None if none is padding. Found once: every text asks."""
+        if "_padding" not in self.__dict__:
+            self._padding = self._find_padding()
+        return self._padding
+
+    def _find_padding(self) -> torch.Tensor | None:
         arguments = self.arguments
         row: torch.Tensor | None = prepare_padding_mask(
             arguments.get("attention_mask"), arguments["kv_length"], arguments.get("kv_offset", 0)
