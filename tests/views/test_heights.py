@@ -76,6 +76,16 @@ def test_small_answers_fit_small_screens(arguments: list[str], columns: int, lin
     assert max(map(len, run.lines)) <= columns
 
 
+def test_a_map_that_the_screen_holds_has_its_numbers() -> None:
+    """Two rows share a line only where a line each would not fit."""
+    env = {"COLUMNS": "80", "LINES": "24", "COLORTERM": "truecolor", "TERM": "xterm"}
+    words = "he sat on the river bank and had a loan"
+    for command in (["matrix", words], ["matrix", words, "--against", "he sat in a savings bank and had a loan"]):
+        run = attn(*command, "-H", "0", terminal=True, env=env)
+        assert "▀" not in run.text and "0." in run.lines[-4], run.text
+        assert len(run.lines) < 24
+
+
 def test_what_is_left_out_is_counted_with_what_chooses() -> None:
     run = attn("matrix", SENTENCE, terminal=True, env={"COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"})
     last = next(line for line in run.lines if line.startswith("… "))

@@ -9,19 +9,23 @@ from rich.text import Text
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import line_count, packed
 from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What was read, the grid of every stream, its legend, and the sinks of a text."""
+    """What was read, the grid of every stream, its legend, and the sinks of a text.
+
+    Where the screen is too low for all of it the grid comes last: what it says of single heads is left out first.
+    """
     read = list(_read(kinds))
-    if read:
-        yield Text("\n".join(packed(read, screen.width)), _DIM)
-    yield from draw_kinds(kinds.parts, screen)
-    yield from sink_lines(kinds.sinks, screen)
+    above = [Text("\n".join(packed(read, screen.width)), _DIM)] if read else []
+    body, sinks = list(draw_kinds(kinds.parts, screen)), list(sink_lines(kinds.sinks, screen))
+    if screen.height is not None and line_count([*above, *body, *sinks]) > screen.height:
+        body, sinks = sinks, list(draw_kinds(kinds.parts, screen, grids="last"))
+    yield from (*above, *body, *sinks)
 
 
 def _read(kinds: KindMap) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from rich.console import RenderableType
@@ -54,7 +55,7 @@ def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -
     if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
         yield ""
         yield Text("what heads do · attn heads --kinds", _BOLD)
-        yield from draw_kinds(parts, screen, in_overview=True)
+        yield from draw_kinds(parts, screen, grids="second")
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads]]:
@@ -68,11 +69,15 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
 
 
 def draw_kinds(
-    parts: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen, *, in_overview: bool = False
-) -> Iterator[RenderableType]:
+    parts: Sequence[tuple[Summary, KindsOfHeads]],
+    screen: Screen,
+    *,
+    grids: Literal["first", "second", "last"] = "first",
+) -> Iterator[Text]:
     """The grid of every stream, the heads that find content by name, and the count of every kind.
 
-    In an overview these heads stand above the grid, which is left out where the screen is too low for what follows.
+    grids  where the grid stands among these three; second, as in an overview, it is left out where the screen is too
+           low for what follows
     """
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
@@ -84,11 +89,12 @@ def draw_kinds(
             continue
         named = list(content_lines(of_stream, screen))
         lines = list(grid([_row(summary, part, of_stream) for summary, part in of_stream], screen))
-        yield from named if in_overview else ()
-        if not in_overview or screen.height is None or len(lines) + _BESIDE_GRID <= screen.height:
-            yield from lines
-        yield from () if in_overview else named
-        yield from legend(of_stream, screen)
+        counted_kinds = legend(of_stream, screen)
+        if grids == "second" and screen.height is not None and len(lines) + _BESIDE_GRID > screen.height:
+            lines = []
+        order = {"first": (lines, named, counted_kinds), "second": (named, lines, counted_kinds)}
+        for part_lines in order.get(grids, (named, counted_kinds, lines)):
+            yield from part_lines
 
 
 def _row(summary: Summary, part: KindsOfHeads, of_stream: Sequence[tuple[Summary, KindsOfHeads]]) -> GridRow:

@@ -24,11 +24,12 @@ from attn_cli.views.drawing.palette import (
     ramp_for,
     shade,
 )
-from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns, most_rows
+from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
+_AROUND_CELLS = 7  # lines: a blank one, title, column labels, legend, hint
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
@@ -127,7 +128,8 @@ class HeatMap:
         columns = self.screen.width - label_columns(self.screen) - 1
         rows = self.values.shape[0]
         tall = self.image or rows > TALLEST
-        high = not self.image and rows > most_rows(self.screen)
+        lines = self.screen.height
+        high = not self.image and lines is not None and rows > max(lines - _AROUND_CELLS, 4)
         return self.screen.halves and (high or (tall and self.values.shape[1] * 2 > columns))
 
     @property
