@@ -1,15 +1,15 @@
 """How far a shard has come while it is computed, counted layer by layer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from attn_cli.call import BatchCall, BatchVisit, Call
 
 
 class Underway(NamedTuple):
-    """What is done of shards that are not finished.
+    """What is done of a shard that is not finished.
 
-    documents  of theirs, by the share of their tokens that the model has read
+    documents  by the share of the shard's tokens that the model has read
     tokens     that the model has read, those of a layer counted by its share of all layers
     """
 
@@ -18,6 +18,7 @@ class Underway(NamedTuple):
 
 
 Step = Callable[[Underway], None]
+Steps = Callable[[Mapping[int, Underway]], None]  # of all shards under way, by their numbers
 
 
 class Meter:

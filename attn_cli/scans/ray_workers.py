@@ -14,7 +14,7 @@ import numpy as np
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
-from attn_cli.scans.meter import Step, Underway
+from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
@@ -88,7 +88,7 @@ class RayWorkers:
         """The process numbers of all workers, once each has opened its model."""
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
-    def compute(self, shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(self, shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
         """Every shard with its sums, in any order."""
         from ray.util import ActorPool
 
@@ -102,7 +102,7 @@ class RayWorkers:
                     try:
                         number, arrays = pool.get_next_unordered(timeout=_BETWEEN_LOOKS)
                     except TimeoutError:
-                        step(look.underway(handed_out))
+                        steps(look.underway(handed_out))
                     else:
                         return handed_out.pop(number), ScanSums.from_arrays(arrays)
 
@@ -123,7 +123,7 @@ class _Look:
         self._asked: dict[int, Any] = {}
         self._said: dict[int, tuple[int, Underway] | None] = {}
 
-    def underway(self, shards: Mapping[int, Shard]) -> Underway:
+    def underway(self, shards: Mapping[int, Shard]) -> dict[int, Underway]:
         """What is done of those of the shards that a worker computes, as far as is known."""
         for at, actor in enumerate(self.actors):
             if at not in self._asked:
@@ -132,8 +132,7 @@ class _Look:
                 with suppress(self._ray.exceptions.RayError):  # of a worker that has died
                     self._said[at] = self._ray.get(self._asked[at])
                 del self._asked[at]
-        parts = {said[0]: said[1] for said in self._said.values() if said is not None and said[0] in shards}
-        return Underway(sum(part.documents for part in parts.values()), sum(part.tokens for part in parts.values()))
+        return {said[0]: said[1] for said in self._said.values() if said is not None and said[0] in shards}
 
 
 @contextmanager

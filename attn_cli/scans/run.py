@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
-from attn_cli.scans.meter import Step, Underway
+from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, StrongestWeights, scan_shard, shards_of
 from attn_cli.scans.sums import ScanSums
@@ -20,7 +21,6 @@ from attn_cli.text import excerpt
 
 _SHARDS_APART = 64  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
-_NOTHING = Underway(0, 0)
 
 
 class Progress(NamedTuple):
@@ -43,8 +43,8 @@ class Progress(NamedTuple):
 
 
 Report = Callable[[Progress], None]
-Compute = Callable[[Iterator[Shard], Step], Iterator[tuple[Shard, ScanSums]]]
-"""Every shard with its sums, in any order; calls `Step` with all that is under way."""
+Compute = Callable[[Iterator[Shard], Steps], Iterator[tuple[Shard, ScanSums]]]
+"""Every shard with its sums, in any order; calls `Steps` while they are computed."""
 
 
 @dataclass
@@ -118,16 +118,16 @@ class Scan:
                     yield shard
                 else:
                     ready.append((shard, sums))
-                    done.add(len(shard.documents), sums.tokens, fresh=False)
+                    done.add(shard, sums.tokens, fresh=False)
 
-        for shard, sums in compute(missing(), done.say):
+        for shard, sums in compute(missing(), done.step):
             while ready:
                 yield ready.pop(0)
             self._check(sums.poison.named)
             self.folder.write_shard(
                 shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
             )
-            done.add(len(shard.documents), sums.tokens, fresh=True)
+            done.add(shard, sums.tokens, fresh=True)
             yield shard, ScanSums.from_arrays(sums.arrays())  # as it will be read after an interruption
         yield from ready
 
@@ -177,16 +177,25 @@ class _Done:
     def __init__(self, records: int, tokens: int, begun: float, report: Report) -> None:
         self.records, self.tokens, self.begun, self.report = records, tokens, begun, report
         self.fresh = [0, 0]
+        self.underway: dict[int, Underway] = {}
 
-    def add(self, records: int, tokens: int, *, fresh: bool) -> None:
+    def add(self, shard: Shard, tokens: int, *, fresh: bool) -> None:
         """Count a finished shard."""
+        records = len(shard.documents)
+        self.underway.pop(shard.number, None)
         self.records, self.tokens = self.records + records, self.tokens + tokens
         self.fresh = [self.fresh[0] + records * fresh, self.fresh[1] + tokens * fresh]
         self.say()
 
-    def say(self, underway: Underway = _NOTHING) -> None:
+    def step(self, underway: Mapping[int, Underway]) -> None:
+        """Take in how far shards have come that are not finished."""
+        self.underway = dict(underway)
+        self.say()
+
+    def say(self) -> None:
         """Report how far the scan has come."""
-        documents, tokens = underway
+        documents = sum(part.documents for part in self.underway.values())
+        tokens = sum(part.tokens for part in self.underway.values())
         self.report(
             Progress(
                 self.records + int(documents), self.records, self.tokens + int(tokens),
@@ -210,13 +219,17 @@ def chained(content: str, more: str) -> str:
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 
+def _of_shard(steps: Steps, number: int, underway: Underway) -> None:
+    steps({number: underway})
+
+
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
     """Computes one shard after the other here."""
 
-    def compute(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
         before = StrongestWeights()
         for shard in shards:
-            sums = scan_shard(source, shard, options, before, step)
+            sums = scan_shard(source, shard, options, before, partial(_of_shard, steps, shard.number))
             before.add(sums)
             yield shard, sums
 

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from attn_cli.scans import run, shards
-from attn_cli.scans.meter import Step
+from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
 from attn_cli.scans.shards import ScanOptions, Shard
@@ -130,12 +130,12 @@ def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
 
             def compute(
                 shards: Iterator[Shard],
-                step: Step,
+                steps: Steps,
                 run: RayWorkers = workers,
                 at: int = moment,
                 killed: list[int] = processes,
             ) -> Iterator[tuple[Shard, ScanSums]]:
-                for done, result in enumerate(run.compute(shards, step)):
+                for done, result in enumerate(run.compute(shards, steps)):
                     if done == at:
                         os.kill(killed[at % len(killed)], signal.SIGKILL)
                     yield result

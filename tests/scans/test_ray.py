@@ -16,7 +16,7 @@ from functools import partial
 
 import ray
 
-from attn_cli.scans.meter import Step
+from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import ray_workers
 from attn_cli.scans.shards import ScanOptions, Shard
 from attn_cli.scans.sums import ScanSums
@@ -48,8 +48,8 @@ def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one
                 if shard.number == 5:
                     os.kill(first[0], signal.SIGKILL)
 
-        def compute(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
-            return workers.compute(killing(shards), step)
+        def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+            return workers.compute(killing(shards), steps)
 
         assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
         assert workers.processes() != first

@@ -16,13 +16,15 @@ from pyarrow import parquet
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
 from attn_cli.scans.memory import batch_tokens
-from attn_cli.scans.meter import Step
+from attn_cli.scans.meter import Steps
+from attn_cli.scans.run import Progress
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
+from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
@@ -80,7 +82,7 @@ def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> N
     file = written(tmp_path, sentences(20))
     source = scannable(open_source("toy"))
 
-    def backwards(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
+    def backwards(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
         return ((shard, scan_shard(source, shard, ScanOptions())) for shard in reversed(list(shards)))
 
     assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
@@ -91,10 +93,39 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(10))
     before = table_scan(file, tmp_path / "scan")
 
-    def nothing(shards: Iterator[Shard], step: Step) -> Iterator[tuple[Shard, ScanSums]]:
+    def nothing(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
         raise AssertionError("nothing is missing")
 
     assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_progress_moves_within_shards_and_begins_with_what_is_kept(tmp_path: Path) -> None:
+    file, said = written(tmp_path, sentences(10)), list[Progress]()
+
+    def interrupted(progress: Progress) -> None:
+        said.append(progress)
+        if progress.kept == 6:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        scan("toy", str(file), str(tmp_path / "scan"), report=interrupted)
+    records = [progress.records for progress in said]
+    assert records == sorted(records) and any(each % 3 for each in records)  # of a shard of three, one or two
+    assert sorted({progress.kept for progress in said}) == [0, 3, 6]
+    again = list[Progress]()
+    counts = scan("toy", str(file), str(tmp_path / "scan"), report=again.append)
+    fresh = [progress for progress in again if progress.fresh_records]
+    assert fresh[0].kept == 6 and again[-1].records == again[-1].kept == 10
+    assert (again[-1].tokens, again[-1].fresh_records) == (counts["tokens"], 4)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path) -> None:
+    corpus, said = open_corpus([str(written(tmp_path, sentences(40)))], sample="25%"), list[Progress]()
+    counts = scan("toy", corpus, str(tmp_path / "scan"), report=said.append)
+    assert 0 < counts["documents"] < 20
+    assert said[-1].records == counts["documents"] == corpus.count_below(40) == len(list(corpus.documents()))
 
 
 def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path: Path, minilm: object) -> None:
@@ -103,7 +134,7 @@ def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path
     assert batch_tokens(least, source.planned_layers(layers)) < 700 < batch_tokens(much, source.planned_layers(layers))
     ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
     with pytest.raises(ZeroDivisionError):
-        ended(memory=much, report=lambda progress: 1 / 0)
+        ended(memory=much, report=lambda progress: 1 / (progress.kept == 0))
     ended(memory=least)
     scan(source, str(file), str(tmp_path / "much"), selection=layers, memory=much)
     one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("little", "much"))
