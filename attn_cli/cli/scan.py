@@ -89,6 +89,10 @@ def scan(
     with scan_progress(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
+    if not done["documents"]:
+        inputs = excerpt(", ".join(documents.inputs or ()), 60)
+        hint = f"{excerpt(output)}/poison.parquet names the records" if done["poison"] else "there was nothing to read"
+        raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)
     if not running.quiet:
         print("\n".join(_lines(done, output)))
     return ExitCode.DONE
@@ -108,7 +112,12 @@ def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     """What was done, and where it is."""
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())
-    poison = f", {counted(done['poison'], 'record')} could not be scanned ({reasons})" if done["poison"] else ""
+    poison = f", {counted(done['poison'], 'record')} could not be scanned ({_reasons(done)})" if done["poison"] else ""
+    named = ["poison.parquet there names what could not be scanned"] * bool(done["poison"])
     following = [f"next: {command_words(['scan', 'show', output])}"] if sys.stdout.isatty() else []
-    return [f"{words}{poison}: {excerpt(output)}", *following]
+    return [f"{words}{poison}: {excerpt(output)}", *named, *following]
+
+
+def _reasons(done: Mapping[str, Any]) -> str:
+    """What could not be scanned, by why: `2 empty, 1 too long`."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in done["reasons"].items())

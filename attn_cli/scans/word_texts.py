@@ -11,6 +11,8 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources.corpora.fingerprint import content_hash
+from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.toy import TableSource
 
 
@@ -53,6 +55,11 @@ class WordTexts:
         return [self.source.table.word(number) for number in ids]
 
     def fingerprint(self) -> str:
-        """A hash of some rows of the table."""
-        rows = self.source.table.rows([0])
-        return blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).hexdigest()
+        """As `content_hash` of the file of a table; of a table that is built in, a hash of its words and vectors."""
+        file = expanded(str(self.about["model"]))
+        if file.is_file():
+            return content_hash(file)
+        digest = blake2b(digest_size=16)
+        for _, words, vectors in self.source.table.blocks():
+            digest.update("\n".join(words).encode() + np.ascontiguousarray(vectors).tobytes())
+        return digest.hexdigest()

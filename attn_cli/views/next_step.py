@@ -22,6 +22,7 @@ from attn_cli.summaries.answers.scan_heads import ScanHeads
 from attn_cli.summaries.answers.scanned import ScannedPlace
 from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.reduce import Kind, Summary
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -277,13 +278,18 @@ def _of_steps(report: Report, invocation: Invocation) -> Words | None:
 
 
 def _of_scan_heads(report: Report, invocation: Invocation) -> Words | None:
-    """After the heads of a scan: the first of them, or the surest of those that find content."""
+    """After the heads of a scan: the first of them, or the surest of those that find content.
+
+    Where none is of a kind, those with most weight on its targets, if there is such a number.
+    """
     answer = report.answer
     assert isinstance(answer, ScanHeads)
     heads = list(answer.heads)
     if answer.ranking is None and answer.kind is None:
         content = [head for head in heads if head.kind is not None and head.kind_name in _CONTENT]
         heads = sorted(content, key=lambda head: -head.kind.share if head.kind else 0.0) or heads
+    if not heads and answer.kind in {each.heading for each in STATISTICS}:
+        return ["scan", "show", answer.folder, "--sort", str(answer.kind)]
     return _scanned(answer.folder, heads[0].place) if heads else None
 
 

@@ -113,8 +113,8 @@ def open_corpus(
             with _stream(file) as stream:
                 refuse_other_fields(stream, excerpt(file.name), corpus.fields)
         elif not file.is_stdin:
-            with _opened(file, corpus.fields):
-                pass
+            with _opened(file, corpus.fields) as reader:
+                reader.skip(1)  # what holds no text at all is said before a model is loaded
     return corpus if sample is None else replace(corpus, sample=drawn(sample, seed, corpus.count))
 
 

@@ -145,7 +145,7 @@ class SeparatedRows:
     def parse(self, record: list[str]) -> FieldText:
         """The text of a row; BadRecordError for one with fewer cells, or that is not UTF-8."""
         if len(record) <= max(self.places):
-            raise BadRecordError("no such field", f"the row has {len(record)} cells, the table {len(self.names)}")
+            raise BadRecordError("no such field", f"cells in the row: {len(record)}, in the table: {len(self.names)}")
         cells = {name: record[place] for name, place in zip(self.fields, self.places, strict=True)}
         for cell in cells.values():
             decoded(cell.encode(errors="surrogateescape"))

@@ -80,7 +80,7 @@ def _kinds(answer: ScanHead, screen: Screen) -> Iterator[Text]:
         words.append(f"{kind.kind} {kind.share:.2f}" + ("" if isnan(width) else f" ±{half(width)}")
                      + ("" if isnan(kind.chance) else f", chance {kind.chance:.2f}"))  # fmt: skip
     if words:
-        yield Text("\n".join(packed([f"  targets get {words[0]}", *words[1:]], screen.width)))
+        yield Text("\n".join(f"  {line}" for line in packed([f"targets get {words[0]}", *words[1:]], screen.width - 2)))
 
 
 def _chance(chance: float) -> float:
@@ -126,20 +126,42 @@ def _marked(example: ScanExample, width: int) -> Text:
     """The text around query and key on one line, brackets around both where there are no styles."""
     spans = [(span, style, marks) for span, style, marks in (
         (example.query_span, _QUERY, "[]"), (example.key_span, _KEY, "{}")) if span is not None]  # fmt: skip
-    text, line, at = example.text, Text("  "), 0
+    text, line, at = example.text, Text(), 0
+    marked: list[tuple[int, int]] = []
     for (start, end), style, marks in sorted(spans, key=lambda each: each[0]):
         if start < at:
             continue
-        line.append(visible(text[at:start])).append(marks[0] + visible(text[start:end]) + marks[1], style)
+        line.append(visible(text[at:start]))
+        begin = len(line)
+        line.append(marks[0] + visible(text[start:end]) + marks[1], style)
+        marked.append((begin, len(line)))
         at = end
     line.append(visible(text[at:]))
+    return Text("  ").append_text(_window(line, marked, width - 2))
+
+
+def _window(line: Text, marked: Sequence[tuple[int, int]], width: int) -> Text:
+    """What fits of a line: with all that is marked, or with a part of the width for each place."""
     if cell_len(line.plain) <= width:
         return line
-    first = min((span[0] for span, *_ in spans), default=0)
-    skipped = max(0, min(first - width // 4, cell_len(line.plain) - width))
-    line = Text("  …" if skipped else "  ").append_text(line[2 + skipped :])
-    line.truncate(width, overflow="ellipsis")
-    return line
+    first, last = (marked[0][0], marked[-1][1]) if marked else (0, 0)
+    if len(marked) < 2 or cell_len(line.plain[first:last]) + 2 <= width:
+        return _around(line, first, last, width)
+    (_, middle), (following, _) = marked
+    left, right = line[: (middle + following) // 2], line[(middle + following) // 2 :]
+    both = _around(left, *marked[0], width // 2)
+    return both.append_text(_around(right, following - len(left), last - len(left), width - cell_len(both.plain)))
+
+
+def _around(line: Text, first: int, last: int, width: int) -> Text:
+    """As much of a line as fits, with its characters from `first` to `last` in the middle, if it has so many."""
+    spare = width - 2 - cell_len(line.plain[first:last])
+    begin = max(0, min(first - spare // 2, len(line) - width))
+    while begin < first and cell_len(line.plain[begin:last]) > width - 2:
+        begin += 1
+    piece = Text("…").append_text(line[begin + 1 :]) if begin and begin < first else line[begin:]
+    piece.truncate(width, overflow="ellipsis")
+    return piece
 
 
 def _ranges(title: str, ranges: Sequence[WeightRange], screen: Screen) -> Iterator[Text | str]:
