@@ -1,12 +1,12 @@
 """The strongest cells of every head, for each kind: of a document the strongest one alone, ties by its number."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.kernel.walk.strongest_rows import strongest_rows
 from attn_cli.scans.batch_targets import PLACED, BatchTargets
-from attn_cli.scans.token_rows import TokenRows
 from attn_cli.sources.corpora import Document
 from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, EVEN, FIRST, INDUCTION, KINDS, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH
@@ -14,8 +14,6 @@ from attn_cli.summaries.reducers.kinds.targets import REACH
 ANY = "any"  # no kind: the strongest cells on keys at which no sink is expected
 EXAMPLE_KINDS = (ANY, *(kind.name for kind in KINDS if kind is not EVEN))
 MOST = 5  # examples of a head and kind
-_FEW = 32  # cells of a head that are ranked without looking for more to leave out
-_TINY = 1e-30
 _WHOLE = 300  # characters of an excerpt that holds query and key
 _AROUND = 60
 
@@ -106,66 +104,50 @@ def examples_of(
     least  the weight that is needed to be among the strongest of all `[h, kinds]`
     """
     weight = np.where((keys >= 0) & targets.rows.real, top, 0).astype(np.float32)
-    masks = _memberships(np.maximum(keys, 0), targets)
-    strong = [_strong(weight, mask, least[:, kind], targets.rows) for kind, mask in enumerate(masks)]
-    heads, rows = (np.concatenate(x) for x in zip(*map(np.nonzero, strong), strict=True))
-    kinds = np.repeat(np.arange(len(masks)), [int(np.count_nonzero(each)) for each in strong])
+    bits = _membership_bits(np.maximum(keys, 0), targets)
+    texts = np.lexsort((numbered.piece, numbered.document))
+    found = strongest_rows(weight, bits, least, texts, MOST)
+    heads, kinds, ranks = np.nonzero(found >= 0)
+    rows, examples = found[heads, kinds, ranks], Examples.none(len(top))
     text, query = np.divmod(rows, targets.rows.length)
-    cells = _Cells(heads * len(masks) + kinds, text, weight[heads, rows], numbered.document[text],
-                   numbered.piece[text], query, keys[heads, rows] - text * targets.rows.length)  # fmt: skip
-    return _ranked(cells, len(top))
-
-
-def _strong(weight: np.ndarray, mask: np.ndarray, least: np.ndarray, rows: TokenRows) -> np.ndarray:
-    """Which of some rows `[h, R]` have at least that weight `[h]`, and may be among the strongest of the batch."""
-    strong: np.ndarray = mask & (weight >= np.maximum(least, _TINY)[:, None])
-    if rows.count > MOST and np.count_nonzero(strong) > _FEW * len(weight):
-        of_texts = rows.by_text(np.where(strong, weight, 0)).max(axis=-1)  # [h, B]
-        bar = np.partition(of_texts, -MOST, axis=-1)[:, -MOST, None]
-        strong &= weight >= bar
-    return strong
-
-
-class _Cells(NamedTuple):
-    """Cells that may be examples `[E]`: the number of head and kind, the text in the batch, and as in Examples."""
-
-    group: np.ndarray
-    text: np.ndarray
-    weight: np.ndarray
-    document: np.ndarray
-    piece: np.ndarray
-    query: np.ndarray
-    key: np.ndarray
-
-
-def _ranked(cells: _Cells, heads: int) -> Examples:
-    """The strongest cells of each head and kind, one of a text."""
-    order = np.lexsort((cells.query, cells.piece, cells.document, -cells.weight, cells.group))
-    cells = _Cells(*(x[order] for x in cells))
-    _, first = np.unique(np.stack([cells.group, cells.text]), axis=1, return_index=True)
-    cells = _Cells(*(x[np.sort(first)] for x in cells))
-    rank = np.arange(len(cells.group)) - np.searchsorted(cells.group, cells.group)
-    best = rank < MOST
-    examples = Examples.none(heads)
-    for name in ("weight", "document", "piece", "query", "key"):
-        numbers = getattr(examples, name).reshape(-1, MOST)
-        numbers[cells.group[best], rank[best]] = getattr(cells, name)[best]
+    for numbers, values in (
+        (examples.weight, weight[heads, rows]),
+        (examples.document, numbered.document[text]),
+        (examples.piece, numbered.piece[text]),
+        (examples.query, query),
+        (examples.key, keys[heads, rows] - text * targets.rows.length),
+    ):
+        numbers[heads, kinds, ranks] = values
     return examples
 
 
-def _memberships(keys: np.ndarray, targets: BatchTargets) -> list[np.ndarray]:
-    """Whether each row's key is a target, by kind in the order of EXAMPLE_KINDS, `[h, R]` each."""
-    rows = targets.rows
-    own = np.arange(len(rows.real))
-    back, on_sink, names = own - keys, targets.sinks[keys], rows.names
-    masks: dict[Any, np.ndarray] = {kind: back == kind.back for kind in PLACED}
-    masks[ANY] = ~on_sink
-    masks[FIRST] = keys == rows.begin
-    masks[DELIMITER] = rows.delimiters[keys]
-    masks[WINDOW] = (back <= REACH) & (back >= -targets.ahead) & ~on_sink
-    masks[DUPLICATE] = (names[keys] == names) & (back != 0)
-    masks[INDUCTION] = (names[np.maximum(keys - 1, 0)] == names) & (back >= 0) & (keys > rows.begin)
-    return [masks[ANY], *(masks[kind] for kind in KINDS if kind is not EVEN)]
+_BIT = {name: np.uint32(1 << at) for at, name in enumerate(EXAMPLE_KINDS)}
+_ALL = np.uint32((1 << len(EXAMPLE_KINDS)) - 1)
+_FARTHEST = max(REACH, *(abs(kind.back or 0) for kind in PLACED)) + 1  # as far away, all keys are alike
+
+
+def _membership_bits(keys: np.ndarray, targets: BatchTargets) -> np.ndarray:
+    """Of which kinds each row's key is a target `[h, R]`, one bit each in the order of EXAMPLE_KINDS."""
+    rows, own = targets.rows, np.arange(len(targets.rows.real))
+    of_keys = _bits({ANY: ~targets.sinks, WINDOW.name: ~targets.sinks, FIRST.name: own == rows.begin,
+                     DELIMITER.name: rows.delimiters, INDUCTION.name: own > rows.begin}, len(own))  # fmt: skip
+    back = np.arange(-_FARTHEST, _FARTHEST + 1)
+    near = (back <= REACH) & (back >= -targets.ahead)
+    placed = {kind.name: back == kind.back for kind in PLACED}
+    others = {WINDOW.name: near, DUPLICATE.name: back != 0, INDUCTION.name: back >= 0}
+    of_distances = _bits(placed | others, len(back))
+    bits: np.ndarray = of_keys[keys] & of_distances[np.clip(own - keys, -_FARTHEST, _FARTHEST) + _FARTHEST]
+    bits &= np.where(rows.names[keys] == rows.names, _ALL, _ALL - _BIT[DUPLICATE.name])
+    bits &= np.where(rows.names[np.maximum(keys - 1, 0)] == rows.names, _ALL, _ALL - _BIT[INDUCTION.name])
+    return bits
+
+
+def _bits(kinds: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """All bits but those of these kinds where they are false."""
+    bits = np.full(count, _ALL)
+    for name, of in kinds.items():
+        bits[~of] &= _ALL - _BIT[name]
+    return bits
 
 
 def excerpt_of(document: Document, query: tuple[int, int, str], key: tuple[int, int, str]) -> Excerpt:

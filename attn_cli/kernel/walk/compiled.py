@@ -107,6 +107,16 @@ class _TextSums(ctypes.Structure):
     ]
 
 
+class _Strongest(ctypes.Structure):
+    """The struct of that name in strongest.h, field by field."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "texts", "n", "kinds", "most")),
+        *((name, _POINTER) for name in ("weights", "bits", "least", "order", "rows")),
+        ("next", _INT),
+    ]
+
+
 def _built_file() -> str | None:
     """Where the compiled code was built, of whatever version."""
     spec = find_spec("attn_cli.kernel.walk._fused")
@@ -132,12 +142,15 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _sums_texts(library: ctypes.CDLL) -> bool:
-    """Whether the compiled code has the sums of texts, as this version knows them."""
-    if not hasattr(library, "attn_text_sums"):
-        return False
-    library.attn_text_sums_size.restype = ctypes.c_size_t
-    library.attn_text_sums.argtypes, library.attn_text_sums.restype = [_POINTER, _POINTER, ctypes.c_uint], None
-    return bool(library.attn_text_sums_size() == ctypes.sizeof(_TextSums) + ctypes.sizeof(_TextSum))
+    """Whether the compiled code has what is done with rows of texts, as this version knows it."""
+    for name, structs in (("attn_text_sums", (_TextSums, _TextSum)), ("attn_strongest", (_Strongest,))):
+        if not hasattr(library, name):
+            return False
+        size, work = getattr(library, f"{name}_size"), getattr(library, name)
+        size.restype, work.argtypes, work.restype = ctypes.c_size_t, [_POINTER, _POINTER, ctypes.c_uint], None
+        if size() != sum(map(ctypes.sizeof, structs)):
+            return False
+    return True
 
 
 def is_built() -> bool:
@@ -399,3 +412,17 @@ def _text_sum(wanted: TextSum, sums: np.ndarray) -> _TextSum:
     if wanted.given is not None and wanted.least is not None:
         job.given, job.least = wanted.given.ctypes.data, wanted.least.ctypes.data
     return job
+
+
+def strongest_rows(
+    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
+) -> np.ndarray:
+    """As `attn_cli.kernel.walk.strongest_rows`, of float32, uint32, float32 and int64, each contiguous."""
+    library, (h, kinds), texts = _library(), least.shape, len(order)
+    assert library is not None
+    rows = np.full((h, kinds, most), -1, np.int64)
+    job = _Strongest(h=h, texts=texts, n=weights.shape[1] // texts, kinds=kinds, most=most)
+    for name, array in (("weights", weights), ("bits", bits), ("least", least), ("order", order), ("rows", rows)):
+        setattr(job, name, array.ctypes.data)
+    library.attn_strongest(ctypes.addressof(job), *(_team() or (None, 1)))
+    return rows

@@ -266,3 +266,4 @@ int attn_fused_team(Attention *t, int width_of_vectors, void (*parallel)(void (*
 }
 
 #include "text_sums.h"
+#include "strongest.h"

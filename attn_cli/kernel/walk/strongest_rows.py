@@ -1,0 +1,46 @@
+"""The strongest rows of each kind, one of a text, of texts that lie side by side, of as many rows each."""
+
+import numpy as np
+
+
+def strongest_rows(
+    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
+) -> np.ndarray:
+    """Up to `most` rows of each head and kind `[h, kinds, most]`, one of a text, the strongest first; then -1.
+
+    weights  `[h, rows]` in float32, none below 0; a row of weight 0 is left out
+    bits     of which kinds each row is, kind k for bit k `[h, rows]` in uint32
+    least    weaker rows are left out `[h, kinds]`
+    order    the texts, of whose equally strong rows the first here is kept; within a text the first row
+
+    >>> weights, bits = np.float32([[0.5, 0.2, 0.7, 0.7]]), np.uint32([[1, 3, 1, 2]])
+    >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
+    [[[2, 0], [3, 1]]]
+    """
+    from attn_cli.kernel.walk import compiled
+
+    arguments = np.ascontiguousarray(weights), np.ascontiguousarray(bits), np.ascontiguousarray(least, np.float32)
+    if compiled.is_built():
+        return compiled.strongest_rows(*arguments, np.ascontiguousarray(order, np.int64), most)
+    return rows_by_sorting(*arguments, order, most)
+
+
+def rows_by_sorting(
+    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
+) -> np.ndarray:
+    """The same where there is no compiled code."""
+    (heads, kinds), n = least.shape, weights.shape[1] // len(order)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    rows = np.full((heads, kinds, most), -1)
+    for kind in range(kinds):
+        strong = (bits >> kind & 1 > 0) & (weights > 0) & (weights >= least[:, kind, None])
+        head, row = np.nonzero(strong)
+        by_weight = np.lexsort((row % n, place[row // n], -weights[head, row], head))
+        head, row = head[by_weight], row[by_weight]
+        _, first = np.unique(head * len(order) + row // n, return_index=True)  # of each text
+        head, row = (x[np.sort(first)] for x in (head, row))
+        rank = np.arange(len(head)) - np.searchsorted(head, head)
+        best = rank < most
+        rows[head[best], kind, rank[best]] = row[best]
+    return rows
