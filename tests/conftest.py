@@ -118,6 +118,14 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def loads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in this process load each model once: for files of many commands on a model that takes seconds."""
+    from tests.loaded import load_once  # here: torch takes seconds, too
+
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.checkpoint.load", load_once)
+
+
 # No clock decides: the first call of an array library takes seconds on a slow machine.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same inputs every time, so that a change is judged by what it changed; "search" looks for others.

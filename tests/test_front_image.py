@@ -21,6 +21,8 @@ from tests.program import attn
 from tests.sources.huggingface.conftest import folder_of
 from tests.test_guide import README, compare
 
+pytestmark = pytest.mark.usefixtures("loads_once")
+
 TEXT = "Mary gave John the book . Then Mary gave John the"
 ARGUMENTS = ["matrix", TEXT, "-m", "smollm2.gguf", "-l", "17", "-H", "5"]
 LINE = f'$ attn matrix "{TEXT}" -m smollm2.gguf -l 17 -H 5'

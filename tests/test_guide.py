@@ -24,8 +24,7 @@ import pytest
 from attn_cli.cli import main as attn_main
 from attn_cli.cli.guide import topics
 from attn_cli.cli.kit.commands import COMMANDS
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
-from attn_cli.sources.huggingface.load.origin import Origin
+from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
 from tests.sources.huggingface.conftest import folder_of
@@ -88,50 +87,48 @@ SCREEN = {"COLUMNS": "80", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE
 def run(command: str, folder: Path) -> str:
     """What the command prints to both streams, as on a screen of 80 columns without colour.
 
-    A line of `attn` alone runs in this process, where each model is loaded once for all pages; others in a shell.
+    A line of `attn`, alone or before one pipe into jq or cut, runs in this process, where each model is loaded once for
+    all pages; others in a shell.
     """
-    words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    first, pipe, reader = command.partition(" | ")
+    words = list(shlex.shlex(first, posix=True, punctuation_chars=True))
     if (
         words[0] == "attn"
-        and not set("$`*~{") & set(command)
+        and not set("$`*~{") & set(first)
         and not any(set(word) <= set("|<>;&()") for word in words)
+        and (not pipe or reader.split()[0] in ("jq", "cut"))
     ):
-        return _in_process(shlex.split(command), folder)
+        printed, errors = _in_process(shlex.split(first), folder, apart=bool(pipe))
+        return errors.decode() + _in_shell(reader, folder, printed) if pipe else printed.decode()
+    return _in_shell(command, folder)
+
+
+def _in_shell(command: str, folder: Path, given: bytes = b"") -> str:
     environment = os.environ | SCREEN
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+        ["bash", "-c", command], cwd=folder, env=environment, input=given,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
     )  # fmt: skip
-    return done.stdout
+    return done.stdout.decode()
 
 
-def _in_process(words: list[str], folder: Path) -> str:
+def _in_process(words: list[str], folder: Path, *, apart: bool) -> tuple[bytes, bytes]:
+    """What a command prints, with its errors among it or `apart`."""
     output = Stream()
+    errors = Stream() if apart else output
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     with (
-        mock.patch.multiple(sys, argv=words, stdin=Stream(), stdout=output, stderr=output),
+        mock.patch.multiple(sys, argv=words, stdin=Stream(), stdout=output, stderr=errors),
         mock.patch.dict(os.environ, environment(**SCREEN), clear=True),
-        mock.patch("attn_cli.sources.huggingface.load.checkpoint.load", _load),
+        mock.patch("attn_cli.sources.huggingface.load.checkpoint.load", load_once),
         contextlib.chdir(folder),
         contextlib.suppress(SystemExit),
     ):
         attn_main()
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    return output.buffer.getvalue().decode()  # type: ignore[attr-defined]
-
-
-_loaded: dict[object, LoadedModel] = {}
-
-
-def _load(origin: Origin, *, generates: bool = False) -> LoadedModel:
-    """As `load`, which reads every model of the pages once: their folders are links to the same files."""
-    file = Path(origin.path, origin.gguf or "").resolve()
-    key = (file, origin.name, origin.options, generates)
-    if key not in _loaded:
-        _loaded[key] = load(origin, generates=generates)
-    return _loaded[key]
+    return output.buffer.getvalue(), errors.buffer.getvalue() if apart else b""  # type: ignore[attr-defined]
 
 
 def alike(expected: str, actual: str) -> bool:

