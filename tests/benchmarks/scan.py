@@ -96,7 +96,7 @@ def forward(source: ModelSource, texts: list[list[torch.Tensor]]) -> None:
     """The model's plain forward on torch's SDPA."""
     with torch.no_grad(), sdpa(source.loaded.model):
         for batch in texts:
-            source.loaded.model(**source._padded_ids(batch))
+            source.loaded.model(**source._padded(batch))
 
 
 def _processor_time(run: Callable[[], object]) -> float:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from hashlib import blake2b
 from inspect import signature
 from typing import Any
 
@@ -23,7 +22,7 @@ from attn_cli.selection import PlannedLayer, Selection, ranges
 from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
@@ -39,6 +38,7 @@ from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
 from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
@@ -52,6 +52,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
+from attn_cli.sources.huggingface.read.padding import padded
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
@@ -264,9 +265,7 @@ class ModelSource:
         """
         model = self.loaded.model
         self._check_layers(selection)
-        arguments = self._arguments(prompts)
-        if not self._keeps_cache(arguments):
-            arguments = {"use_cache": False} | arguments
+        arguments = self._without_cache(self._arguments(prompts))
         with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             found = self._projections(arguments) if projections else None
             with (
@@ -315,6 +314,11 @@ class ModelSource:
             self._found = find_projections(self.loaded.model, first_tokens(arguments, _ENOUGH_TOKENS))
         return self._found
 
+    def _projected_places(self, arguments: Mapping[str, Any]) -> tuple[Projections, dict[str, ModulePlace]]:
+        """W_O of every layer, and the places of the modules for which it is known, by their paths."""
+        found = self._projections(arguments)
+        return found, {place.path: place for place in self.places if place.path in found.found}
+
     def _check_layers(self, selection: Selection) -> None:
         """InputError for a layer number that is too large for every stack of the model."""
         blocks = max((place.blocks for place in self.places), default=0)
@@ -323,15 +327,17 @@ class ModelSource:
             numbers = ranges(range(blocks))
             raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
 
-    def _keeps_cache(self, arguments: dict[str, Any]) -> bool:
-        """Whether to leave `use_cache` to the model instead of switching it off; the cache itself is never used.
+    def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with `use_cache` switched off, unless it is left to the model; the cache itself is never used.
 
         A model whose forward doesn't name the argument may pass it on twice. An encoder-decoder given all its inputs
         keeps its default, because an FSMT masks differently with and without a cache.
         """
         parameters = signature(self.loaded.model.forward).parameters
         whole = self.arrays is not None and self.has_decoder
-        return "use_cache" in arguments or "use_cache" not in parameters or whole
+        if "use_cache" in arguments or "use_cache" not in parameters or whole:
+            return arguments
+        return {"use_cache": False} | arguments
 
     def follow(
         self,
@@ -376,22 +382,16 @@ class ModelSource:
 
         As for `attn_cli.summaries.predicting.Predicting`.
         """
-        arguments = self._arguments([prompt])
-        if not self._keeps_cache(arguments):
-            arguments = {"use_cache": False} | arguments
-        found = self._projections(arguments)
-        places = {place.path: place for place in self.places if place.path in found.found}
+        arguments = self._without_cache(self._arguments([prompt]))
+        found, places = self._projected_places(arguments)
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
         return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
-        arguments = self._arguments([prompt])
-        if not self._keeps_cache(arguments):
-            arguments = {"use_cache": False} | arguments
-        found = self._projections(arguments)
-        places = {place.path: place for place in self.places if place.path in found.found}
+        arguments = self._without_cache(self._arguments([prompt]))
+        found, places = self._projected_places(arguments)
         return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
@@ -399,7 +399,7 @@ class ModelSource:
         if isinstance(prompts[0], ArrayPrompt):
             arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
         else:
-            arguments = self._padded(prompts)
+            arguments = self._padded([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
         if self.has_decoder and self.arrays is None:
             ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
             arguments["decoder_input_ids"] = ids.to(self.loaded.model.device)
@@ -424,23 +424,17 @@ class ModelSource:
 
     def fingerprint(self) -> str:
         """A hash of the parameters: of their names and shapes, and of up to 64 numbers of each."""
-        digest = blake2b(digest_size=16)
-        for name, parameter in self.loaded.model.named_parameters():
-            flat = parameter.detach().reshape(-1)
-            some = flat[:: max(1, flat.numel() // 64)][:64].float().cpu().numpy()
-            digest.update(f"{name} {tuple(parameter.shape)}".encode() + some.tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
         """Run the texts as one padded batch, without labels; `visit` may be a BatchVisit. Errors as of `each`."""
         model = self.loaded.model
         self._check_layers(selection)
-        arguments: dict[str, Any] = self._padded_ids([text.ids for text in texts])
+        arguments: dict[str, Any] = self._padded([text.ids for text in texts])
         if self.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
-        if not self._keeps_cache(arguments):
-            arguments = {"use_cache": False} | arguments
+        arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
         with self._explained(arguments):
@@ -456,23 +450,7 @@ class ModelSource:
             raise failure
         self._usual_runs.setdefault(selection, ledger.runs_are_usual)
 
-    def _padded(self, prompts: Sequence[Prompt]) -> dict[str, torch.Tensor]:
-        """Token ids `[batch, longest]` and, where texts differ in length, their mask.
-
-        Padded on the right whatever the tokenizer's side, so that positions of tokens don't depend on the batch.
-        """
-        return self._padded_ids([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
-
-    def _padded_ids(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
-        """As `_padded`, of the token ids of each text."""
-        longest = max(map(len, texts))
+    def _padded(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
+        """The token ids of each text as one batch."""
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
-        ids = np.full((len(texts), longest), filler)
-        mask = np.zeros((len(texts), longest), dtype=np.int64)
-        for row, numbers in enumerate(texts):
-            ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
-        device = self.loaded.model.device
-        arguments = {"input_ids": torch.from_numpy(ids).to(device)}
-        if not mask.all():
-            arguments["attention_mask"] = torch.from_numpy(mask).to(device)
-        return arguments
+        return padded(texts, filler, self.loaded.model.device)

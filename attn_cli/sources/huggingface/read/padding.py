@@ -1,0 +1,26 @@
+"""Texts of different lengths as one batch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+
+def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """`input_ids` `[batch, longest]` of the token ids of each text and, where lengths differ, their `attention_mask`.
+
+    Padded on the right whatever the tokenizer's side, so that positions of tokens don't depend on the batch.
+
+    >>> arguments = padded([np.array([5, 6]), np.array([7])], 0, torch.device("cpu"))
+    >>> arguments["input_ids"].tolist(), arguments["attention_mask"].tolist()
+    ([[5, 6], [7, 0]], [[1, 1], [1, 0]])
+    """
+    longest = max(map(len, texts))
+    ids = np.full((len(texts), longest), filler)
+    mask = np.zeros((len(texts), longest), dtype=np.int64)
+    for row, numbers in enumerate(texts):
+        ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
+    arguments = {"input_ids": torch.from_numpy(ids).to(device)}
+    if not mask.all():
+        arguments["attention_mask"] = torch.from_numpy(mask).to(device)
+    return arguments
