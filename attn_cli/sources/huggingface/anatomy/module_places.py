@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules, modules_to_watch
 from attn_cli.sources.huggingface.anatomy.streams import StreamNames, looks_like_attention, names_attention
 
 
@@ -51,6 +51,11 @@ class ModulePlaces:
     def attention(self) -> tuple[nn.Module, ...]:
         """The modules that will attend if they run."""
         return tuple(attention_modules(self.model))
+
+    @cached_property
+    def watched(self) -> dict[nn.Module, bool]:
+        """The modules that may attend in code of their own, as `modules_to_watch` finds them."""
+        return modules_to_watch(self.model)
 
     @cached_property
     def attention_blocks(self) -> dict[str, nn.Module]:

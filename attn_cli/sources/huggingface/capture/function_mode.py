@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.anatomy.softmax_in_code import modules_to_watch, names_a_softmax
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
 from attn_cli.sources.huggingface.capture.own_code import OwnCodeVisitor
 from attn_cli.sources.huggingface.capture.returned_weights import request_weights, returns_weights
 
@@ -30,16 +30,17 @@ _SDPA_ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal
 
 
 @contextmanager
-def watching(model: nn.Module, own_code: OwnCodeVisitor) -> Iterator[None]:
-    """Context manager: passes all attention in `model` that doesn't use the registry to `own_code`."""
+def watching(own_code: OwnCodeVisitor) -> Iterator[None]:
+    """Context manager: passes all attention of its ledger's model that doesn't use the registry to `own_code`."""
     mode = AttentionMode(own_code)
     handles: list[RemovableHandle] = []
-    returning = {module for module in model.modules() if returns_weights(module)}
+    places = own_code.ledger.places
+    returning = {module for module in places.paths if returns_weights(module)}
     for module in returning:
         handles += mode.hooks(module, is_attention=False)
         handles += request_weights(module, own_code)
     inside_returning = {inner for module in returning for inner in module.modules()}
-    for module, is_attention in modules_to_watch(model).items():
+    for module, is_attention in places.watched.items():
         if module not in inside_returning:
             handles += mode.hooks(module, is_attention=is_attention)
     try:

@@ -102,6 +102,6 @@ def watched(
         stack.enter_context(visitor.blocks.watching(ledger.places.attention_blocks))
         if visitor.rotations is not None:
             stack.enter_context(visitor.rotations.watching(ledger.places.attention))
-        stack.enter_context(watching(model, OwnCode(ledger, visitor, tap)))
+        stack.enter_context(watching(OwnCode(ledger, visitor, tap)))
         stack.enter_context(suppress(SelectionDone))
         yield

@@ -136,7 +136,7 @@ class Runner:
             exits.enter_context(all_named(self.model, "eager"))
             reader = self.stack.register_forward_pre_hook(labels.read_arguments, with_kwargs=True)
             exits.callback(reader.remove)
-            exits.enter_context(watching(self.stack, InterveningOwnCode(attention)))
+            exits.enter_context(watching(InterveningOwnCode(attention)))
             exits.enter_context(torch.no_grad())
             yield
 
