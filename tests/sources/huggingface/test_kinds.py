@@ -125,50 +125,31 @@ def hold_sinks(part: KindsOfHeads, weights: np.ndarray, seen: np.ndarray) -> Non
 def test_the_model_cannot_repeat_without_its_induction_heads(smollm: LoadedModel, smollm_kinds: KindMap) -> None:
     """The causal oracle: bits a token on the second R, with heads silenced in its rows before W_O.
 
-    Twelve others of the same layers that look in the second R where they look in the first change it by less than 0.5:
-    all of eight draws but one, without which the loss falls by 0.6. 17.0 and 17.2, which share a key head, leave the
-    first token for the whole of the first R as soon as it comes again, and later induction heads look less sharply
-    without 17.2: they are part of what repeats.
+    Twelve others of the same layers change it by less than 0.5 in each of eight draws. Others are heads that don't do
+    what induction heads do: they give its targets less than chance, by the weight that names are made of.
     """
     prompt = ModelSource(smollm).repeated(0)[0]
     heads = [tuple(map(int, head.split("."))) for head in list(named(smollm_kinds, "induction"))[:12]]
     wanted = Counter(layer for layer, _ in heads)
-    others = {(row["layer"], row["head"]) for row in smollm_kinds.records() if row["kind"] != "induction"}
-    turning = others & heads_that_turn(smollm, prompt, tuple(sorted(wanted)))
-    assert turning == {(17, 0), (17, 2)}
+    others = {layer: others_of(smollm_kinds, layer, count) for layer, count in wanted.items()}
     plain, silenced = loss(smollm, prompt, []), loss(smollm, prompt, heads)
     changes = []
     for seed in range(8):
         random = np.random.default_rng(seed)
-        own = []
-        for layer, count in wanted.items():
-            rest = sorted(head for at, head in others - turning if at == layer)
-            own += [(layer, head) for head in random.permutation(rest)[:count].tolist()]
+        own = [(layer, head) for layer, count in wanted.items() for head in random.permutation(others[layer])[:count]]
         assert len(own) == 12
         changes.append(loss(smollm, prompt, own) - plain)
     assert plain < 5
     assert silenced > 15
-    assert max(changes) < 0.5
-    assert sorted(map(abs, changes))[-2] < 0.5
-    assert min(changes) > -0.7
-    assert 1 < loss(smollm, prompt, [(17, 2)]) - plain < 0.1 * (silenced - plain)
+    assert max(map(abs, changes)) < 0.5
 
 
-def heads_that_turn(loaded: LoadedModel, prompt: Prompt, layers: tuple[int, ...]) -> set[tuple[int, int]]:
-    """The heads that leave the first token in the second half: by 0.4 less weight on it than in the first half."""
-    found: set[tuple[int, int]] = set()
-
-    def visit(call: Call) -> None:
-        for band in call.bands():
-            given[call.place.layer][band.start : band.stop] = band.weights[..., 0].T.numpy()
-
-    n = len(prompt.tokens)
-    given = {layer: np.zeros((n, 9)) for layer in layers}
-    ModelSource(loaded).each([prompt], Selection(layers=layers), visit)
-    for layer, of_rows in given.items():
-        first, second = of_rows[n // 4 : n // 2].mean(axis=0), of_rows[n // 2 :].mean(axis=0)
-        found |= {(layer, int(head)) for head in np.flatnonzero(first - second > 0.4)}
-    return found
+def others_of(kinds: KindMap, layer: int, count: int) -> list[int]:
+    """The heads of a layer that give the targets of induction less than chance; with fewer than `count`, the least."""
+    rows = [row for row in kinds.records() if row["layer"] == layer and row["kind"] != "induction"]
+    rows.sort(key=lambda row: row["induction_weight"])
+    under = [row["head"] for row in rows if row["induction_weight"] < row["induction_chance"]]
+    return under if len(under) >= count else [row["head"] for row in rows[:count]]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
