@@ -90,6 +90,10 @@ def scan(
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
     if not done["documents"]:
+        if documents.sample is not None and not done["poison"]:
+            raise InputError(
+                f"--sample {excerpt(documents.sample)} has drawn no document", "take more, or another --seed"
+            )
         inputs = excerpt(", ".join(documents.inputs or ()), 60)
         hint = f"{excerpt(output)}/poison.parquet names the records" if done["poison"] else "there was nothing to read"
         raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)

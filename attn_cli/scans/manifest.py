@@ -5,7 +5,7 @@ from typing import Any
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
-from attn_cli.text import excerpt
+from attn_cli.text import counted, excerpt
 
 LAYOUT = 2  # raised when sums or tables change, so that a folder of another version is not gone on with
 
@@ -15,6 +15,7 @@ _WORDS = {
     "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents", "fields": "--field",
     "sample": "--sample",
 }  # fmt: skip
+_ALL = ("layers", "heads", "pairs", "sample")  # None means all of them
 _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reason to refuse
 
 
@@ -40,21 +41,28 @@ def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -
         what = f"{'other' if name == 'files' else 'another'} {_WORDS.get(name, name)}"
         one, other = (before.get("model"), now.get("model")) if name == "weights" else (one, other)
         values = (
-            f": {_shown(one)} there, {_shown(other)} now" if name not in ("files", "layout") and one != other else ""
+            f": {_shown(one, name)} there, {_shown(other, name)} now"
+            if name not in ("files", "layout") and one != other
+            else ""
         )
         files = f": {_file_difference(one or [], other or [])}" if name == "files" else ""
         raise InputError(f"{excerpt(folder)} holds a scan with {what}{values}{files}",
                          "give another folder, or --force to begin anew")  # fmt: skip
 
 
-def _shown(value: Any) -> str:
-    return excerpt("none" if value is None else str(value), 60)
+def _shown(value: Any, name: str = "") -> str:
+    """A value as options write it."""
+    if value is None:
+        return "all" if name in _ALL else "none"
+    if name == "sample":
+        return f"{int(value['threshold']) / 2**64:.3%} by seed {value['seed']}"
+    return excerpt(", ".join(map(str, value)) if isinstance(value, list) else str(value), 60)
 
 
 def _file_difference(before: Any, now: Any) -> str:
     """The first file that differs, in a few words."""
     if len(before) != len(now):
-        return f"{len(before)} files there, {len(now)} now"
+        return f"{counted(len(before), 'file')} there, {len(now)} now"
     for one, other in zip(before, now, strict=True):
         if one["name"] != other["name"]:
             return f"{_shown(one['name'])} there, {_shown(other['name'])} now"

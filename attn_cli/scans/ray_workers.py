@@ -5,6 +5,7 @@ are added up, is as in one process, so the result is the same.
 """
 
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +22,9 @@ from attn_cli.scans.sums import ScanSums
 from attn_cli.sources import Source
 from attn_cli.text import excerpt
 
+_WHERE = "ray status says where one runs; --ray auto starts one here"
+_LAST_PORT = 65535
+_PATIENCE = 10.0  # seconds in which a cluster answers
 _AHEAD = 2  # shards per worker that are handed out before their results are there
 _DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
 _BESIDE = "beside"  # the group of calls that a worker answers while it computes
@@ -168,12 +172,13 @@ def _connected(ray: Any, address: str) -> bool:
     """Connect to a cluster; whether it was made for this purpose."""
     if ray.is_initialized():
         return False
+    if address != "auto":
+        _check_reachable(address)
     try:
         ray.init(address=address, **_QUIET)
     except ConnectionError as error:
         if address != "auto":
-            raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
-                            "ray status says where one runs; --ray auto starts one here") from None  # fmt: skip
+            raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}", _WHERE) from None
         _start(ray)
     except ValueError as error:
         raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
@@ -182,6 +187,17 @@ def _connected(ray: Any, address: str) -> bool:
             ray.shutdown()
             _start(ray)
     return True
+
+
+def _check_reachable(address: str) -> None:
+    """LoadError where nothing answers at HOST:PORT, which Ray itself would try for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _LAST_PORT:
+        raise InputError(f"--ray {excerpt(address)} is no address", "auto, or HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}", _WHERE) from None
 
 
 def _start(ray: Any) -> None:

@@ -52,3 +52,29 @@ def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: 
     assert again.code == 2
     assert "another --seed: 0 there, 3 now" in again.errors
     assert attn("scan", str(lines), "-o", str(folder), "--seed", "3", "--force").code == 0
+
+
+def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(lines: Path, tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.txt"
+    nothing.write_text("\n\nxyzzy\n")
+    done = attn("scan", str(nothing), "-o", str(tmp_path / "nothing"))
+    assert done.code == 2 and "could be scanned: 2 empty, 1 no token" in done.errors
+    assert "nothing/poison.parquet names the records" in done.errors.replace("\n", "")
+    assert len(rows(tmp_path / "nothing", "poison")) == 3
+    done = attn("scan", str(lines), "-o", str(tmp_path / "sample"), "--sample", "0.001%")
+    assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
+
+
+def test_utf_16_is_refused_before_a_model_is_loaded(lines: Path, tmp_path: Path) -> None:
+    file = tmp_path / "wide.txt"
+    file.write_text("the bank", "utf-16")
+    done = attn("scan", str(lines), str(file), "-m", str(tmp_path / "no-model"), "-o", str(tmp_path / "scan"))
+    assert done.code == 2 and "wide.txt is UTF-16" in done.errors
+
+
+def test_an_address_without_a_ray_is_refused_at_once(lines: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    for address, code, said in (("somewhere", 2, "is no address"), ("127.0.0.1:99999", 2, "is no address"),
+                                ("127.0.0.1:1", 3, "no Ray at 127.0.0.1:1")):  # fmt: skip
+        done = attn("scan", str(lines), "-o", str(tmp_path / "scan"), "--ray", address)
+        assert (done.code, said in done.errors) == (code, True)
