@@ -141,8 +141,9 @@ class _PaddedWalk:
             (self.numbers.top_weights, largest[..., None]),
             (self.numbers.top_keys, top[..., None]),
         ):
-            noted = np.moveaxis(to_numpy(of_rows), 2, 1)
-            self._of_heads(sums)[:, texts, rows] = noted.reshape(g * share, b, r, *noted.shape[4:])[:, :, ::-1]
+            noted = xp.moveaxis(xp.flip(of_rows, axis=3), 2, 1)  # [g, h / g, b, r, ...]
+            noted = xp.reshape(noted, (g * share, b, r, *noted.shape[4:]))
+            xp.asarray(self._of_heads(sums))[:, texts, rows] = noted  # the library copies with all threads
 
     def _of_lists(self, cells: int) -> np.ndarray:
         """Which list each column is of, the first so many of none `[cells + columns, lists]`."""
