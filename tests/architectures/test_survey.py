@@ -77,6 +77,7 @@ def test_any_type(name: str, results: dict[str, Future[Result]]) -> None:
         ("llama", "cache", "halves", "memory", "all"),
         ("qwen3_next", "prefix", "halves of a part", "gate", "all"),
         ("t5", "prefix", "none needed", "memory", "no"),
+        ("fsmt", "prefix", "no: weights without q and k", "no: weights without values", "no"),
     ],
 )
 def test_columns_of_what_heads_do(name: str, knock: str, why: str, w_o: str, direct: str) -> None:

@@ -87,12 +87,17 @@ class BlockCalls:
 def widened(output: Any, size: int, rows: int, first: int, *, copied: bool) -> Any:
     """What a block returned for one text, for `size` copies of its rows from `first` on.
 
-    rows    how many rows the text has; tensors `[1, rows, ...]` are cut, others stay whole
+    rows    how many rows the text has; tensors `[1, rows, ...]` are cut, others stay whole; `[n, 1, width]`, as FSMT's
+            encoder has its rows before its texts, are widened at their second axis
     copied  whether each copy has memory of its own, in which a model may write
     """
 
     def widen(x: Any) -> Any:
-        if not isinstance(x, torch.Tensor) or x.ndim == 0 or x.shape[0] != 1:
+        if not isinstance(x, torch.Tensor) or x.ndim == 0:
+            return x
+        if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:
+            return widen(x.transpose(0, 1)).transpose(0, 1)
+        if x.shape[0] != 1:
             return x
         if first and x.ndim > 1 and x.shape[1] == rows:
             x = x[:, first:]
