@@ -9,7 +9,9 @@ from attn_cli.sources.corpora.document import BadRecordError
 from attn_cli.sources.corpora.field_values import FieldText, text_of_record
 from attn_cli.sources.corpora.line_records import column_of
 from attn_cli.sources.corpora.packing import READ_ERRORS
+from attn_cli.sources.corpora.record_reader import LONGEST_RECORD
 from attn_cli.sources.files.parse_errors import parse_errors, problem
+from attn_cli.text import decimal_bytes
 
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
 _FILE_MAGIC = b"ARROW1"
@@ -35,7 +37,10 @@ class ColumnRows:
             values = {name: batch.column(at)[row].as_py() for at, name in enumerate(self.columns)}
         except UnicodeDecodeError as error:  # in a field within a field
             raise BadRecordError("not UTF-8", problem(error)) from None
-        return text_of_record(values, self.fields)
+        text = text_of_record(values, self.fields)
+        if len(text.text) > LONGEST_RECORD:
+            raise BadRecordError("too long", f"more than {decimal_bytes(LONGEST_RECORD)} in a row")
+        return text
 
     def rows(self, batch: Any, first: int = 0) -> Iterator[tuple[Any, int]]:
         """The rows of a batch from the `first` on."""

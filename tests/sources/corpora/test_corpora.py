@@ -142,6 +142,12 @@ def test_standard_input_is_lines_unless_told(monkeypatch: pytest.MonkeyPatch) ->
         open_corpus(["-"], sample="10")
 
 
+def test_a_row_that_unpacks_to_more_than_a_document_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attn_cli.sources.corpora.columns.LONGEST_RECORD", 40)
+    (tmp_path / "a.parquet").write_bytes(as_parquet(["good", "a" * 41, "last"]))
+    assert texts_of(open_corpus([str(tmp_path / "a.parquet")])) == ["good", "last"]
+
+
 def test_bad_records_are_named_and_end_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_records, "LONGEST_RECORD", 40)
     lines = [b'{"text": "good"}', b'{"text": "\xff"}', b"{broken", b'{"other": 1}', b'{"text": null}', b'{"text": ""}',

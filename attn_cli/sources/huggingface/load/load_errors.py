@@ -19,7 +19,8 @@ _PACKAGES = ("torchvision", "torchaudio", "sentencepiece", "protobuf", "pillow")
 
 def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     """The error to raise in place of `error`, of any type, which ended the loading of `origin`."""
-    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    first_line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     if isinstance(error, KeyError):  # whose message is the key alone
         first_line = f"KeyError: {first_line}"
     if "weights only" in first_line.lower() or isinstance(error, UnpicklingError):  # torch's words advise to run it
@@ -64,6 +65,8 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         )
     if broken := broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
+    if origin.gguf and "config file" in first_line:  # as transformers says of a header that gguf can't parse
+        return LoadError(f"{origin.name}: its header is broken or cut short", "is the download complete?")
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
 
 
