@@ -21,13 +21,12 @@ Names are imported when they are first used: `import attn_cli` costs nothing, an
 `attn guide python` explains it with examples.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from attn_cli._version import __version__
-from attn_cli.display import draw_with
 
+TYPE_CHECKING = False  # typing would be the first import of every start, and Ctrl-C is not heeded before __main__
 if TYPE_CHECKING:
+    from typing import Any
+
     from attn_cli.call import AttentionCall
     from attn_cli.errors import AttnError
     from attn_cli.intervention import HeadPlace, Intervention
@@ -161,15 +160,15 @@ __all__ = [
     "top",
 ]  # fmt: skip
 
-draw_with(lambda: import_module("attn_cli.views.notebook"))
 
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
 
-def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"attn_cli.{home}"), name)
     raise AttributeError(f"module 'attn_cli' has no attribute {name!r}")
 
 
-def __dir__() -> list[str]:
+def __dir__() -> "list[str]":
     return sorted(__all__)

@@ -1,10 +1,16 @@
 """The program: the command attn, and python -m attn_cli."""
 
-from attn_cli.interrupts import watch
+# Not signal, which imports enum: these are the first lines that can heed Ctrl-C.
+import _signal  # type: ignore[import-not-found]
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback of the imports below; `watch` takes over from here
 
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it at any moment, also while its modules are imported."""
+    from attn_cli.interrupts import watch
+
     watch()
     from attn_cli.cli import main as command_line
 

@@ -1,7 +1,9 @@
-"""How a notebook shows results: asked when it does, and drawn by a room above, which the package names to this one."""
+"""How a notebook shows results: asked when it does, and drawn by a room above, which is imported only then."""
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Protocol
+
+_ROOM = "attn_cli.views.notebook"  # a name: no room below imports one above
 
 
 class Drawing(Protocol):
@@ -17,18 +19,11 @@ class Drawing(Protocol):
         """The interactive page of a recording, of at most `size` bytes."""
 
 
-_imports: list[Callable[[], Any]] = []
-
-
-def draw_with(imported: Callable[[], Any]) -> None:
-    """Let results be drawn by the module that a function imports when it is first needed."""
-    _imports[:] = [imported]
-
-
 def drawing() -> Drawing:
     """What draws results."""
-    module: Drawing = _imports[0]()
-    return module
+    module: Any = import_module(_ROOM)
+    drawing: Drawing = module
+    return drawing
 
 
 class Displayed:

@@ -52,7 +52,7 @@ def guide(
     if screen.height is not None and text.count("\n") > screen.height and sys.stdin is not None and sys.stdin.isatty():
         _leaf_through(text)
         return ExitCode.DONE
-    with Sink(None) as sink:
+    with Sink(None, instead="attn guide TOPIC > FILE keeps it") as sink:
         sink.write(text.encode("utf-8", "backslashreplace"))
     return ExitCode.DONE
 

@@ -28,7 +28,7 @@ def schema(
       attn schema top | jq '.properties.result'
     """
     text = _names() if name is None else schema_text(name)
-    with Sink(None) as sink:
+    with Sink(None, instead="attn schema NAME > FILE keeps it") as sink:
         sink.write(text.encode())
     return ExitCode.DONE
 

@@ -21,15 +21,19 @@ class Sink:
 
     A file is written beside its target under another name, flushed to disk and renamed, so a reader sees the old file
     or the whole new one. An existing target is refused unless `force`. Devices and pipes are written as they are.
+
+    instead  what to do where standard output is closed
     """
 
-    def __init__(self, path: str | None, *, binary: bool = False, force: bool = False) -> None:
+    def __init__(
+        self, path: str | None, *, binary: bool = False, force: bool = False, instead: str = "add -o FILE"
+    ) -> None:
         self.path: Path | None = None
         self.whole: WholeFile | None = None
         self.file: BinaryIO
         if path in (None, "-"):
             if sys.stdout is None:
-                raise OutputError("standard output is closed", "add -o FILE")
+                raise OutputError("standard output is closed", instead)
             if binary and sys.stdout.isatty():
                 raise InputError("a terminal can't show this format", "add -o FILE, or pipe it on")
             self.file = sys.stdout.buffer

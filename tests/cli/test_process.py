@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import attn_cli
 from tests.program import SHORT, environment, heeding_signals, process, program, refused
 
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
@@ -97,6 +98,8 @@ def test_a_closed_standard_output_is_told_where_it_is_needed(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (5, b"attn: standard output is closed\n      add -o FILE\n")
     assert _with_closed(">&-", "top", "river bank", "-o", str(tmp_path / "a.json")).returncode == 0
     assert _with_closed(">&-", "--help").returncode == 0
+    for words in (("guide",), ("schema", "top")):
+        assert b"> FILE" in _with_closed(">&-", *words).stderr
 
 
 def test_a_closed_standard_input_is_told_where_it_is_needed() -> None:
@@ -247,6 +250,23 @@ def test_an_interrupt_while_it_starts_shows_no_traceback(module: str) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(SHORT) == 130
         assert all(line.startswith(b"import time:") for line in running.stderr.read().splitlines())
+
+
+def test_nothing_is_imported_before_interrupts_are_heeded() -> None:
+    """Each module imported before that is time in which Ctrl-C shows a traceback."""
+    code = """if True:
+        import sys
+        before = set(sys.modules)
+        import attn_cli.__main__
+        import _signal
+        assert _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL
+        print(*sorted(set(sys.modules) - before))
+    """
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=SHORT, check=False,
+        env=environment(PYTHONPATH=str(Path(attn_cli.__file__).parents[1])), preexec_fn=heeding_signals,
+    )  # fmt: skip
+    assert done.stdout.split() == ["attn_cli", "attn_cli.__main__", "attn_cli._version"], done.stderr
 
 
 def test_one_name_and_one_version_everywhere() -> None:

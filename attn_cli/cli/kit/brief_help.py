@@ -16,7 +16,7 @@ def brief_help(command: str, words: str, options: Sequence[tuple[str, str]], wid
     options  each common option and its help
     """
     summary = " ".join(words.partition("\n\n")[0].split())
-    examples = re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)[:_EXAMPLES]
+    examples = examples_of(command, words)[:_EXAMPLES]
     head = [*textwrap.wrap(summary, width), "", *(f"  {_cut(example, width - 2)}" for example in examples), ""]
     own = [option for option in options if not option[0].startswith("-h,")]
     shown, left = _most_common(own, _ROWS - len(head) - 2)
@@ -66,3 +66,8 @@ def _clause(text: str, width: int) -> str:
 
 def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip(" ,") + "…"
+
+
+def examples_of(command: str, words: str) -> list[str]:
+    """The lines of a docstring, after "Examples:", that call the command."""
+    return re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from attn_cli.cli.kit.brief_help import examples_of
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
@@ -32,7 +33,9 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
         return _several_texts(extra[1].split(" "), words, command)
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
-        return message, f"try: {command} --help"
+        examples = examples_of(command, str(error.ctx.command.help)) if message.startswith("Missing") else []
+        example = f"{re.split(' {2,}', examples[0])[0]}    all options: " if examples else ""
+        return message, f"try: {example}{command} --help"
     message = message.split(" (")[0]
     if unknown[1] in _OTHER_NAMES and _takes(error, _OTHER_NAMES[unknown[1]]):
         return message, f"try: {_OTHER_NAMES[unknown[1]]}    all options: {command} --help"
@@ -41,7 +44,9 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
         return message, f"{hint}    all options: {command} --help"
     near = get_close_matches(unknown[1], getattr(error, "possibilities", None) or (), 2, 0.7)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    more = f"try: {command} --help; a text that starts with - goes after --: {command} -- TEXT"
+    more = f"try: {command} --help"
+    if not near and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
+        more = f"{more}; a text that starts with - goes after --: {command} -- TEXT"
     more = f"{more}; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
     return message, f"{meant}{more}"
 

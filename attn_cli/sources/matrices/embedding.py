@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt
-from attn_cli.sources import open_table_source
+from attn_cli.sources import is_table, open_table_source
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.positions import with_sinusoids
 from attn_cli.sources.matrices.reading import MatrixReader
@@ -82,6 +82,10 @@ def words_of(text: str, model: str, dtype: type | None = None) -> Words:
 
     `dtype` is the precision of the vectors, the table's own if None.
     """
+    if not is_table(model):
+        raise InputError(
+            f"{model} is no table of word vectors", f"attn inspect TEXT --steps -m {model} follows a model"
+        )
     source = open_table_source(model)
     prompt = source.read([text])[0]
     rows = [token.id for token in prompt.tokens if token.id is not None]

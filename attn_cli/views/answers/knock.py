@@ -104,8 +104,8 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
     """`23.4    -2.40  ███████   +2.87   3 France 0.90   0 The 0.07`."""
     line = Text("  ").append(fit(name, layout.name)).append(f" {_number(knock, effect):>8}")
     if layout.bar:
-        is_rounding = knock.floor.is_rounding(effect)
-        line.append("  ").append(fit("" if is_rounding else bar(abs(effect), layout.bar, longest), layout.bar))
+        length = abs(effect) if any(digit in "123456789" for digit in _number(knock, effect)) else 0.0
+        line.append("  ").append(fit(bar(length, layout.bar, longest) if length else "", layout.bar))
     if head is None:
         return line
     if layout.loss:

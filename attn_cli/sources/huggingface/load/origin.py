@@ -140,6 +140,9 @@ def _check_cached(origin: Origin) -> None:
     )
 
     if not is_cached(origin.path, origin.options.revision):
+        near = _nearest(expanded(origin.name), origin.name)
+        if near and (near.endswith(".gguf") or (expanded(near) / "config.json").is_file()):
+            raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")
         raise LoadError(
             f"{origin.name}: offline, and not in the cache",
             f"{instead_of(origin.name)}; with a network: hf download {origin.name}",
@@ -188,6 +191,8 @@ def vet(origin: Origin, path: Path) -> None:
     if not isinstance(raw, dict):
         raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
     for place, part in _objects(raw, "config.json"):
+        if not isinstance(part.get("model_type", ""), str):
+            raise LoadError(f"{origin.name}: model_type is not a word ({place})", "is it the right file?")
         if "auto_map" in part and not origin.options.trust_remote_code:
             raise LoadError(
                 f"{origin.name} brings code of its own ({place}: auto_map) and was not run",

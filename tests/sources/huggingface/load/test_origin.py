@@ -79,7 +79,9 @@ def test_an_adapter(minilm_folder: Path, tmp_path: Path, beside: tuple[str, ...]
     assert "merge" in error.hint
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"model_type": "be', "[1]", "\x00", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"model_type": "be', "[1]", "\x00", '{"model_type": ["bert"]}', "[" * 100_000]
+)
 def test_a_config_that_is_cut_short_or_no_object(minilm_folder: Path, tmp_path: Path, text: str) -> None:
     folder = replaced(linked(minilm_folder, tmp_path / "m"), "config.json", text)
     assert "config.json" in refused(folder).message
