@@ -12,43 +12,50 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_heads import corpus_lines
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import line_count, packed
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
-_AROUND = 12  # lines around the list
 _FEWEST, _FIRST = 5, 20
+_MOST_RENAMED, _FEWEST_RENAMED, _LOW = 5, 3, 40  # lines of heads, the fewer on low screens
 _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """How many numbers were compared and differ, those that differ most, and heads of another kind."""
+    above, below = [*_above(answer, screen)], [*_below(answer, screen)]
+    yield from above
+    listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
+    more = f"-k {len(listed)} lists them", "-f csv has all"
+    room = _FIRST if screen.height is None else max(screen.height - line_count([*above, *below]) - 2, _FEWEST)
+    left_out = [f"… {len(listed) - room:,} more: {more[0]}", more[1]]
+    room -= len(packed(left_out, screen.width, ", ")) - 1 if screen.height is not None else 0
+    yield from _lines(listed[: room if answer.shown is None else None], screen)
+    if answer.shown is None and len(listed) > room:
+        left_out[0] = f"… {len(listed) - room:,} more: {more[0]}"
+        yield Text("\n".join(packed(left_out, screen.width, ", ")), _DIM)
+    yield from below
+
+
+def _above(answer: ScanDifferences, screen: Screen) -> Iterator[Text | str]:
+    """The two scans, and how many numbers differ."""
     yield from corpus_lines(answer.corpus, screen)
     against = ["against", visible(answer.other), visible(answer.other_model), *answer.other_corpus.words()]
     yield Text("\n".join(packed([" ".join(against[:2]), *against[2:]], screen.width)), _DIM)
     yield ""
-    differ, compared = len(answer.beyond_chance), len(answer.differences)
-    yield Text(
-        "\n".join(
-            packed(
-                [
-                    f"{differ:,} of {compared:,} numbers differ beyond chance",
-                    "same documents: paired test" if answer.same else "other documents: Welch's test",
-                ],
-                screen.width,
-            )
-        ),
-        _BOLD,
-    )
-    listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
-    room = _FIRST if screen.height is None else max(screen.height - _AROUND, _FEWEST)
-    yield from _lines(listed[: room if answer.shown is None else None], screen)
-    if answer.shown is None and len(listed) > room:
-        yield Text(f"… {len(listed) - room:,} more: -k {len(listed)} lists them, -f csv has all", _DIM)
+    words = [
+        f"{len(answer.beyond_chance):,} of {len(answer.differences):,} numbers differ beyond chance",
+        "same documents: paired test" if answer.same else "other documents: Welch's test",
+    ]
+    yield Text("\n".join(packed(words, screen.width)), _BOLD)
+
+
+def _below(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
+    """Heads of another kind, and what the numbers mean."""
     yield from _renamed(answer, screen)
     words = (
         f"effect: the difference over the deviation of a document; of scans without a difference {LEVEL:.0%} would "
-        f"have any such number (Holm 1979, {compared:,} compared)"
+        f"have any such number (Holm 1979, {len(answer.differences):,} compared)"
     )
     alone = f" · {counted(answer.alone, 'head')} in one scan only" if answer.alone else ""
     yield Text("\n".join(wrap(words + alone, screen.width)), _DIM)
@@ -78,4 +85,5 @@ def _renamed(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
     if answer.renamed:
         words = [f"{place.label} {one} → {two}" for place, one, two in answer.renamed]
         lines = packed([f"{counted(len(words), 'head')} of another kind:", *words], screen.width, "  ")
-        yield Text("\n".join(lines if len(lines) <= _FEWEST else [*lines[: _FEWEST - 1], "  …"]))
+        most = _MOST_RENAMED if screen.height is None or screen.height > _LOW else _FEWEST_RENAMED
+        yield Text("\n".join(lines if len(lines) <= most else [*lines[: most - 1], "  …"]))

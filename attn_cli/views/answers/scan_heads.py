@@ -22,7 +22,6 @@ from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
 
 _BOLD, _DIM = Style(bold=True), Style(dim=True)
-_AROUND = 9  # lines around a list: header, corpus, title, headings, what columns mean, how to see more, what comes next
 _FEWEST = 6
 _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
@@ -38,7 +37,8 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
         yield from _grid(answer, screen, _lines(corpus))
         return
     yield ""
-    yield from _ranked(answer, screen) if answer.ranking is not None else _of_kind(answer, screen)
+    below = screen.below(_lines(corpus) + 1)
+    yield from _ranked(answer, below) if answer.ranking is not None else _of_kind(answer, below)
 
 
 def _lines(texts: Sequence[Text]) -> int:
@@ -134,8 +134,9 @@ def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
     if not rows:
         yield Text(f"no head has a number for {ranking.heading} here", _BOLD)
         return
-    shown = rows[: _room(screen, len(rows))]
-    yield Text(f"{_some(len(shown), answer.total)} {ranking.words}", _BOLD)
+    about = wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)
+    shown = rows[: _room(screen, len(rows), len(about))]
+    yield Text(fit(f"{_some(len(shown), answer.total)} {ranking.words}", screen.width).rstrip(), _BOLD)
     digits = _DIGITS[ranking.column] + 1
     name = max(5, *(len(head.place.label) for head, _ in shown))
     kinds = max(4, *(len(_kind(head)) for head, _ in shown))
@@ -146,12 +147,10 @@ def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
         line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
         width = min(_BAR, screen.width - len(line))
-        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else fit(line, screen.width).rstrip())
+        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else fit(line.rstrip(), screen.width))
     if len(shown) < len(rows):
         yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", _BOLD)
-    yield Text(
-        "\n".join(wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)), _DIM
-    )
+    yield Text("\n".join(about), _DIM)
 
 
 def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
@@ -159,7 +158,11 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
     if not answer.heads:
         yield Text(f"no head is of the kind {answer.kind}", _BOLD)
         return
-    shown = answer.heads[: _room(screen, len(answer.heads))]
+    text = (
+        "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
+    )
+    about = wrap(text, screen.width)
+    shown = answer.heads[: _room(screen, len(answer.heads), len(about))]
     yield Text(f"{_some(len(shown), answer.total)} of the kind {answer.kind}", _BOLD)
     name = max(5, *(len(head.place.label) for head in shown))
     wide = screen.width >= 70
@@ -178,10 +181,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
     if len(shown) < len(answer.heads):
         yield Text(f"… {len(answer.heads) - len(shown)} heads more: add | less for all", _BOLD)
-    text = (
-        "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
-    )
-    yield Text("\n".join(wrap(text, screen.width)), _DIM)
+    yield Text("\n".join(about), _DIM)
 
 
 def half(width: float) -> str:
@@ -214,9 +214,11 @@ def _kind(head: ScannedHead) -> str:
     return head.kind_name + ("?" if head.kind is not None and head.kind.certainty < 0.95 else "")
 
 
-def _room(screen: Screen, rows: int) -> int:
-    """How many lines of a list fit."""
-    return rows if screen.height is None else max(screen.height - _AROUND, _FEWEST)
+def _room(screen: Screen, rows: int, about: int) -> int:
+    """How many lines of a list fit, with a title, headings, what columns mean, and how many more there are."""
+    if screen.height is None or rows + about + 2 <= screen.height:
+        return rows
+    return max(screen.height - about - 3, _FEWEST)
 
 
 def _some(shown: int, total: int) -> str:
