@@ -112,6 +112,8 @@ class _Reader:
         reading = options.reading()
         alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
         self.text = next(Texts("" if alone else options.text, options.file, lines=False, quiet=quiet))
+        if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
+            reading["texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
         self.source = options.open(options.model, quiet=quiet, projections=options.projections, **reading)
 

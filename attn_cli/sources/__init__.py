@@ -81,6 +81,7 @@ class Reading(TypedDict, total=False):
     image: str | None
     audio: str | None
     chat: Sequence[Mapping[str, str]] | None
+    texts: Sequence[str]
 
 
 class Loading(TypedDict, total=False):
@@ -94,6 +95,7 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     offline: bool
     predicts: bool
+    texts: Sequence[str]
 
 
 def open_source(
@@ -118,7 +120,8 @@ def open_source(
     chat          messages (role, content) before the text, which is then a user's message
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline; and
-                  whether one that has a head of words is loaded with it, because it predicts
+                  whether one that has a head of words is loaded with it, because it predicts; and texts that will be
+                  read, as far as they are known: a model without positions for one isn't loaded
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
@@ -149,9 +152,14 @@ def open_source(
     origin = reached(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.load.checkpoint import load
+    from attn_cli.sources.huggingface.read.text_length import check_known_texts
     from attn_cli.sources.huggingface.source import ModelSource
 
-    loaded = load(origin, generates=generate is not None)
+    loaded = load(
+        origin,
+        generates=generate is not None,
+        check=lambda config, tokenizer: check_known_texts(origin.options.texts, config, tokenizer, origin.name),
+    )
     return ModelSource(loaded, decoder_text, inputs, chat, media, generate)
 
 

@@ -378,7 +378,9 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             "" if without_text else self.text, self.file, lines=self.lines, quiet=self.quiet
         )
         if not self.lines:
-            texts = iter(list(texts))
+            known = list(texts)
+            texts, plain = iter(known), (self.inputs, self.image, self.audio) == (None, None, None)
+            reading["texts"] = [text for text in known if isinstance(text, str)] if plain else []
         return texts, reading
 
 

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
-from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
@@ -56,14 +56,12 @@ from attn_cli.sources.huggingface.read.padding import padded
 from attn_cli.sources.huggingface.read.position_count import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
+from attn_cli.sources.huggingface.read.text_length import check_letters, check_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, labels, tokenize
 from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 from attn_cli.sources.media import Media
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
-_SHORTER = "shorten the text, or use a model with a longer context"
-# Of a token, more than in any text: a text that has more for each position isn't tokenized at all.
-_MOST_LETTERS = 400
 
 
 def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "ModelSource":
@@ -140,8 +138,7 @@ class ModelSource:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
         limit = position_count(self.loaded.model)
         for text in texts:
-            if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
-                raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
+            check_letters(text, limit)
         if self.processor is not None:
             if pair is not None:
                 raise InputError("--pair and --image or --audio at once", "leave out one of them")
@@ -150,10 +147,7 @@ class ModelSource:
             prompts = self._tokenized(texts, pair)
         for prompt in prompts:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
-                raise LimitError(
-                    f"the text has {len(prompt.tokens):,} tokens, the model has {limit:,} positions",
-                    _SHORTER,
-                )
+                check_tokens(len(prompt.tokens), limit)
         if not self.has_decoder:
             if self.generate is not None:
                 return [continue_text(self.loaded, prompt, self.generate, self.on_token) for prompt in prompts]

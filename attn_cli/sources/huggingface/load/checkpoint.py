@@ -3,6 +3,7 @@
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,13 @@ class LoadedModel:
     generating: PreTrainedModel | None = None
 
 
-def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
+Check = Callable[[PreTrainedConfig, PreTrainedTokenizerBase | None], None]
+
+
+def load(origin: Origin, *, generates: bool = False, check: Check | None = None) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if it `generates`.
+
+    check  called before weights are loaded, to raise for what configuration and tokenizer tell
 
     With `predicts` among the origin's options also with that head, if the model has one.
 
@@ -79,6 +85,8 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
             if not origin.gguf:
                 check_sizes(config, folder, origin)
             tokenizer = _tokenizer(origin)
+            if check is not None:
+                check(config, tokenizer)
             generates = generates or (origin.options.predicts and generating_class(config) is not None)
             model, report = _generating_model(origin, config) if generates else _model(origin, config)
     except (LoadError, InputError, LimitError):

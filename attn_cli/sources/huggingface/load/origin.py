@@ -8,6 +8,7 @@ options and the files are raised here, at once and not after seconds of imports.
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,6 +47,7 @@ class OriginOptions:
     backend            one of BACKENDS
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a head of words is loaded with it
+    texts              texts that will be read, as far as they are known
     """
 
     revision: str | None = None
@@ -57,6 +59,7 @@ class OriginOptions:
     backend: str = "attn"
     device_map: str | None = None
     predicts: bool = False
+    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

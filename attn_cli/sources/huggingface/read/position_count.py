@@ -1,13 +1,18 @@
 """How many tokens a model can read, by the number of its positions."""
 
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from attn_cli.sources.huggingface.known_types import type_of
 
 
 def position_count(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
     """How many positions the model, or its decoder, has a place for; None where positions are unlimited."""
-    config = model.config.get_text_config(decoder=decoder or None)
+    return positions_of(model.config, decoder=decoder)
+
+
+def positions_of(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
+    """As `position_count`, by the model's configuration."""
+    config = config.get_text_config(decoder=decoder or None)
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
         value = getattr(config, name, None)

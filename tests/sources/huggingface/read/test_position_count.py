@@ -46,9 +46,13 @@ def test_a_text_of_as_many_tokens_as_counted_runs_and_one_more_is_too_many(kind:
         reader(input_ids=torch.full((1, count + 1), 7))
 
 
-def test_a_text_too_long_for_positions_from_behind_the_padding_is_refused_before_the_run(tmp_path: Path) -> None:
+def test_a_text_too_long_for_positions_from_behind_the_padding_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = transformers.CamembertConfig(**TEXT | {"max_position_embeddings": 20}, pad_token_id=3)
     folder = saved(transformers.CamembertModel(config), tmp_path / "camembert", tokenizer())
     assert attn("heads", "a " * 14, "-m", folder).code == 0  # 16 tokens with <s> and </s>
     refused(attn("heads", "a " * 15, "-m", folder), 4, "the text has 17 tokens, the model has 16 positions")
+    refused(attn("heads", "a " * 18, "-m", folder), 4, "the text has 20 tokens, the model has 16 positions")
+    monkeypatch.setattr("attn_cli.sources.huggingface.load.checkpoint._model", None)  # nor are weights loaded for it
     refused(attn("heads", "a " * 18, "-m", folder), 4, "the text has 20 tokens, the model has 16 positions")
