@@ -137,13 +137,19 @@ def _page(name: str, screen: Screen) -> str:
 
 
 def _search(word: str, screen: Screen) -> str:
-    """The lines of all pages with a word, each after its page's name; on a terminal the first of every page."""
+    """The lines of all pages with a word, each after its page's name; on a terminal the first of every page.
+
+    The page that says it most comes first, and those that few people begin with last.
+    """
     from attn_cli.views.drawing.cells import fit  # here: it loads NumPy
 
-    found: list[str] = []
+    said: list[tuple[str, list[str]]] = []
     for page in topics():
         lines = [line.strip() for line in page.file.read_text("utf-8").splitlines() if word.lower() in line.lower()]
+        said += [(page.name, lines)] if lines else []
+    found: list[str] = []
+    for name, lines in sorted(said, key=lambda page: (page[0] in _LATER, -len(page[1]))):
         shown = lines if screen.height is None else lines[:_MOST_LINES]
-        more = [f"  … {len(lines) - len(shown)} more: attn guide {page.name}"] if len(shown) < len(lines) else []
-        found += [page.name, *(fit(f"  {line}", screen.width).rstrip() for line in shown), *more] if lines else []
+        more = [f"  … {len(lines) - len(shown)} more: attn guide {name}"] if len(shown) < len(lines) else []
+        found += [name, *(fit(f"  {line}", screen.width).rstrip() for line in shown), *more]
     return "".join(f"{line}\n" for line in found)

@@ -104,3 +104,9 @@ def test_a_page_starts_quickly() -> None:
     for arguments in (["guide"], ["guide", "tour"], ["guide", "tour", "--color", "always"]):
         assert not {"torch", "transformers"} & modules_after(*arguments)
     assert not {"rich.markdown", "numpy"} & modules_after("guide")
+
+
+def test_a_word_is_looked_up_first_in_the_page_that_says_it_most() -> None:
+    names = [line for line in attn("guide", "induction").lines if not line.startswith(" ")]
+    assert names[0] == "kinds"
+    assert names[-1] == "changes"
