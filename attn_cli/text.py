@@ -124,13 +124,15 @@ def binary_bytes(number: float) -> str:
 
 
 def decimal_bytes(number: float, unit: str = "") -> str:
-    """Return a number of bytes in GB, or in MB below one GB; always in GB with unit="GB": memory taken and free.
+    """A number of bytes in GB, in MB below one GB, in KB below 50 KB; in GB with unit="GB": memory taken and free.
 
     >>> decimal_bytes(4_500_000_000), decimal_bytes(120_000_000), decimal_bytes(70_000), decimal_bytes(7e7, "GB")
     ('4.5 GB', '120 MB', '0.1 MB', '0.1 GB')
     """
     if number >= 1e9 or unit == "GB":
         return f"{number / 1e9:,.1f} GB"
+    if 0 < number < 5e4:  # 0.0 MB would say nothing
+        return f"{number / 1e3:,.3g} KB"
     return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e6:,.1f} MB"
 
 

@@ -89,6 +89,9 @@ def scan(
     with scan_progress(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
+    if died := done.get("replaced_workers"):
+        words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"
+        print_notes([f"{words}: what had been under way there was computed again"], quiet=running.quiet)
     if not done["documents"]:
         if documents.sample is not None and not done["poison"]:
             raise InputError(

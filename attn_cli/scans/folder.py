@@ -93,7 +93,10 @@ class ScanFolder:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Context manager: refuse a second process on the same folder; a killed one leaves no claim."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise InputError(f"{excerpt(self.name)} is a file", "results need a folder: give another name") from None
         try:
             import fcntl
         except ImportError:  # Windows: nothing else is at hand that a killed process gives back

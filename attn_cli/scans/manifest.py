@@ -39,7 +39,7 @@ def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -
         if name in _NAMES_ALONE or one == other:
             continue
         what = f"{'other' if name == 'files' else 'another'} {_WORDS.get(name, name)}"
-        one, other = (before.get("model"), now.get("model")) if name == "weights" else (one, other)
+        one, other = (before.get("model"), now.get("model")) if name in ("type", "weights") else (one, other)
         values = (
             f": {_shown(one, name)} there, {_shown(other, name)} now"
             if name not in ("files", "layout") and one != other
@@ -55,7 +55,7 @@ def _shown(value: Any, name: str = "") -> str:
     if value is None:
         return "all" if name in _ALL else "none"
     if name == "sample":
-        return f"{int(value['threshold']) / 2**64:.3%} by seed {value['seed']}"
+        return f"{100 * int(value['threshold']) / 2**64:.4g} % by seed {value['seed']}"
     return excerpt(", ".join(map(str, value)) if isinstance(value, list) else str(value), 60)
 
 

@@ -26,7 +26,7 @@ def batch_tokens(memory: int, layers: Sequence[PlannedLayer]) -> int:
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)
     sums, of_row = heads * _OF_HEAD, _OF_ROW + widest * _OF_HEAD_AND_ROW
     if sums + _FEWEST * of_row > memory:
-        least = decimal_bytes(-(-(sums + _FEWEST * of_row) // 10**8) * 10**8).replace(" ", "")
+        least = decimal_bytes(-(-(sums + _FEWEST * of_row) // 10**7) * 10**7).replace(" ", "")
         raise LimitError(f"the sums of {heads:,} heads take more than the {decimal_bytes(memory)} of --memory",
                          f"--memory {least} or more, or fewer heads by --layer and --head")  # fmt: skip
     return min(BATCH_TOKENS, (memory - sums) // of_row)

@@ -45,6 +45,7 @@ class Worker:
         self.source = scannable(opened)
         self.options = options._replace(batch_tokens=batch_tokens(memory, opened.planned_layers(options.selection)))
         self._underway: tuple[int, Underway] | None = None
+        self._replaces = _takes_the_place_of_another()
 
     def about(self) -> tuple[dict[str, Any], str]:
         """What the model is, and a hash of what it has learned."""
@@ -54,13 +55,13 @@ class Worker:
         """The names of tokens."""
         return self.source.labels(ids)
 
-    def scan(self, shard: Shard) -> tuple[int, dict[str, np.ndarray]]:
-        """The shard's number, as results come in any order, and its sums as arrays."""
+    def scan(self, shard: Shard) -> tuple[int, dict[str, np.ndarray], str | None]:
+        """The shard's number, as results come in any order, its sums as arrays, and a name if it replaces a worker."""
 
         def step(underway: Underway) -> None:
             self._underway = shard.number, underway
 
-        return shard.number, scan_shard(self.source, shard, self.options, step=step).arrays()
+        return shard.number, scan_shard(self.source, shard, self.options, step=step).arrays(), self._replaces
 
     def underway(self) -> tuple[int, Underway] | None:
         """The number of the last shard, and how far it has come; may be asked while it is computed."""
@@ -71,11 +72,23 @@ class Worker:
         return os.getpid()
 
 
+def _takes_the_place_of_another() -> str | None:
+    """The name of this process among all machines, if its worker died before and was started again."""
+    import ray
+
+    context = ray.get_runtime_context()
+    return f"{context.get_node_id()}:{os.getpid()}" if context.was_current_actor_reconstructed else None
+
+
 class RayWorkers:
-    """Workers that share the shards; `compute` is as `attn_cli.scans.run.Compute`."""
+    """Workers that share the shards; `compute` is as `attn_cli.scans.run.Compute`.
+
+    replaced  names of the workers that computed shards in place of one that had died
+    """
 
     def __init__(self, actors: Sequence[Any], ray: Any) -> None:
         self.actors, self._ray = tuple(actors), ray
+        self.replaced: set[str] = set()
         self._first = self.actors[0]
 
     def model(self) -> tuple[dict[str, Any], str]:
@@ -104,10 +117,11 @@ class RayWorkers:
             with _explained(self._ray):
                 while True:
                     try:
-                        number, arrays = pool.get_next_unordered(timeout=_BETWEEN_LOOKS)
+                        number, arrays, replaces = pool.get_next_unordered(timeout=_BETWEEN_LOOKS)
                     except TimeoutError:
                         steps(look.underway(handed_out))
                     else:
+                        self.replaced |= {replaces} if replaces else set()
                         return handed_out.pop(number), ScanSums.from_arrays(arrays)
 
         for shard in shards:

@@ -59,7 +59,8 @@ def scan(
     running    the fields of `Running`: memory, ray, cores, strict, force, report
 
     Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, poison
-    (records that could not be scanned) and reasons (how many of them by reason).
+    (records that could not be scanned), reasons (how many of them by reason), and with ray replaced_workers (those that
+    died while this ran; others have done their part again).
     Errors: InputError for a folder with another scan, LimitError for more heads than fit in `memory`.
 
         scan("gpt2", "reviews.jsonl", "reviews-scan")
@@ -88,7 +89,8 @@ def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOption
         return run(source.about, source.fingerprint(), source.labels, in_this_process(source, options))
     with ray_workers(running.ray, opens, options, running.cores, running.memory) as workers:
         about, weights = workers.model()
-        return run(about, weights, workers.labels, workers.compute)
+        done = run(about, weights, workers.labels, workers.compute)
+        return done | {"replaced_workers": len(workers.replaced)}
 
 
 def _numbers(options: ScanOptions) -> dict[str, Any]:

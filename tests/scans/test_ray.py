@@ -53,6 +53,7 @@ def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one
 
         assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
         assert workers.processes() != first
+        assert len(workers.replaced) == 1
         own = ray.get_runtime_context().gcs_address
         run = [sys.executable, "-c", _ANOTHER]
         another = subprocess.run(run, env=environment(), capture_output=True, text=True, timeout=120, check=True)
