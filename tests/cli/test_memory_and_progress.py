@@ -51,7 +51,7 @@ def test_verbose_says_length_memory_and_time() -> None:
     assert run.code == 0
     loaded, length, ran = run.errors.splitlines()
     assert loaded.startswith("attn: loaded in ")
-    assert length.startswith("attn: 6 tokens · 4 matrices of 6 x 6 take 0.0 MB")
+    assert length.startswith("attn: 6 tokens · 4 matrices of 6 x 6 take 1.15 KB")
     said = re.fullmatch(r"attn: ran in (\d+\.\d\d) s, peak memory [\d.]+ [MG]B", ran)
     assert said is not None
     assert 0 <= float(said[1]) <= elapsed + 0.005  # rounded to hundredths
