@@ -84,7 +84,7 @@ def _print_text(folder: str, which: str) -> ExitCode:
         raise InputError(f"--text {which!r} is no number of a document", "such as 17, or 17.2 for a piece of it")
     document, _, piece = which.partition(".")
     content = open_scan(folder).text(int(document), int(piece or 0))
-    with Sink(None, instead="attn scan show DIR > FILE keeps it") as sink:
+    with Sink(None, instead="attn scan show DIR --text N > FILE keeps it") as sink:
         sink.write(content.encode() + b"\n")
     return ExitCode.DONE
 
