@@ -12,10 +12,11 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.sinks import expected_sinks, special_places
-from attn_cli.text import counted, listed, visible
+from attn_cli.text import counted, cut, listed, visible
 
 SINK = "sink"  # the value of --hide that means the keys at which sinks are to be expected
 _FEW = 3  # more hidden keys than this are counted, and not named
+_WIDEST = 28  # letters of the names of hidden keys, with which the line said of them fits 80 columns
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,10 @@ class HidingOptions:
         """What is said of an answer: what is hidden, with how much weight, and what the other numbers are."""
         notes: tuple[str, ...] = ()
         if hidden.tokens:
-            others = "the rest is rescaled to 1" if self.rescale else "these add to 1 with it"
-            share = f"{hidden.weight.share:.0%} of the weight of the rows shown"
-            notes = (f"{self._names(hidden)} hidden, with {share}; {others}",)
+            others = "rest rescaled to 1" if self.rescale else "rest not rescaled"
+            notes = (f"{self._names(hidden)} hidden: {hidden.weight.share:.0%} of the weight; {others}",)
         elif self.hide and SINK in self.hide:
-            notes = ("--hide sink hides nothing: without a causal mask or special tokens no sink is to be expected",)
+            notes = ("--hide sink hides nothing: no causal mask or special token, so no sink",)
         if self.rescale and hidden.has_learned_sink:
             notes += ("a learned sink is no key: rows are divided by their sum without its share",)
         return notes
@@ -95,7 +95,10 @@ class HidingOptions:
         if not self.hide:
             return counted(len(hidden.tokens), "special token")
         names = listed(dict.fromkeys(f"{token.index} {visible(token.text)}" for token in hidden.tokens), _FEW)
-        return names if len(hidden.tokens) == 1 else f"{counted(len(hidden.tokens), 'key')} ({names})"
+        if len(hidden.tokens) == 1:
+            return cut(names, _WIDEST)
+        count = counted(len(hidden.tokens), "key")
+        return f"{count} ({names})" if len(count) + len(names) + 3 <= _WIDEST else count
 
 
 NOTHING_HIDDEN = HidingOptions()
