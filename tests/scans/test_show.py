@@ -23,6 +23,7 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.student import chance_of
 from tests.program import attn, refused, strict_json
+from tests.scans.corpora import sentences
 from tests.sources.huggingface.conftest import folder_of
 from tests.views.test_schemas import hold
 
@@ -94,9 +95,34 @@ def test_numbers_equal_those_added_up_by_hand_from_heads_line_by_line(scans: Sca
             assert row["mean"] == pytest.approx(values.mean(), abs=2e-5)
             assert row["variance"] == pytest.approx(values.var(ddof=1), abs=2e-5, rel=1e-4)
             assert row["minimum"] == pytest.approx(values.min(), abs=1e-4)
+            assert row["maximum"] == pytest.approx(values.max(), abs=1e-4)
             assert row["q50"] == pytest.approx(np.median(values), abs=values.std() / 3 + 1e-4)
             width = (row["high"] - row["low"]) / 2
             assert width == pytest.approx(2.0096 * values.std(ddof=1) / np.sqrt(len(values)), rel=0.02, abs=1e-5)
+
+
+def test_50_texts_through_the_built_in_table_equal_plain_sums_of_what_attn_heads_prints(tmp_path: Path) -> None:
+    """Both programs' own words: attn scan into Parquet and attn heads as lines of JSON, summed without an array."""
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(sentences(50, 3, 12)) + "\n")
+    made = attn("scan", file, "-o", tmp_path / "scan", "-q")
+    assert made.code == 0, made.errors
+    printed = attn("heads", "--lines", "--file", file, "-f", "jsonl", "-q").lines
+    texts = [json.loads(line) for line in printed]
+    assert len(texts) == open_scan(str(tmp_path / "scan")).show(None, None, None).corpus.documents == 50
+    compared = 0
+    for row in open_scan(str(tmp_path / "scan")).table("statistics").to_pylist():
+        heads = [head for text in texts for head in text["result"]["heads"]
+                 if (head["layer"], head["head"]) == (row["layer"], row["head"])]  # fmt: skip
+        values = [head[row["statistic"]] for head in heads if head[row["statistic"]] is not None]
+        assert (len(heads), row["documents"]) == (50, len(values))
+        if len(values) > 1:
+            mean = sum(values) / len(values)
+            variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+            wanted = [mean, variance, min(values), max(values)]
+            assert [row[name] for name in ("mean", "variance", "minimum", "maximum")] == pytest.approx(wanted, abs=2e-6)
+            compared += 1
+    assert compared >= len(NAMES) - 2
 
 
 def test_kinds_equal_those_added_up_by_hand(scans: Scans) -> None:
@@ -150,7 +176,10 @@ def test_data_hold_to_their_schemas(scans: Scans, tmp_path: Path) -> None:
     folder = scans["one"].folder
     for options, name in (
         ([], "scan_heads"), (["--kind", "previous"], "scan_heads"), (["--head", "0.2"], "scan_head"),
-        (["--against", str(scans["longer"].folder)], "scan_differences"),
+        (["--sort", "-entropy", "-k", "3"], "scan_heads"),
+        (["--head", "-1.-1"], "scan_head"), (["--against", str(scans["longer"].folder)], "scan_differences"),
+        (["--against", str(scans["alike"].folder), "--sort", "distance"], "scan_differences"),
+        (["--against", str(scans["alike"].folder), "-k", "3"], "scan_differences"),
     ):  # fmt: skip
         run = attn("scan", "show", folder, *options, "--json")
         hold(run, name)
