@@ -220,7 +220,7 @@ def too_few(screen: Screen) -> Text:
     """Why no head is named, and what names them."""
     return Text("\n".join(packed([
         "too few tokens to name heads", f"each kind needs {LEAST_ROWS} queries with a target",
-        "attn heads --kinds -m MODEL asks by random tokens",
+        "attn heads --kinds -m MODEL names them",
     ], screen.width)), _DIM)  # fmt: skip
 
 

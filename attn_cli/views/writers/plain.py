@@ -45,7 +45,7 @@ def _sentence(row: dict[str, Any]) -> str:
     """A row as `layer 0, head 1, query 5 bank, key 4 river, weight 0.620`; what is unknown is left out."""
     words = []
     for name, value in row.items():
-        if value is None or name in _TOKENS:
+        if value is None or value != value or name in _TOKENS:
             continue
         token = row.get(f"{name}_token") if f"{name}_token" in _TOKENS else None
         words.append(f"{name.replace('_', ' ')} {_words(value)}" + (f" {visible(str(token))}" if token else ""))

@@ -71,6 +71,11 @@ def test_plain_is_words_in_lines(file: Path) -> None:
     assert run.text.isascii()
 
 
+def test_plain_leaves_out_what_there_is_none_of() -> None:
+    line = attn("heads", "river bank", "--plain", "-H", "0").lines[-1]
+    assert "self weight 0.816" in line and "induction" not in line
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("", "directory"), ("none.toml", "No such file"), ("pipe", "a pipe"), ("/dev/zero", "can't be")]
 )
