@@ -31,6 +31,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.mode
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 _ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
+_WORDS = ("model_type",)  # what is a word wherever a configuration has it
 _SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
 
@@ -194,8 +195,9 @@ def vet(origin: Origin, path: Path) -> None:
     if not isinstance(raw, dict):
         raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
     for place, part in _objects(raw, "config.json"):
-        if not isinstance(part.get("model_type", ""), str):
-            raise LoadError(f"{origin.name}: model_type is not a word ({place})", "is it the right file?")
+        for name in _WORDS:
+            if not isinstance(part.get(name, ""), str):
+                raise LoadError(f"{origin.name}: {name} is not a word ({place})", "is it the right file?")
         if "auto_map" in part and not origin.options.trust_remote_code:
             raise LoadError(
                 f"{origin.name} brings code of its own ({place}: auto_map) and was not run",
