@@ -126,7 +126,7 @@ def test_words_without_special_tokens() -> None:
     found = attn(*asked, "--words", "--no-special")
     assert "[CLS]" not in found.text and "3 unbelievably" in found.text
     assert "16 tokens, merged to 10" in found.text and "words: keys summed, queries averaged" in found.text
-    hidden = re.search(r"2 special tokens hidden, with (\d+)% of the weight", found.errors)
+    hidden = re.search(r"2 special tokens hidden: (\d+)% of the weight", found.errors)
     # of all words on average; the plain run says it of all tokens
     assert hidden and 0 < int(hidden[1]) < 100
     picked = attn("top", TEXT, "-m", MODEL, "-l", "3", "--words", "--no-special", "-t", "un")  # a piece of it
