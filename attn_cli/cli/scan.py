@@ -69,7 +69,7 @@ def scan(
     """
     from attn_cli.cli.kit.scan_progress import scan_progress  # here, for --help
     from attn_cli.scans.scan import Running, run_scan
-    from attn_cli.scans.shards import ScanOptions
+    from attn_cli.scans.scan_options import ScanOptions
 
     if output is None:
         raise InputError("no folder for the results", "add -o DIR")

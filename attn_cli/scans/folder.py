@@ -3,7 +3,7 @@
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -177,11 +177,17 @@ class ScanFolder:
             file.write(line)
             file.flush()
 
-    def read_shard(self, number: int, content: str) -> ScanSums | None:
-        """The sums of a shard of these documents; None where there are none, or of other documents."""
-        arrays = self._read(self._shard_file(number))
+    def tokens_of_shard(self, number: int, content: str) -> int | None:
+        """How many tokens a shard of these documents has; None where it is not finished, or of other documents."""
+        arrays = self._read(self._shard_file(number), ("content", "about"))
         if arrays is None or arrays["content"].tobytes().decode() != content:
             return None
+        return int(orjson.loads(arrays["about"].tobytes())["tokens"])
+
+    def read_shard(self, number: int) -> ScanSums:
+        """The sums of a finished shard."""
+        arrays = self._read(self._shard_file(number))
+        assert arrays is not None
         return ScanSums.from_arrays(arrays)
 
     def write_table(self, name: str, table: Any) -> None:
@@ -220,9 +226,10 @@ class ScanFolder:
             sink.write(content)
 
     @staticmethod
-    def _read(path: Path) -> dict[str, np.ndarray] | None:
+    def _read(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray] | None:
+        """The arrays of a file, or some of them; None where there is no file."""
         with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            return {name: file[name] for name in names or file.files}
         return None
 
 

@@ -1,7 +1,7 @@
 """What a scan is of: model, options, documents and version. A folder of another scan is refused in a line."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
@@ -13,23 +13,33 @@ _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "revision": "revision", "dtype": "precision",
     "backend": "--backend", "weights": "model", "layers": "--layer", "heads": "--head", "pairs": "--head",
     "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents", "fields": "--field",
-    "sample": "--sample",
+    "sample": "--sample", "longest": "--memory, and longest text",
 }  # fmt: skip
 _ALL = ("layers", "heads", "pairs", "sample")  # None means all of them
 _NAMES_ALONE = ("attn", "device", "model")  # said in the manifest, but no reason to refuse
 
 
-def manifest_of(
-    about: Mapping[str, Any], weights: str, options: Mapping[str, Any], corpus: Mapping[str, Any]
-) -> dict[str, Any]:
+class ScannedModel(NamedTuple):
+    """What is scanned.
+
+    about    as `Source.about`
+    weights  a hash of what it has learned
+    longest  tokens of the longest text for which there is memory; None where the model reads no longer ones
+    """
+
+    about: Mapping[str, Any]
+    weights: str
+    longest: int | None = None
+
+
+def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest of a scan.
 
-    about    of the model, as `Source.about`
-    weights  a hash of what the model has learned
     options  those that change numbers
     corpus   the fingerprint of the documents
     """
-    return {"layout": LAYOUT, "attn": __version__, **about, "weights": weights, **options, **corpus}
+    about = {**model.about, "weights": model.weights, "longest": model.longest}
+    return {"layout": LAYOUT, "attn": __version__, **about, **options, **corpus}
 
 
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:

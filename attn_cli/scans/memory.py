@@ -4,11 +4,11 @@ Sums are of a size that depends on heads alone, so memory doesn't grow with the 
 its tokens and the heads of a layer. The figures are upper bounds, measured with MiniLM and SmolLM2.
 """
 
-from collections.abc import Sequence
+import sys
 
 from attn_cli.errors import LimitError
-from attn_cli.scans.shards import BATCH_TOKENS
-from attn_cli.selection import PlannedLayer
+from attn_cli.scans.scan_options import BATCH_TOKENS, ScanOptions
+from attn_cli.scans.scannable import ScansTexts
 from attn_cli.text import decimal_bytes
 
 DEFAULT_MEMORY = 4 * 10**9
@@ -18,15 +18,25 @@ _OF_HEAD_AND_ROW = 600  # numbers of a row of one layer
 _FEWEST = 512  # tokens of a batch
 
 
-def batch_tokens(memory: int, layers: Sequence[PlannedLayer]) -> int:
-    """The tokens of a batch, so that it and the sums of all heads take no more than `memory` bytes; at most 4,096.
+def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions:
+    """The options with batches, and a longest text, that fit in `memory` bytes beside the sums of all heads.
 
-    LimitError where not even a batch of 512 tokens fits.
+    LimitError where not even a batch of 512 tokens fits, or none of the pieces that documents are cut into.
     """
+    layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)
     sums, of_row = heads * _OF_HEAD, _OF_ROW + widest * _OF_HEAD_AND_ROW
-    if sums + _FEWEST * of_row > memory:
-        least = decimal_bytes(-(-(sums + _FEWEST * of_row) // 10**7) * 10**7).replace(" ", "")
-        raise LimitError(f"the sums of {heads:,} heads take more than the {decimal_bytes(memory)} of --memory",
-                         f"--memory {least} or more, or fewer heads by --layer and --head")  # fmt: skip
-    return min(BATCH_TOKENS, (memory - sums) // of_row)
+    room = (memory - sums) // of_row
+    if room < max(_FEWEST, chunk):
+        least = decimal_bytes(-(-(sums + max(_FEWEST, chunk) * of_row) // 10**7) * 10**7).replace(" ", "")
+        what = f"the sums of {heads:,} heads" + f" and {chunk:,} tokens of a piece" * (chunk > _FEWEST)
+        less = " or a smaller --chunk" if chunk > _FEWEST else ""
+        raise LimitError(f"{what} take more than the {decimal_bytes(memory)} of --memory",
+                         f"--memory {least} or more, or fewer heads by --layer and --head{less}")  # fmt: skip
+    fits = source.positions is not None and source.positions <= room
+    return options._replace(batch_tokens=min(BATCH_TOKENS, room), longest=sys.maxsize if fits else room)
+
+
+def longest_text(options: ScanOptions) -> int | None:
+    """The tokens of the longest text, where memory may leave documents out that the model could read; else None."""
+    return None if options.longest == sys.maxsize or options.chunk is not None else options.longest

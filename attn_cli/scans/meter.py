@@ -24,18 +24,25 @@ Steps = Callable[[Mapping[int, Underway]], None]  # of all shards under way, by 
 class Meter:
     """Counts the tokens of one shard that the model has read, and calls `step` after each layer of a batch.
 
-    documents, tokens  of the shard
-    layers             that attend
+    layers  that attend
     """
 
-    def __init__(self, documents: int, tokens: int, layers: int, step: Step) -> None:
-        self.documents, self.tokens, self.layers, self.step = documents, max(1, tokens), max(1, layers), step
+    def __init__(self, layers: int, step: Step) -> None:
+        self.layers, self.step = max(1, layers), step
+        self._before = Underway(0, 0)  # in earlier groups
+        self._group = Underway(0, 1)
         self._finished = 0
+
+    def begin(self, documents: int, tokens: int) -> None:
+        """A group of texts: so many documents end with it, and it has so many tokens."""
+        self._before = Underway(self._before.documents + self._group.documents, self._before.tokens + self._finished)
+        self._group, self._finished = Underway(documents, max(1, tokens)), 0
 
     def note(self, part: float) -> None:
         """So many tokens of the batch that is being read are done."""
         done = self._finished + part
-        self.step(Underway(self.documents * done / self.tokens, done))
+        documents = self._group.documents * done / self._group.tokens
+        self.step(Underway(self._before.documents + documents, self._before.tokens + done))
 
     def finish(self, tokens: int) -> None:
         """A batch of so many tokens is done."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from attn_cli.sources.corpora import Document, Poison
+
 MOST_NAMED = 10_000
 
 
@@ -20,6 +22,12 @@ class PoisonRecord(NamedTuple):
     piece: int
     reason: str
     detail: str
+
+    @classmethod
+    def of(cls, record: Document | Poison, reason: str, detail: str) -> "PoisonRecord":
+        """Of a record, or of the piece of a document."""
+        piece = record.piece if isinstance(record, Document) else 0
+        return cls(record.number, *record.origin, piece, reason, detail)
 
 
 class PoisonRecords:

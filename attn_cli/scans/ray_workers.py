@@ -14,10 +14,12 @@ import numpy as np
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
-from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
+from attn_cli.scans.manifest import ScannedModel
+from attn_cli.scans.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.meter import Steps, Underway
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
-from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
+from attn_cli.scans.shards import Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.sources import Source
 from attn_cli.text import excerpt
@@ -26,6 +28,7 @@ _WHERE = "ray status says where one runs; --ray auto starts one here"
 _LAST_PORT = 65535
 _PATIENCE = 10.0  # seconds in which a cluster answers
 _AHEAD = 2  # shards per worker that are handed out before their results are there
+_APART = 4  # times as many may wait for the sums of an earlier one
 _DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
 _BESIDE = "beside"  # the group of calls that a worker answers while it computes
 _BETWEEN_LOOKS = 0.3  # seconds
@@ -41,15 +44,14 @@ class Worker:
     """What one Ray actor does: it opens the model, and computes one shard after the other."""
 
     def __init__(self, opens: OpenSource, options: ScanOptions, memory: int) -> None:
-        opened = opens()
-        self.source = scannable(opened)
-        self.options = options._replace(batch_tokens=batch_tokens(memory, opened.planned_layers(options.selection)))
+        self.source = scannable(opens())
+        self.options = within(memory, self.source, options)
         self._underway: tuple[int, Underway] | None = None
         self._replaces = _takes_the_place_of_another()
 
-    def about(self) -> tuple[dict[str, Any], str]:
-        """What the model is, and a hash of what it has learned."""
-        return self.source.about, self.source.fingerprint()
+    def about(self) -> ScannedModel:
+        """What the model is."""
+        return ScannedModel(self.source.about, self.source.fingerprint(), longest_text(self.options))
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The names of tokens."""
@@ -91,10 +93,10 @@ class RayWorkers:
         self.replaced: set[str] = set()
         self._first = self.actors[0]
 
-    def model(self) -> tuple[dict[str, Any], str]:
-        """What the model is, and a hash of what it has learned."""
+    def model(self) -> ScannedModel:
+        """What the model is."""
         with _explained(self._ray):
-            model: tuple[dict[str, Any], str] = self._ray.get(self._first.about.remote())
+            model: ScannedModel = self._ray.get(self._first.about.remote())
             return model
 
     def labels(self, ids: Sequence[int]) -> list[str]:
@@ -124,10 +126,11 @@ class RayWorkers:
                         self.replaced |= {replaces} if replaces else set()
                         return handed_out.pop(number), ScanSums.from_arrays(arrays)
 
+        most = _AHEAD * len(self.actors)
         for shard in shards:
             handed_out[shard.number] = shard
             pool.submit(lambda actor, each: actor.scan.remote(each), shard)
-            if len(handed_out) >= _AHEAD * len(self.actors):
+            while len(handed_out) >= most or shard.number - min(handed_out) >= _APART * most:
                 yield following()
         while handed_out:
             yield following()

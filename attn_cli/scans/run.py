@@ -13,7 +13,9 @@ from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
 from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.poison import PoisonRecord
-from attn_cli.scans.shards import ScanOptions, ScansTexts, Shard, StrongestWeights, scan_shard, shards_of
+from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.scannable import ScansTexts
+from attn_cli.scans.shards import Shard, StrongestWeights, scan_shard, shards_of
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.tables import tables_of
 from attn_cli.sources.corpora import Corpus
@@ -105,31 +107,36 @@ class Scan:
         self, compute: Compute, folded: Folded, contents: dict[int, str], done: "_Done"
     ) -> Iterator[tuple[Shard, ScanSums]]:
         """Every shard after the folded ones with its sums."""
-        ready: list[tuple[Shard, ScanSums]] = []
+        ready: list[Shard] = []
 
         def missing() -> Iterator[Shard]:
             finished = self.folder.finished()
             for shard in self._remaining(folded):
                 contents[shard.number] = content_of(shard)
-                sums = (
-                    self.folder.read_shard(shard.number, contents[shard.number]) if shard.number in finished else None
-                )
-                if sums is None:
+                tokens = None
+                if shard.number in finished:
+                    tokens = self.folder.tokens_of_shard(shard.number, contents[shard.number])
+                if tokens is None:
                     yield shard
                 else:
-                    ready.append((shard, sums))
-                    done.add(shard, sums.tokens, fresh=False)
+                    ready.append(shard)
+                    done.add(shard, tokens, fresh=False)
 
         for shard, sums in compute(missing(), done.step):
-            while ready:
-                yield ready.pop(0)
+            yield from self._read(ready)
             self._check(sums.poison.named)
             self.folder.write_shard(
                 shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
             )
             done.add(shard, sums.tokens, fresh=True)
             yield shard, ScanSums.from_arrays(sums.arrays())  # as it will be read after an interruption
-        yield from ready
+        yield from self._read(ready)
+
+    def _read(self, ready: list[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
+        """The sums of shards that are finished, one after the other, as memory would not do for all of them."""
+        while ready:
+            shard = ready.pop(0)
+            yield shard, self.folder.read_shard(shard.number)
 
     def _remaining(self, folded: Folded) -> Iterator[Shard]:
         """The shards after the folded ones; documents of standard input are read again, and must be the same."""

@@ -1,17 +1,17 @@
 """attn scan: what every head does over a whole corpus. The function behind the command, for notebooks too."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.manifest import manifest_of
-from attn_cli.scans.memory import DEFAULT_MEMORY, batch_tokens
+from attn_cli.scans.manifest import ScannedModel, manifest_of
+from attn_cli.scans.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.ray_workers import OpenSource, ray_workers
 from attn_cli.scans.run import Compute, Progress, Scan, in_this_process
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
-from attn_cli.scans.shards import ScanOptions
 from attn_cli.selection import Selection
 from attn_cli.sources import Source, open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
@@ -75,21 +75,18 @@ def scan(
 def run_scan(opens: OpenSource, corpus: Corpus, output: str, options: ScanOptions, running: Running) -> dict[str, Any]:
     """As `scan`, of a model that `opens` opens: here, or in every worker of Ray."""
 
-    def run(
-        about: Mapping[str, Any], weights: str, labels: Callable[[list[int]], list[str]], compute: Compute
-    ) -> dict[str, Any]:
-        manifest = manifest_of(about, weights, _numbers(options), corpus.fingerprint())
+    def run(model: ScannedModel, labels: Callable[[list[int]], list[str]], compute: Compute) -> dict[str, Any]:
+        manifest = manifest_of(model, _numbers(options), corpus.fingerprint())
         one = Scan(ScanFolder(output), corpus, manifest, options, labels, running.strict, running.report)
         return one.run(compute, force=running.force)
 
     if running.ray is None:
-        opened = opens()
-        source = scannable(opened)
-        options = options._replace(batch_tokens=batch_tokens(running.memory, opened.planned_layers(options.selection)))
-        return run(source.about, source.fingerprint(), source.labels, in_this_process(source, options))
+        source = scannable(opens())
+        options = within(running.memory, source, options)
+        model = ScannedModel(source.about, source.fingerprint(), longest_text(options))
+        return run(model, source.labels, in_this_process(source, options))
     with ray_workers(running.ray, opens, options, running.cores, running.memory) as workers:
-        about, weights = workers.model()
-        done = run(about, weights, workers.labels, workers.compute)
+        done = run(workers.model(), workers.labels, workers.compute)
         return done | {"replaced_workers": len(workers.replaced)}
 
 

@@ -1,12 +1,37 @@
 """Which sources can be scanned."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from attn_cli.call import BatchVisit
+from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
-from attn_cli.scans.shards import ScansTexts
 from attn_cli.scans.word_texts import WordTexts
+from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources import Source
 from attn_cli.sources.toy import TableSource
+
+
+class ScansTexts(Protocol):
+    """What a model must do to be scanned."""
+
+    batch_size: int
+
+    @property
+    def positions(self) -> int | None:
+        """How many tokens it reads at most; None where nothing limits them."""
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The tokens of each text."""
+
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The selected layers that are expected to attend."""
+
+    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
+        """Run the texts as one batch, with `visit` for the attention of each selected layer."""
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """The names of tokens."""
 
 
 class Scannable(ScansTexts, Protocol):

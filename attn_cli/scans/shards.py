@@ -1,53 +1,27 @@
 """Shards: fixed parts of a corpus, each computed by itself, so that sums don't depend on who computes what and when."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.call import BatchVisit
 from attn_cli.encoded_text import EncodedText
-from attn_cli.errors import InputError
 from attn_cli.scans.allocator import memory_given_back
 from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.meter import Meter, MeteredVisit, Step
 from attn_cli.scans.poison import PoisonRecord
+from attn_cli.scans.scan_options import BATCH_TOKENS, ScanOptions
+from attn_cli.scans.scannable import ScansTexts
+from attn_cli.scans.shard_texts import ReadText, ShardTexts
 from attn_cli.scans.sums import ScanSums
 from attn_cli.scans.token_rows import TokenRows
-from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document, Poison
-from attn_cli.sources.corpora.pieces import pieces_of
 
 DOCUMENTS = 1024  # of a shard at most
 CHARACTERS = 2**17  # of a shard at most, unless a single document has more
-EVERYTHING = Selection()
-MOST_COUNTED = 2**16  # different tokens that are counted for every head, the first of the corpus
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
-BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single text has more
-
-
-class ScansTexts(Protocol):
-    """What a model must do to be scanned."""
-
-    batch_size: int
-
-    @property
-    def positions(self) -> int | None:
-        """How many tokens it reads at most; None where nothing limits them."""
-
-    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The tokens of each text."""
-
-    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The selected layers that are expected to attend."""
-
-    def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: BatchVisit) -> None:
-        """Run the texts as one batch, with `visit` for the attention of each selected layer."""
-
-    def labels(self, ids: Sequence[int]) -> list[str]:
-        """The names of tokens."""
 
 
 class Shard(NamedTuple):
@@ -74,23 +48,6 @@ def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterato
         yield Shard(first, tuple(held))
 
 
-class ScanOptions(NamedTuple):
-    """What is computed, and how documents are read.
-
-    chunk, stride  the tokens of a piece of a document, and from one piece to the next; None: documents are not cut
-    seed           of the kinds' controls
-    most_tokens    different tokens that are counted
-    batch_tokens   of a batch with its padding, unless a single text has more
-    """
-
-    selection: Selection = EVERYTHING
-    chunk: int | None = None
-    stride: int | None = None
-    seed: int = 0
-    most_tokens: int = MOST_COUNTED
-    batch_tokens: int = BATCH_TOKENS
-
-
 class StrongestWeights:
     """The largest weights of examples of every module, in documents that come before others."""
 
@@ -110,13 +67,6 @@ class StrongestWeights:
         return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
 
 
-class ReadText(NamedTuple):
-    """One text for the model: a document or a piece of one, and its tokens."""
-
-    document: Document
-    encoded: EncodedText
-
-
 @memory_given_back()
 def scan_shard(
     source: ScansTexts,
@@ -130,59 +80,20 @@ def scan_shard(
     before  of documents before this shard: examples that are no stronger are left out
     step    is called after every layer of a batch
     """
-    sums, before = ScanSums(), before or StrongestWeights()
-    texts = _readable(source, shard, options, sums)
-    read: set[int] = set()
-    vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
-    lengths = [len(text.encoded.ids) for text in texts]
-    meter = Meter(len(shard.documents), sum(lengths), len(source.planned_layers(options.selection)), step)
-    batch_scan = BatchScan(source, options, sums, before, vocabulary, meter)
-    for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
-        read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
+    sums, before, read = ScanSums(), before or StrongestWeights(), set[int]()
+    meter = Meter(len(source.planned_layers(options.selection)), step)
+    for texts, ended in ShardTexts(source, options, sums.poison).groups(shard.documents):
+        vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
+        lengths = [len(text.encoded.ids) for text in texts]
+        meter.begin(ended, sum(lengths))
+        batch_scan = BatchScan(source, options, sums, before, vocabulary, meter)
+        for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
+            read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
+        excerpts = ExcerptMaker(texts, source)
+        for module in sums.modules.values():
+            module.examples, module.quantiles = excerpts.filled(module.examples), module.quantiles.settled()
     sums.records = len(read)
-    excerpts = ExcerptMaker(texts, source)
-    for module in sums.modules.values():
-        module.examples = excerpts.filled(module.examples)
     return sums
-
-
-def _readable(source: ScansTexts, shard: Shard, options: ScanOptions, sums: ScanSums) -> list[ReadText]:
-    """The texts of a shard that the model can read; the others are noted as poison."""
-    pieces: list[Document] = []
-    for document in shard.documents:
-        if isinstance(document, Poison):
-            _note(sums, document, document.reason, document.detail)
-        elif not document.text.strip():
-            _note(sums, document, "empty", "white space alone")
-        else:
-            pieces += _cut(source, document, options)
-    encoded = source.encode([piece.text for piece in pieces]) if pieces else []
-    texts, limit = [], source.positions
-    for piece, tokens in zip(pieces, encoded, strict=True):
-        count = len(tokens.ids)
-        if count - int(tokens.special.sum()) < 1:
-            _note(sums, piece, "no token", "the tokenizer makes no tokens of it")
-        elif count < 2:
-            _note(sums, piece, "one token", "there is nothing to attend to but itself")
-        elif limit is not None and count > limit:
-            _note(sums, piece, "too long", f"{count:,} tokens, and the model reads {limit:,}; --chunk cuts documents")
-        else:
-            texts.append(ReadText(piece, tokens))
-    return texts
-
-
-def _cut(source: ScansTexts, document: Document, options: ScanOptions) -> list[Document]:
-    if options.chunk is None:
-        return [document]
-    tokenize = getattr(source, "tokens_of", None)
-    if tokenize is None:
-        raise InputError("--chunk cuts by tokens, which a table has not", "leave out --chunk")
-    return list(pieces_of(document, tokenize, options.chunk, options.stride))
-
-
-def _note(sums: ScanSums, record: Document | Poison, reason: str, detail: str) -> None:
-    piece = record.piece if isinstance(record, Document) else 0
-    sums.poison.note(PoisonRecord(record.number, *record.origin, piece, reason, detail))
 
 
 def batches_of(lengths: Sequence[int], *, limit: int = 8, tokens: int = BATCH_TOKENS) -> list[list[int]]:
@@ -225,7 +136,8 @@ class BatchScan(NamedTuple):
                 self.source.each_encoded(encoded, self.options.selection, visit)
             except NotFiniteError as error:
                 for at in error.texts:
-                    _note(self.sums, texts[at].document, "not finite", "the model's numbers overflow")
+                    poison = PoisonRecord.of(texts[at].document, "not finite", "the model's numbers overflow")
+                    self.sums.poison.note(poison)
                 texts = [text for at, text in enumerate(texts) if at not in error.texts]
                 continue
             added = ScanSums(len(texts), int(rows.lengths.sum()))
@@ -256,9 +168,10 @@ class ExcerptMaker:
         self._made: dict[tuple[int, ...], Excerpt] = {}
 
     def filled(self, examples: Examples) -> Examples:
-        """The examples with the text around them."""
-        excerpts = np.full(examples.weight.shape, None, object)
-        some = examples.weight > 0
+        """The examples with the text around them; those that have it keep it."""
+        excerpts = examples.excerpt.copy()
+        without = np.array([excerpt is None for excerpt in excerpts.flat]).reshape(excerpts.shape)
+        some = (examples.weight > 0) & without
         numbers = (examples.document, examples.piece, examples.query, examples.key)
         cells = zip(*(x[some].tolist() for x in numbers), strict=True)
         for at, cell in zip(np.flatnonzero(some).tolist(), cells, strict=True):

@@ -17,7 +17,8 @@ from attn_cli.scans import run, shards
 from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
-from attn_cli.scans.shards import ScanOptions, Shard
+from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.sources import open_source
 from tests.scans.corpora import sentences, table_scan, written

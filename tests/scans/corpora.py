@@ -8,10 +8,10 @@ import pytest
 
 from attn_cli.scans import shards
 from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.manifest import manifest_of
+from attn_cli.scans.manifest import ScannedModel, manifest_of
 from attn_cli.scans.run import Compute, Scan, in_this_process
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
-from attn_cli.scans.shards import ScanOptions
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus
 
@@ -38,7 +38,7 @@ def table_scan(file: Path, output: Path, compute: Compute | None = None) -> dict
     """The files of a scan of the built-in table, whose shards are computed by `compute`, here without one."""
     source, corpus = scannable(open_source("toy")), open_corpus([str(file)])
     options = ScanOptions()
-    manifest = manifest_of(source.about, source.fingerprint(), {}, corpus.fingerprint())
+    manifest = manifest_of(ScannedModel(source.about, source.fingerprint()), {}, corpus.fingerprint())
     one = Scan(ScanFolder(str(output)), corpus, manifest, options, source.labels)
     one.run(compute or in_this_process(source, options))
     return files_of(output)

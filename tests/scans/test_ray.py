@@ -18,7 +18,8 @@ import ray
 
 from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import ray_workers
-from attn_cli.scans.shards import ScanOptions, Shard
+from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.sources import open_source
 from tests.program import environment
@@ -29,7 +30,7 @@ _ANOTHER = """
 import ray
 from functools import partial
 from attn_cli.scans.ray_workers import ray_workers
-from attn_cli.scans.shards import ScanOptions
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.sources import open_source
 with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1):
     print(ray.get_runtime_context().gcs_address)

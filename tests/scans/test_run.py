@@ -15,12 +15,13 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
-from attn_cli.scans.memory import batch_tokens
+from attn_cli.scans.memory import within
 from attn_cli.scans.meter import Steps
 from attn_cli.scans.run import Progress
 from attn_cli.scans.scan import scan
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
-from attn_cli.scans.shards import ScanOptions, Shard, scan_shard
+from attn_cli.scans.shards import Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
@@ -131,7 +132,8 @@ def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path)
 def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path: Path, minilm: object) -> None:
     file, source = written(tmp_path, sentences(40, 1, 60)), ModelSource(minilm)  # type: ignore[arg-type]
     layers, (least, much) = Selection(layers=(0,)), (30_000_000, 10**9)
-    assert batch_tokens(least, source.planned_layers(layers)) < 700 < batch_tokens(much, source.planned_layers(layers))
+    tokens = [within(memory, source, ScanOptions(layers)).batch_tokens for memory in (least, much)]
+    assert tokens[0] < 700 < tokens[1]
     ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
     with pytest.raises(ZeroDivisionError):
         ended(memory=much, report=lambda progress: 1 / (progress.kept == 0))

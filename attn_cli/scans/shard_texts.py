@@ -1,0 +1,108 @@
+"""The documents of a shard as tokens: read, cut and encoded so many characters at a time, whatever their length."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from attn_cli.encoded_text import EncodedText
+from attn_cli.errors import InputError
+from attn_cli.scans.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.scannable import ScansTexts
+from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora.pieces import pieces_of
+
+_READ_TOGETHER = 2**18  # characters, twice those of a shard: only documents that are cut have more
+_ENCODED_TOGETHER = 2**16  # characters
+_PROBED = 2**17  # characters of a text whose beginning may say that it is too long
+_CUT_TOKENS = 64  # more than a text's beginning may have by being cut where no word ends
+_FEWEST = 2  # tokens
+
+
+class ReadText(NamedTuple):
+    """One text for the model: a document or a piece of one, and its tokens."""
+
+    document: Document
+    encoded: EncodedText
+
+
+class ShardTexts:
+    """Makes texts for the model of the documents of a shard; those that can't be read are noted in `poison`."""
+
+    def __init__(self, source: ScansTexts, options: ScanOptions, poison: PoisonRecords) -> None:
+        self.source, self.options, self.poison = source, options, poison
+        self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
+
+    def groups(self, documents: Sequence[Document | Poison]) -> Iterator[tuple[list[ReadText], int]]:
+        """The texts, all at once but for long documents that are cut, and how many documents end with each group."""
+        pieces: list[Document] = []
+        characters = ended = 0
+        for document in documents:
+            for piece in self._pieces(document):
+                pieces.append(piece)
+                characters += len(piece.text)
+                if characters >= _READ_TOGETHER:
+                    yield self._readable(pieces), ended
+                    pieces, characters, ended = [], 0, 0
+            ended += 1
+        yield self._readable(pieces), ended
+
+    def _pieces(self, document: Document | Poison) -> Iterator[Document]:
+        """The texts of a document, none of one that is poison."""
+        if isinstance(document, Poison):
+            self._note(document, document.reason, document.detail)
+        elif not document.text.strip():
+            self._note(document, "empty", "white space alone")
+        elif self.options.chunk is not None:
+            tokenize = getattr(self.source, "tokens_of", None)
+            if tokenize is None:
+                raise InputError("--chunk cuts by tokens, which a table has not", "leave out --chunk")
+            yield from pieces_of(document, tokenize, self.options.chunk, self.options.stride)
+        elif self._is_far_too_long(document.text):
+            self._note_too_long(document, f"more than {self.limit:,}")
+        else:
+            yield document
+
+    def _is_far_too_long(self, text: str) -> bool:
+        """Whether the beginning of a text of very many characters has more tokens than a whole text may have."""
+        characters = _PROBED
+        while characters < len(text):
+            if len(self.source.encode([text[:characters]])[0].ids) > self.limit + _CUT_TOKENS:
+                return True
+            characters *= 2
+        return False
+
+    def _readable(self, pieces: Sequence[Document]) -> list[ReadText]:
+        """Those of the texts that the model can read."""
+        texts = []
+        for piece, tokens in zip(pieces, self._encoded(pieces), strict=True):
+            count = len(tokens.ids)
+            if count - int(tokens.special.sum()) < 1:
+                self._note(piece, "no token", "the tokenizer makes no tokens of it")
+            elif count < _FEWEST:
+                self._note(piece, "one token", "there is nothing to attend to but itself")
+            elif count > self.limit:
+                self._note_too_long(piece, f"{count:,}")
+            else:
+                texts.append(ReadText(piece, tokens))
+        return texts
+
+    def _encoded(self, pieces: Sequence[Document]) -> Iterator[EncodedText]:
+        """The tokens of each text, of some texts at a time: what tokenizers return takes ten times as much memory."""
+        held: list[str] = []
+        characters = 0
+        for piece in pieces:
+            held.append(piece.text)
+            characters += len(piece.text)
+            if characters >= _ENCODED_TOGETHER:
+                yield from self.source.encode(held)
+                held, characters = [], 0
+        if held:
+            yield from self.source.encode(held)
+
+    def _note(self, record: Document | Poison, reason: str, detail: str) -> None:
+        self.poison.note(PoisonRecord.of(record, reason, detail))
+
+    def _note_too_long(self, piece: Document, tokens: str) -> None:
+        of_model = self.limit == self.source.positions
+        why = f"the model reads {self.limit:,}" if of_model else f"--memory has room for {self.limit:,}"
+        self._note(piece, "too long", f"{tokens} tokens, and {why}; --chunk cuts documents")
