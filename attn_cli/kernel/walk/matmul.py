@@ -4,8 +4,9 @@ torch gives float32 products to MKL, which leaves 512-bit vectors alone on proce
 a core of a Zen 5, where oneDNN, which torch carries too, reaches 200 (measured). oneDNN compiles a kernel for each
 shape when it first comes up, in a millisecond and a megabyte or two, so it is for large products of few shapes.
 
-All this serves bands alone: what the compiled walk doesn't do (whole matrices, scores of blocks, words, shares by
-value), and everything where it wasn't built.
+Products of attention serve bands alone: what the compiled walk doesn't do (whole matrices, scores of blocks, words,
+shares by value), and everything where it wasn't built. `onednn_is_wider` is also asked before the linear layers of a
+model that reads a corpus are multiplied.
 """
 
 import platform

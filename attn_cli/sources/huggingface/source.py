@@ -29,6 +29,7 @@ from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_layers
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture, watched
@@ -421,7 +422,10 @@ class ModelSource:
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
-        """Run the texts as one padded batch, without labels; `visit` may be a BatchVisit. Errors as of `each`."""
+        """Run the texts as one padded batch, without labels; `visit` may be a BatchVisit. Errors as of `each`.
+
+        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well.
+        """
         model = self.loaded.model
         self._check_layers(selection)
         arguments: dict[str, Any] = self._padded([text.ids for text in texts])
@@ -435,7 +439,7 @@ class ModelSource:
             labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
             visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn")
-            with watched(model, visitor, backend=self.loaded.backend), torch.no_grad():
+            with watched(model, visitor, backend=self.loaded.backend), widest_linear_layers(), torch.no_grad():
                 usual = self._usual_runs.get(selection)
                 if usual is not None:
                     ledger.end_after_selection(at_once=usual)

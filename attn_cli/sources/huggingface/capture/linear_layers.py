@@ -1,0 +1,117 @@
+"""A model's linear layers by oneDNN, on processors where torch's own library leaves half of their vectors alone.
+
+torch gives float32 products to MKL, which uses 256 of 512 bits on processors that aren't Intel's. oneDNN, which torch
+carries too, takes about 0.45 of MKL's time there (measured on a Zen 5), and with it a whole forward pass about 0.6.
+Both sum in float32, each in an order of its own: a pass differs by rounding, as it does between two processors.
+
+oneDNN compiles a kernel for every number of rows that it meets, in a millisecond and half a megabyte. Rows are
+therefore multiplied in pieces of few sizes, so that a thousand texts of unlike lengths need no more than these.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from attn_cli.kernel.walk.matmul import onednn_is_wider
+
+_LARGEST, _LARGE = 2048, 512  # rows of a piece: _LARGE doubled up to _LARGEST; below it a multiple of 32, below 64 of 8
+_FEWEST_ROWS = 8  # for fewer MKL is as quick
+_FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn the compiling of a kernel
+
+
+@contextmanager
+def widest_linear_layers() -> Iterator[None]:
+    """Context manager: `functional.linear` and `torch.addmm` multiply by oneDNN what it is quicker for.
+
+    Nothing changes on a processor where it isn't, where gradients are on, or where somebody else replaced these
+    functions. They are put back at the end.
+    """
+    plain_linear, plain_addmm = functional.linear, torch.addmm
+    if plain_linear is not torch._C._nn.linear or not onednn_is_wider():
+        yield
+        return
+
+    def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return product(input, weight, bias) if suits(input, weight, bias) else plain_linear(input, weight, bias)
+
+    def addmm(*arguments: Any, **others: Any) -> torch.Tensor:
+        if len(arguments) == 3 and not others:
+            bias, x, columns = arguments  # as GPT-2's layers keep their weight: [k, c]
+            if bias.ndim == 1 and suits(x, columns.t(), bias):
+                return product(x, columns.t(), bias)
+        return plain_addmm(*arguments, **others)
+
+    functional.linear, torch.addmm = linear, addmm
+    try:
+        yield
+    finally:
+        functional.linear, torch.addmm = plain_linear, plain_addmm
+
+
+def suits(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
+    """Whether oneDNN takes x `[..., k]` times weight `[c, k]`, and may be quicker than MKL."""
+    return (
+        type(x) is torch.Tensor
+        and type(weight) in (torch.Tensor, nn.Parameter)
+        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == weight.device.type == "cpu"
+        and weight.ndim == 2
+        and x.numel() >= _FEWEST_ROWS * weight.shape[1]
+        and x.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
+        and (weight.is_contiguous() or weight.t().is_contiguous())  # for others it has slow loops
+        and (bias is None or (bias.dtype == torch.float32 and bias.shape == weight.shape[:1]))
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """x `[..., k]` times the transpose of weight `[c, k]`, plus bias `[c]`, by oneDNN: `[..., c]`.
+
+    >>> product(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([5.0]))
+    tensor([[16.]])
+    """
+    onednn = torch.ops.mkldnn._linear_pointwise.default  # x, weight, bias, and no activation
+    flat = x.reshape(-1, x.shape[-1])
+    rows = flat.shape[0]
+    sections = pieces(rows)
+    if len(sections) == 1:
+        missing = sections[0][1] - rows
+        whole = functional.pad(flat, (0, 0, 0, missing)) if missing else flat
+        out: torch.Tensor = onednn(whole, weight, bias, "none", [], "")[:rows]
+    else:
+        out = flat.new_empty(rows, weight.shape[0])
+        for start, stop in sections:
+            out[start:stop] = onednn(flat[start:stop], weight, bias, "none", [], "")
+    return out.view(*x.shape[:-1], weight.shape[0])
+
+
+@cache
+def pieces(rows: int) -> list[tuple[int, int]]:
+    """Sections `start:stop` that cover so many rows, of few sizes.
+
+    The last one begins before the end of the one before it; where it would begin before the first row, it ends after
+    the last.
+
+    >>> pieces(5000)
+    [(0, 2048), (2048, 4096), (4096, 4608), (4584, 5000)]
+    >>> pieces(100)
+    [(0, 128)]
+    """
+    sections, start, size = [], 0, _LARGEST
+    while rows - start >= _LARGE:
+        while size > rows - start:
+            size //= 2
+        sections.append((start, start + size))
+        start += size
+    if rest := rows - start:
+        step = 8 if rest < 64 else 32
+        size = -(-rest // step) * step
+        first = max(rows - size, 0)
+        sections.append((first, first + size))
+    return sections
