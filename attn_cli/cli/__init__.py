@@ -38,7 +38,15 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+_EXIT_CODES = """\b
+Exit codes:
+  0 done                             4 text too long, or not enough memory
+  1 the asked check is negative      5 output can't be written
+  2 usage or unusable input          70 a bug
+  3 model can't be loaded            130, 143, 129 interrupted, ended, hung up"""
+
+
+@app.callback(invoke_without_command=True, epilog=_EXIT_CODES)
 def attn(
     context: typer.Context,
     version: Annotated[
@@ -57,13 +65,6 @@ def attn(
       attn compute "the cat sat" --steps           every step of it in numbers
       echo "river bank" | attn top - --json        a pipeline
       attn guide                                   tour, tutorial, reference
-
-    \b
-    Exit codes:
-      0 done                             4 text too long, or not enough memory
-      1 the asked check is negative      5 output can't be written
-      2 usage or unusable input          70 a bug
-      3 model can't be loaded            130, 143, 129 interrupted, ended, hung up
     """
     if context.invoked_subcommand is None:
         print(first_page(shutil.get_terminal_size().columns))

@@ -30,7 +30,7 @@ def test_a_module_in_the_folder_is_a_command_and_needs_no_other_entry(tmp_path: 
 
 
 def test_every_command_is_listed_in_order_and_has_a_help_of_its_own() -> None:
-    listed = attn("--help").text.partition("Commands:\n")[2]
+    listed = attn("--help").text.partition("Commands:\n")[2].partition("\n\n")[0]
     assert [line[2:].partition("  ")[0] for line in listed.splitlines() if line[2:3].strip()] == [*COMMANDS]
     for name, line in COMMANDS.items():
         shown = " ".join(attn(*name.split(), "--help").text.split())

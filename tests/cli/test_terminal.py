@@ -63,6 +63,24 @@ def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
     tall.expect(pexpect.EOF)
 
 
+def test_help_taller_than_the_terminal_begins_at_its_first_line_in_the_pager() -> None:
+    pager = {"PAGER": "tr a-z A-Z", "MANPAGER": "", "LINES": "24"}
+    for command in (("--help",), ("heads", "--help")):
+        tall = open_terminal(80, *command, rows=24, **pager)
+        tall.expect("USAGE: ATTN")
+        tall.expect(pexpect.EOF)
+    assert lines(shown(80, "heads", "-h", rows=24, **pager))[0].startswith("One line per head")
+
+
+def test_what_stderr_says_breaks_between_words_and_a_line_to_copy_does_not() -> None:
+    running = open_terminal(40, "heads", "a cat", "--top", "3", rows=24)
+    running.expect("--sort COLUMN: entropy,\r\n      distance, first, previous, self,\r\n")
+    running.expect(pexpect.EOF)
+    running = open_terminal(40, "cost", rows=24)
+    running.expect_exact("try: attn cost -n 32000 --heads 32 --kv-heads 8 --dim 128 --layers 32\r\n")
+    running.expect(pexpect.EOF)
+
+
 def test_no_color_is_heeded() -> None:
     screen = shown(80, "inspect", "river bank", NO_COLOR="1")
     cells = [screen.buffer[y][x] for y in range(60) for x in range(80)]

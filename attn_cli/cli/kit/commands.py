@@ -1,6 +1,7 @@
 """The commands: every module of `attn_cli.cli` is one, imported when it is called, not for `attn --help`."""
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from typer.main import get_command
 
 from attn_cli.cli.kit.brief_help import brief_help
 from attn_cli.cli.kit.declarations import declaration
+from attn_cli.cli.kit.pager import is_leafed, leaf_through
 from attn_cli.cli.kit.settings import defaults_for
 from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
@@ -63,6 +65,10 @@ class GroupedHelp(TyperCommand):
         self.brief = "-h" in args and "--help" not in args
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
+    def get_help(self, ctx: Any) -> str:
+        """The text of --help; a terminal that it is taller than has it in the pager."""
+        return _leafed(super().get_help(ctx))
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """All of it, or what fits a screen."""
         if not self.brief:
@@ -95,6 +101,15 @@ class GroupedHelp(TyperCommand):
                 record = (_named(parameter), record[1]) if is_argument else record
                 sections.setdefault(title, []).append(record)
         return sections
+
+
+def _leafed(text: str) -> str:
+    """The text; one that a terminal is too low for is shown in the pager, and the command ends."""
+    height = shutil.get_terminal_size().lines - 1 if sys.stdout is not None and sys.stdout.isatty() else None
+    if is_leafed(text, height):
+        leaf_through(f"{text}\n")
+        raise typer.Exit
+    return text
 
 
 def _named(argument: Any) -> str:
@@ -149,6 +164,10 @@ class Commands(TyperGroup):
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
+
+    def get_help(self, ctx: Any) -> str:
+        """The text of --help; a terminal that it is taller than has it in the pager."""
+        return _leafed(super().get_help(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """All of it; with -h what `attn` alone shows."""

@@ -105,7 +105,9 @@ def _stdin(*, explicit: bool) -> BinaryIO:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
         if not explicit:
-            raise InputError("no text", "give it in quotes or with --file FILE; - reads what you type")
+            raise InputError(
+                "no text", 'it goes in quotes or with --file FILE; - reads what you type    such as "river bank"'
+            )
         print("reading the terminal; end with Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer
 

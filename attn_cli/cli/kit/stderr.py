@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,14 +13,45 @@ from functools import partial
 from attn_cli.interrupts import last_words
 from attn_cli.text import visible
 
+_INDENT = " " * len("attn: ")
 _TICK = 1.0  # seconds
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
 
 
 def print_line(line: str) -> None:
-    """Print one line to stderr, made safe for a terminal. If stderr can't be written, the line is dropped."""
+    """Print one line to stderr, made safe for a terminal, which gets it broken between words.
+
+    If stderr can't be written, the line is dropped.
+    """
     with suppress(OSError):
-        print(visible(line), file=sys.stderr)
+        whole = visible(line)
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
+        print("\n".join(broken_between_words(whole, width)), file=sys.stderr)
+
+
+def broken_between_words(line: str, width: int) -> list[str]:
+    """A line in lines of at most `width` columns, all but the first indented as hints are.
+
+    What stands behind four blanks is a part of its own. Words that are longer than a line stay whole, and so does a
+    part with a command to try, which a person copies.
+
+    >>> broken_between_words("attn: no page is named 'sinus'; one of sinks, tour    all topics: attn guide", 40)
+    ["attn: no page is named 'sinus'; one of", '      sinks, tour', '      all topics: attn guide']
+    """
+    if len(line) <= width:
+        return [line]
+    lines: list[str] = []
+    for part in line.strip().split("    "):
+        if lines and len(lines[-1]) + 4 + len(part) <= width:
+            lines[-1] += f"    {part}"
+            continue
+        indent = _INDENT if lines or line.startswith(_INDENT) else ""
+        whole = [f"{indent}{part}"]
+        lines += whole if "try: " in part else textwrap.wrap(
+            part, width, initial_indent=indent, subsequent_indent=_INDENT,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return lines
 
 
 def print_notes(notes: Iterable[str], *, quiet: bool) -> None:

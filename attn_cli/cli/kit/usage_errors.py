@@ -22,6 +22,7 @@ _OTHER_NAMES = {
     "--layers": "--layer", "--topk": "--top", "--top-k": "--top", "--out": "--output", "--query": "--token",
     "--cuda": "--device cuda", "--gpu": "--device cuda", "--cpu": "--device cpu", "--fp16": "--dtype float16",
     "--bf16": "--dtype bfloat16", "--colour": "--color", "--no-color": "--color never", "--words-only": "--words",
+    "--no-scale": "--scale off", "--from": "--word",
     "--csv": "--format csv", "--jsonl": "--format jsonl", "--html": "--format html", "--width": "COLUMNS=120",
 }  # fmt: skip
 
@@ -31,10 +32,11 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
-        return _several_texts(extra[1].split(" "), words, command)
+        given = extra[1].split(" ")
+        takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
+        return _no_text(given[0], error, command) if takes_none else _several_texts(given, words, command)
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
-        examples = examples_of(command, str(error.ctx.command.help)) if message.startswith("Missing") else []
-        example = f"{re.split(' {2,}', examples[0])[0]}    all options: " if examples else ""
+        example = _example(error, command) if message.startswith("Missing") else ""
         return message, f"try: {example}{command} --help"
     message = message.split(" (")[0]
     if unknown[1] in _OTHER_NAMES and _takes(error, _OTHER_NAMES[unknown[1]]):
@@ -46,9 +48,22 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     meant = f"did you mean {' or '.join(near)}? " if near else ""
     more = f"try: {command} --help"
     if not near and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
-        more = f"{more}; a text that starts with - goes after --: {command} -- TEXT"
-    more = f"{more}; options stand after the command: attn inspect TEXT -q" if command == "attn" else more
+        more = f"{more}    a text that starts with - goes after --: {command} -- TEXT"
+    more = f"{more}    options stand after the command: attn inspect TEXT -q" if command == "attn" else more
     return message, f"{meant}{more}"
+
+
+def _example(error: Any, command: str, holds: str = "") -> str:
+    """The first example of a command with `holds` in it, to paste, before where all options are; "" without one."""
+    examples = [each for each in examples_of(command, str(error.ctx.command.help)) if holds in each and "|" not in each]
+    return f"{re.split(' {2,}', examples[0])[0]}    all options: " if examples else ""
+
+
+def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:
+    """What to say of a word after a command that takes options alone."""
+    return f"{command.removeprefix('attn ')} takes options alone, not {beginning(word)!r}", (
+        f"try: {_example(error, command, ' -')}{command} --help"
+    )
 
 
 def _takes(error: Any, words: str) -> bool:
