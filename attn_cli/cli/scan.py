@@ -33,7 +33,7 @@ class RunningOptions:
     """How a scan is run."""
 
     memory: Annotated[
-        str, typer.Option("--memory", help="What a scan may take beside the model's own pass.", metavar="SIZE")
+        str, typer.Option("--memory", help="What a scan may take beside the loaded model.", metavar="SIZE")
     ] = "4GB"
     ray: Annotated[
         str | None,

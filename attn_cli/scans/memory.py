@@ -1,7 +1,8 @@
-"""How much memory a scan takes beside the model and its forward pass, and how large batches may be therefore.
+"""How much memory a scan takes beside the loaded model, and how large batches and texts may be therefore.
 
 Sums are of a size that depends on heads alone, so memory doesn't grow with the corpus. What a batch takes grows with
-its tokens and the heads of a layer. The figures are upper bounds, measured with MiniLM and SmolLM2.
+its tokens, the heads of a layer, and the width of the model, whose pass is counted. The figures are upper bounds,
+measured with MiniLM and SmolLM2.
 """
 
 import sys
@@ -13,25 +14,26 @@ from attn_cli.text import decimal_bytes
 
 DEFAULT_MEMORY = 4 * 10**9
 _OF_HEAD = 2 * 10**6  # a head's sums: counts of 65,536 tokens, blocks, quantiles, examples, and a copy to be written
+_OF_SHARD = 16 * 10**6  # texts of a shard, their tokens, and what a tokenizer returns
 _OF_ROW = 2000  # a row's tokens and targets, for all layers
 _OF_HEAD_AND_ROW = 600  # numbers of a row of one layer
 _FEWEST = 512  # tokens of a batch
 
 
 def within(memory: int, source: ScansTexts, options: ScanOptions) -> ScanOptions:
-    """The options with batches, and a longest text, that fit in `memory` bytes beside the sums of all heads.
+    """The options with batches, and a longest text, that fit in `memory` bytes beside sums and the texts of a shard.
 
     LimitError where not even a batch of 512 tokens fits, or none of the pieces that documents are cut into.
     """
     layers, chunk = source.planned_layers(options.selection), options.chunk or 0
     heads, widest = sum(layer.heads for layer in layers), max((layer.heads for layer in layers), default=0)
-    sums, of_row = heads * _OF_HEAD, _OF_ROW + widest * _OF_HEAD_AND_ROW
+    sums, of_row = heads * _OF_HEAD + _OF_SHARD, source.bytes_of_token + _OF_ROW + widest * _OF_HEAD_AND_ROW
     room = (memory - sums) // of_row
     if room < max(_FEWEST, chunk):
         least = decimal_bytes(-(-(sums + max(_FEWEST, chunk) * of_row) // 10**7) * 10**7).replace(" ", "")
-        what = f"the sums of {heads:,} heads" + f" and {chunk:,} tokens of a piece" * (chunk > _FEWEST)
+        what = f"a scan of {heads:,} heads" + f" in pieces of {chunk:,} tokens" * (chunk > _FEWEST)
         less = " or a smaller --chunk" if chunk > _FEWEST else ""
-        raise LimitError(f"{what} take more than the {decimal_bytes(memory)} of --memory",
+        raise LimitError(f"{what} takes more than the {decimal_bytes(memory)} of --memory",
                          f"--memory {least} or more, or fewer heads by --layer and --head{less}")  # fmt: skip
     fits = source.positions is not None and source.positions <= room
     return options._replace(batch_tokens=min(BATCH_TOKENS, room), longest=sys.maxsize if fits else room)

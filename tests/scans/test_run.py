@@ -131,7 +131,7 @@ def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path)
 
 def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path: Path, minilm: object) -> None:
     file, source = written(tmp_path, sentences(40, 1, 60)), ModelSource(minilm)  # type: ignore[arg-type]
-    layers, (least, much) = Selection(layers=(0,)), (30_000_000, 10**9)
+    layers, (least, much) = Selection(layers=(0,)), (65_000_000, 10**9)
     tokens = [within(memory, source, ScanOptions(layers)).batch_tokens for memory in (least, much)]
     assert tokens[0] < 700 < tokens[1]
     ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
@@ -142,7 +142,7 @@ def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path
     one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("little", "much"))
     assert (one["documents"] == other["documents"]).all()
     assert (one["mean"] - other["mean"]).abs().max() < 1e-6
-    with pytest.raises(LimitError, match="sums of 12 heads take more than the 20 MB"):
+    with pytest.raises(LimitError, match="a scan of 12 heads takes more than the 20 MB"):
         ended(memory=20_000_000)
 
 

@@ -10,7 +10,9 @@ from attn_cli.sources.corpora.document import Document, TextField
 Tokenize = Callable[[str], Sequence[Token]]
 
 _NOT_SPACE = re.compile(r"\S")
-_CHARACTERS = 16  # of a token: a window of the text has room for two pieces of words as long as that
+_CHARACTERS = 32  # for each token of a piece: a window of the text has room for two pieces of words of 16 characters
+_FEW, _MORE = 6, 400  # for each token, and beside: enough for a piece of most texts
+_AFTER = 16  # tokens that must follow a piece in its window, as the last ones may be of a word that is cut
 
 
 def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | None = None) -> Iterator[Document]:
@@ -21,21 +23,24 @@ def pieces_of(document: Document, tokenize: Tokenize, size: int, stride: int | N
     stride    tokens from the start of a piece to that of the next; None for as many as a piece has
 
     Pieces end where a word does, if one ends in their second half, so that a piece read by itself has the tokens that
-    it had in the text. Only a window of a few pieces is tokenized at a time, however long the document is. A text whose
+    it had in the text. Only a window of the text is tokenized for each, however long the document is. A text whose
     tokens have no places can't be cut, and is its only piece.
 
     Raises InputError for a size that has no room beside what the tokenizer adds, and for a stride of 0 or above it.
     """
     text, start, number = document.text, 0, 0
-    window = 2 * size * _CHARACTERS
+    window = size * _CHARACTERS
     while (word := _NOT_SPACE.search(text, start)) is not None:
         start = start if word.start() < start + window else word.start() - 1
-        part = text[start : start + window]
-        tokens = tokenize(part)
-        placed = [token for token in tokens if token.end is not None]
-        room = size - (len(tokens) - len(placed))
-        _check(size, room, stride)
-        whole = start + len(part) == len(text)
+        for characters in (min(size * _FEW + _MORE, window), window):
+            part = text[start : start + characters]
+            tokens = tokenize(part)
+            placed = [token for token in tokens if token.end is not None]
+            room = size - (len(tokens) - len(placed))
+            _check(size, room, stride)
+            whole = start + len(part) == len(text)
+            if whole or len(placed) >= room + _AFTER:
+                break
         if not placed or (whole and len(placed) <= room):
             end = following = start + len(part)
         else:

@@ -25,6 +25,7 @@ from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.anatomy.not_run import missing_input, modules_not_run, recording
 from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_attention
+from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
@@ -404,6 +405,11 @@ class ModelSource:
     def positions(self) -> int | None:
         """How many tokens the model reads at most; None where nothing limits them."""
         return position_count(self.loaded.model)
+
+    @property
+    def bytes_of_token(self) -> int:
+        """How many bytes the model's own pass takes for a token, at most."""
+        return bytes_of_token(self.loaded.model)
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The texts as numbers of tokens; InputError for a model that reads more than text."""
