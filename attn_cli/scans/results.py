@@ -9,6 +9,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.scans.blocks import Blocks
 from attn_cli.scans.folder import ScanFolder
+from attn_cli.scans.manifest import LAYOUT
 from attn_cli.scans.tables import TABLES
 from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
@@ -44,7 +45,7 @@ class ScanResults:
     options   everything that the numbers depend on
     progress  counts: documents, records, tokens, poison, and reasons of that
 
-    Raises InputError for a folder without a scan, and for one whose scan is not finished.
+    Raises InputError for a folder without a scan, and for one whose scan is not finished or of another version.
     """
 
     def __init__(self, folder: str) -> None:
@@ -60,6 +61,9 @@ class ScanResults:
                              "tokens so far", f"{now}; results come at the end")  # fmt: skip
         self.path = scan.path
         self.options: Row = manifest["scan"]
+        if self.options.get("layout") != LAYOUT:
+            raise InputError(f"{excerpt(folder)} was scanned by another version of attn",
+                             "scan again, or read its Parquet files with other tools")  # fmt: skip
         self.progress: Row = manifest["progress"]
         self.about: Row = {name: self.options.get(name) for name in _ABOUT}
 

@@ -21,6 +21,7 @@ from attn_cli.sources.corpora import Document, Poison
 
 DOCUMENTS = 1024  # of a shard at most
 CHARACTERS = 2**17  # of a shard at most, unless a single document has more
+_NOT_FINITE = "the model makes numbers of it that are no numbers, or infinite"
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
 
@@ -136,7 +137,9 @@ class BatchScan(NamedTuple):
                 self.source.each_encoded(encoded, self.options.selection, visit)
             except NotFiniteError as error:
                 for at in error.texts:
-                    poison = PoisonRecord.of(texts[at].document, "not finite", "the model's numbers overflow")
+                    poison = PoisonRecord.of(
+                        texts[at].document, "not finite", "the model makes numbers of it that are not finite"
+                    )
                     self.sums.poison.note(poison)
                 texts = [text for at, text in enumerate(texts) if at not in error.texts]
                 continue

@@ -83,7 +83,7 @@ def test_a_text_without_room_is_named_before_all_of_it_is_read() -> None:
         counts, poison = texts_of(of_words(words), options)
         assert not sum(counts) and poison.reasons == {"too long": 1}
         assert poison.named[0].detail.startswith(f"{tokens} tokens, and --memory has room for {most}")
-    with pytest.raises(LimitError, match="8 heads in pieces of 60,000 tokens takes more than the 1 GB") as error:
+    with pytest.raises(LimitError, match=r"8 heads in pieces of 60,000 tokens takes more than the 1\.0 GB") as error:
         memory.within(10**9, Words(), ScanOptions(chunk=60_000))  # type: ignore[arg-type]
     assert "--chunk" in str(error.value.hint)
 

@@ -15,8 +15,10 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
+from attn_cli.scans.manifest import LAYOUT
 from attn_cli.scans.memory import within
 from attn_cli.scans.meter import Steps
+from attn_cli.scans.results import open_scan
 from attn_cli.scans.run import Progress
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scan_options import ScanOptions
@@ -171,6 +173,17 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
     written(tmp_path, sentences(10, seed=1))
     with pytest.raises(InputError, match=r"documents: .* has changed"):
         table_scan(file, tmp_path / "scan")
+
+
+def test_a_folder_of_another_version_is_neither_gone_on_with_nor_shown(tmp_path: Path) -> None:
+    file = written(tmp_path, sentences(3))
+    table_scan(file, tmp_path / "scan")
+    manifest = tmp_path / "scan" / "scan.json"
+    manifest.write_text(manifest.read_text().replace(f'"layout": {LAYOUT}', '"layout": 1'))
+    with pytest.raises(InputError, match="another version of attn"):
+        table_scan(file, tmp_path / "scan")
+    with pytest.raises(InputError, match="another version of attn"):
+        open_scan(str(tmp_path / "scan"))
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
