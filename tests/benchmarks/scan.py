@@ -20,13 +20,13 @@ from attn_cli.scans.shards import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
-from tests.benchmarks import scan_memory, scan_survival
+from tests.benchmarks import scan_memory, scan_story, scan_survival
 from tests.benchmarks.plain_forward import forward
 from tests.benchmarks.scan_memory import SMOLLM
 from tests.benchmarks.scan_survival import MINILM
 from tests.scans.corpora import sentences, written
 
-SECTIONS = ("minilm", "smollm", "peak", "memory", "flat", "ray", "survival")
+SECTIONS = ("minilm", "smollm", "peak", "memory", "flat", "ray", "story", "survival")
 _SCAN = """
 import resource, sys
 from attn_cli.scans.scan import scan
@@ -53,6 +53,7 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
     memory          memory over the loaded model, for small and large --memory, 6 minutes; quick one
     flat            memory over time, 6 minutes; quick 40 seconds
     ray             two workers against one, 2 minutes
+    story           20,000 sentences killed, interrupted, finished on Ray, and read, 6 minutes; quick one
     survival        scans that are killed, and go on
     """
     names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "pyarrow", "ray"))
@@ -74,6 +75,8 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
             yield from _flat(folder, part)
         if "ray" in sections:
             yield from _ray(folder, part)
+    if "story" in sections:
+        yield from scan_story.lines(quick=quick)
     if "survival" in sections:
         yield from scan_survival.lines(quick=quick)
 
