@@ -8,9 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
@@ -19,6 +21,7 @@ from attn_cli.scans.scan import scan
 from attn_cli.scans.shards import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
+from attn_cli.sources.huggingface.capture import linear_layers
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks import scan_memory, scan_story, scan_survival
 from tests.benchmarks.plain_forward import forward
@@ -27,6 +30,8 @@ from tests.benchmarks.scan_survival import MINILM
 from tests.scans.corpora import sentences, written
 
 SECTIONS = ("minilm", "smollm", "peak", "memory", "flat", "ray", "story", "survival")
+_AS_TORCH = "compiled, linear layers as torch has them"
+_WALKS = (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85)), (_AS_TORCH, None))
 _SCAN = """
 import resource, sys
 from attn_cli.scans.scan import scan
@@ -48,7 +53,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> Iterator[str]:
     """The bars of some sections; `quick` with a tenth of the documents, and of the kills.
 
-    minilm, smollm  speed against plain forwards, about 3 and 40 minutes on two cores; quick 20 seconds and 2 minutes
+    minilm, smollm  speed against plain forwards, about 4 and 50 minutes on two cores; quick 30 seconds and 3 minutes
     peak            memory over the plain forward's, 10 minutes; quick one
     memory          memory over the loaded model, for small and large --memory, 6 minutes; quick one
     flat            memory over time, 6 minutes; quick 40 seconds
@@ -111,18 +116,31 @@ def _speed(name: str, model: str, file: Path, folder: Path, repeats: int) -> Ite
     corpus = open_corpus([str(file)])
     texts = batches(source, corpus)
     forward(source, texts[:1])  # the first pass of a process is slower than all others
-    suits = fused.suits
-    for walk, bars in (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85))):
-        fused.suits = suits if walk == "compiled" else lambda *_: False
+    for walk, bars in (
+        ("compiled", (0.95, 0.95)),
+        ("bands", (0.80, 0.85)),
+        ("compiled, linear layers as torch has them", None),
+    ):
         ratios = []
         for number in range(repeats):
             plain = _processor_time(lambda: forward(source, texts))
             output = str(folder / f"{model[-5:]}-{walk}-{number}")
-            whole = _processor_time(partial(scan, source, corpus, output))
+            with _walking(walk):
+                whole = _processor_time(partial(scan, source, corpus, output))
             ratios.append(plain / whole)
-        fused.suits = suits
-        bar = bars[0] if model == MINILM else bars[1]
-        yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second (bar {bar})"
+        told = "no bar" if bars is None else f"bar {bars[0] if model == MINILM else bars[1]}"
+        yield f"{name}, {walk}: {statistics.median(ratios):.2f} of the plain forward's tokens per second ({told})"
+
+
+@contextmanager
+def _walking(walk: str) -> Iterator[None]:
+    """Context manager: attention in bands, or linear layers as torch multiplies them, where `walk` says so."""
+    with ExitStack() as stack:
+        if walk == "bands":
+            stack.enter_context(patch.object(fused, "suits", lambda *_: False))
+        if walk == _AS_TORCH:
+            stack.enter_context(patch.object(linear_layers, "onednn_is_wider", lambda: False))
+        yield
 
 
 def _memory(code: str, *arguments: str) -> int:

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from attn_cli.kernel.walk.matmul import onednn_is_wider
 
-_LARGEST, _LARGE = 2048, 512  # rows of a piece: _LARGE doubled up to _LARGEST; below it a multiple of 32, below 64 of 8
+_PIECE = 512  # rows, whose products stay near the core; what is left has a multiple of 32, or of 8 where it is under 64
 _FEWEST_ROWS = 8  # for fewer MKL is as quick
 _FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn the compiling of a kernel
 
@@ -98,17 +98,13 @@ def pieces(rows: int) -> list[tuple[int, int]]:
     The last one begins before the end of the one before it; where it would begin before the first row, it ends after
     the last.
 
-    >>> pieces(5000)
-    [(0, 2048), (2048, 4096), (4096, 4608), (4584, 5000)]
+    >>> pieces(1100)
+    [(0, 512), (512, 1024), (1004, 1100)]
     >>> pieces(100)
     [(0, 128)]
     """
-    sections, start, size = [], 0, _LARGEST
-    while rows - start >= _LARGE:
-        while size > rows - start:
-            size //= 2
-        sections.append((start, start + size))
-        start += size
+    start = rows // _PIECE * _PIECE
+    sections = [(first, first + _PIECE) for first in range(0, start, _PIECE)]
     if rest := rows - start:
         step = 8 if rest < 64 else 32
         size = -(-rest // step) * step
