@@ -1,13 +1,14 @@
 """Progress of a scan: a line on stderr with documents, tokens per second and time left, if that is a terminal."""
 
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from attn_cli.cli.kit.stderr import blank_line, over_the_line, ticking_line
+from attn_cli.cli.kit.stderr import blank_line, broken_between_words, over_the_line, ticking_line
 from attn_cli.interrupts import last_words
 from attn_cli.scans.run import Progress
 from attn_cli.sources.corpora import Corpus
@@ -66,7 +67,8 @@ class _Line:
     def end_at_once(self) -> None:
         """Say what is kept, as a signal's handler may: without Python's own buffers."""
         if self.last is not None:
-            os.write(2, f"{blank_line()}{last_line(self.last, self.total)}\n".encode())
+            said = broken_between_words(last_line(self.last, self.total), shutil.get_terminal_size().columns)
+            os.write(2, (blank_line() + "\n".join(said) + "\n").encode())
 
     def _count(self) -> None:
         count = self.corpus.count()

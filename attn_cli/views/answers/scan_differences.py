@@ -68,7 +68,7 @@ def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[
     wide = screen.width >= 72
     column = 8 if screen.width >= name + 40 else 7
     change = f"  {'difference':>10}" if column == 8 else f" {'change':>7}"
-    title = f"{'head':>{name}}  {'':<9}{'first':>{column}}{'second':>{column}}{change}"
+    title = f"{'head':>{name}}  {'':<9}{'this':>{column}}{'other':>{column}}{change}"
     yield Text(title + ("  95 % interval     effect" if wide else ""), _BOLD)
     for each in differences:
         statistic = _STATISTICS[each.statistic]

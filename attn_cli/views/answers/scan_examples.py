@@ -1,0 +1,108 @@
+"""The strongest examples of a head of a scan: each text with query and key marked, and the line that opens it."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead
+from attn_cli.text import cut, visible
+from attn_cli.views.answers.scan_head_layout import HeadLayout
+from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.whole_line import WholeLine
+from attn_cli.views.shell_words import command_line
+
+_BOLD, _DIM = Style(bold=True), Style(dim=True)
+_QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
+
+
+def chosen_examples(answer: ScanHead) -> tuple[str, list[ScanExample]]:
+    """The examples of the head's kind, or of any, after the kind's name."""
+    kind = answer.head.kind_name
+    of_kind = [example for example in answer.examples if example.kind == kind]
+    return (kind, of_kind) if of_kind else ("any", [example for example in answer.examples if example.kind == "any"])
+
+
+def draw_examples(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[RenderableType]:
+    """The strongest cells of its kind, or of any: the text with query and key marked, and the line that opens it."""
+    kind, chosen = chosen_examples(answer)
+    if not chosen:
+        return
+    of = "past sinks" if kind == "any" else f"of {kind}"
+    words = [f"strongest examples {of}:", "query in [ ], key in { }"]
+    title = packed(words if layout.spaced else [f"strongest {of}:", "[query], {key}"], screen.width, " ")
+    yield from [""] * layout.spaced
+    yield Text("\n".join(title), _BOLD)
+    for example in chosen[: layout.examples]:
+        place = f"{example.file}:{example.record}"
+        words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
+                 f"row {example.query}, key {example.key}", cut(visible(place), 40)]  # fmt: skip
+        yield Text("\n".join(packed(words, screen.width)[: None if layout.spaced else 1]))
+        yield _marked(example, screen.width - 2)
+        line = opening_line(example, answer, None if layout.spaced else 2 * screen.width)
+        if visible(line) == line:
+            yield WholeLine(line, _DIM)
+
+
+def opening_line(example: ScanExample, answer: ScanHead, longest: int | None = None) -> str:
+    """The command that shows the head's matrix on the example: its text as an argument, or printed into a pipe.
+
+    In a pipe it is where no shell would hand it over as it is, and where the line would be longer than `longest`.
+    """
+    place = answer.head.place
+    options = ["-m", answer.model, "-H", f"{place.layer}.{place.head}"]
+    if example.whole and "\n" not in example.text and visible(example.text) == example.text:
+        dash = ["--"] if example.text.startswith("-") else []
+        line = command_line(["matrix", *options, *dash, example.text] if dash else ["matrix", example.text, *options])
+        if longest is None or cell_len(line) <= longest:
+            return line
+    number = f"{example.document}.{example.piece}" if example.piece else str(example.document)
+    return (
+        f"{command_line(['scan', 'show', answer.folder, '--text', number])} | {command_line(['matrix', '-', *options])}"
+    )
+
+
+def _marked(example: ScanExample, width: int) -> Text:
+    """The text around query and key on one line, brackets around both where there are no styles."""
+    spans = [(span, style, marks) for span, style, marks in (
+        (example.query_span, _QUERY, "[]"), (example.key_span, _KEY, "{}")) if span is not None]  # fmt: skip
+    text, line, at = example.text, Text(), 0
+    marked: list[tuple[int, int]] = []
+    for (start, end), style, marks in sorted(spans, key=lambda each: each[0]):
+        if start < at:
+            continue
+        line.append(visible(text[at:start]))
+        begin = len(line)
+        line.append(marks[0] + visible(text[start:end]) + marks[1], style)
+        marked.append((begin, len(line)))
+        at = end
+    line.append(visible(text[at:]))
+    return Text("  ").append_text(_window(line, marked, width - 2))
+
+
+def _window(line: Text, marked: Sequence[tuple[int, int]], width: int) -> Text:
+    """What fits of a line: with all that is marked, or with a part of the width for each place."""
+    if cell_len(line.plain) <= width:
+        return line
+    first, last = (marked[0][0], marked[-1][1]) if marked else (0, 0)
+    if len(marked) < 2 or cell_len(line.plain[first:last]) + 2 <= width:
+        return _around(line, first, last, width)
+    (_, middle), (following, _) = marked
+    left, right = line[: (middle + following) // 2], line[(middle + following) // 2 :]
+    both = _around(left, *marked[0], width // 2)
+    both.right_crop(both.plain.endswith("…"))  # the other begins with it
+    return both.append_text(_around(right, following - len(left), last - len(left), width - cell_len(both.plain)))
+
+
+def _around(line: Text, first: int, last: int, width: int) -> Text:
+    """As much of a line as fits, with its characters from `first` to `last` in the middle, if it has so many."""
+    spare = width - 2 - cell_len(line.plain[first:last])
+    begin = max(0, min(first - spare // 2, len(line) - width))
+    while begin < first and cell_len(line.plain[begin:last]) > width - 2:
+        begin += 1
+    piece = Text("…").append_text(line[begin + 1 :]) if begin and begin < first else line[begin:]
+    piece.truncate(width, overflow="ellipsis")
+    return piece
