@@ -10,7 +10,9 @@ from attn_cli.cli.kit.layers_and_heads import head_pairs
 from attn_cli.cli.kit.ranking_options import ranking_of
 from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Answer, Report
+from attn_cli.text import excerpt
 from attn_cli.views.sink import Sink
 
 
@@ -61,16 +63,17 @@ def scan_show(
 
     results = open_scan(folder)
     answer: Answer
-    if against is not None:
-        from attn_cli.scans.against import differences_of
+    with parse_errors(f"the tables in {excerpt(folder)}", "scan again: they don't belong together"):
+        if against is not None:
+            from attn_cli.scans.against import differences_of
 
-        other = open_scan(against)
-        answer = differences_of(results, other, None if ranking is None else ranking.column, top)
-    elif place is not None:
-        stream, layer, number = place
-        answer = results.head(layer, number, stream)
-    else:
-        answer = results.show(ranking, kind, top)
+            other = open_scan(against)
+            answer = differences_of(results, other, None if ranking is None else ranking.column, top)
+        elif place is not None:
+            stream, layer, number = place
+            answer = results.head(layer, number, stream)
+        else:
+            answer = results.show(ranking, kind, top)
     with output.view() as view:
         view.show(Report(answer.name, results.about, answer=answer))
     return ExitCode.DONE

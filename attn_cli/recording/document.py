@@ -19,10 +19,12 @@ from attn_cli.recording.prompt_document import (
     tables_of_document,
 )
 from attn_cli.recording.rule_document import rule_document, rule_of_document
+from attn_cli.text import visible
 
 Arrays = Mapping[str, np.ndarray]
 _MAIN = ("q", "k", "seen", "log_sums", "received", "value_norms", "thumbnail")  # of each layer, where it has them
 SCHEMA = "attn.recording/1"
+_LONGEST_WORD = 1000  # of names that are shown as they are
 _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 
 
@@ -112,10 +114,19 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> Contents:
         about = content["source"]
         if not isinstance(about, dict) or not {"model", "type", "revision", "dtype", "device"} <= set(about):
             raise ValueError("nothing says which model it is of")
+        for name in ("type", "revision", "dtype", "device"):
+            _word(name, "" if about[name] is None else about[name])
     except _BAD as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise BadDocument(what) from None
     return Contents(about, prompt, layers)
+
+
+def _word(name: str, value: Any) -> str:
+    """`value` as it is shown without more; ValueError for one that no attn has written."""
+    if not isinstance(value, str) or visible(value) != value or len(value) > _LONGEST_WORD:
+        raise ValueError(f"{name} is no word")
+    return value
 
 
 def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[Tokens]) -> RecordedLayer:
@@ -125,12 +136,12 @@ def _layer(at: int, entry: Mapping[str, Any], arrays: Arrays, tables: Sequence[T
     numbers, names = arrays[f"{at}.statistics"], entry["statistics"]
     height, width = map(int, entry["thumbnail_block"])
     layer = RecordedLayer(
-        Place(int(entry["layer"]), str(entry["name"]), heads, groups, str(entry["stream"]), int(entry["call"]), 0,
-              str(entry["way"])),
+        Place(int(entry["layer"]), _word("name", entry["name"]), heads, groups, _word("stream", entry["stream"]),
+              int(entry["call"]), 0, _word("way", entry["way"])),
         queries,
         keys,
         rule_of_document(entry["rule"], arrays),
-        statistics={str(name): values for name, values in zip(names, numbers, strict=True)},
+        statistics={_word("statistics", name): values for name, values in zip(names, numbers, strict=True)},
         thumbnail_block=(height, width),
         shows_scores=bool(entry["shows_scores"]),
         **own,  # type: ignore[arg-type]

@@ -3,22 +3,24 @@
 import hashlib
 import io
 import os
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import orjson
 
 from attn_cli.errors import InputError, LoadError, OutputError, reason
-from attn_cli.scans.manifest import check_same
+from attn_cli.scans.manifest import check_manifest, check_same
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import ScanSums
-from attn_cli.scans.tables import TABLES
+from attn_cli.scans.tables import TABLES, check_table
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.files.parse_errors import parse_errors
+from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file
 from attn_cli.text import excerpt
 from attn_cli.views.sink import Sink
 
@@ -51,15 +53,19 @@ class ScanFolder:
 
     def read_manifest(self) -> dict[str, Any] | None:
         """What scan.json says, None without one; InputError for one that is no scan's."""
-        try:
-            content = orjson.loads((self.path / _MANIFEST).read_bytes())
-        except FileNotFoundError:
+        path = self.path / _MANIFEST
+        if kind_of_path(path, InputError) is PathKind.NOTHING:
             return None
+        nonempty_file(str(path))
+        try:
+            content = orjson.loads(path.read_bytes())
         except (OSError, ValueError) as error:
             raise InputError(f"can't read {excerpt(self.name)}/{_MANIFEST}: {excerpt(reason(error))}",
                              "is it the folder of a scan?") from None  # fmt: skip
         if not isinstance(content, dict) or "scan" not in content:
             raise InputError(f"{excerpt(self.name)}/{_MANIFEST} is of no scan", "give another folder")
+        with parse_errors(f"{excerpt(self.name)}/{_MANIFEST}", "was the folder copied whole? --force scans anew"):
+            check_manifest(content)
         return content
 
     def begin(self, manifest: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
@@ -68,6 +74,9 @@ class ScanFolder:
         InputError where it holds another scan or something else, unless `force`, which throws an earlier scan away.
         """
         before = None
+        if self.work.is_symlink():
+            raise InputError(f"{excerpt(self.name)}/{_WORK} is a link, and what lies there would be thrown away",
+                             "remove it, or give another folder")  # fmt: skip
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             before = self.read_manifest()
@@ -102,13 +111,21 @@ class ScanFolder:
         except ImportError:  # Windows: nothing else is at hand that a killed process gives back
             yield
             return
-        with (self.path / ".lock").open("w") as file:
+        with self._lock_file() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise InputError(f"another process is scanning into {excerpt(self.name)}",
                                  "wait for it, or give another folder") from None  # fmt: skip
             yield
+
+    def _lock_file(self) -> BinaryIO:
+        """The file that a process holds while it scans; no link, by which a file elsewhere would be held."""
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            return os.fdopen(os.open(self.path / ".lock", flags, 0o666), "rb+", buffering=0)
+        except OSError as error:
+            raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
 
     def is_claimed(self) -> bool:
         """Whether a process is scanning into the folder."""
@@ -117,15 +134,17 @@ class ScanFolder:
                 return False
         except InputError:
             return True
+        except OutputError:  # of another user, or on a disk that is only read
+            return False
 
     def so_far(self) -> tuple[int, int]:
         """Documents and tokens of the finished shards of a scan that is not finished, by its journal."""
         done: dict[int, tuple[int, int]] = {}  # a shard that was begun again stands there twice
         with suppress(OSError):
             for line in (self.work / _JOURNAL).read_bytes().splitlines():
-                with suppress(ValueError):  # the last one, half-written
+                with suppress(ValueError, TypeError, KeyError):  # the last one, half-written
                     entry = orjson.loads(line)
-                    done[entry["shard"]] = entry["documents"], entry["tokens"]
+                    done[int(entry["shard"])] = int(entry["documents"]), int(entry["tokens"])
         return sum(documents for documents, _ in done.values()), sum(tokens for _, tokens in done.values())
 
     def _only_ours(self) -> bool:
@@ -144,17 +163,18 @@ class ScanFolder:
     def remove_work(self) -> None:
         """Remove the sums of single shards."""
         if self.work.is_dir():
-            for file in self.work.iterdir():
-                file.unlink()
+            for file in (*self.work.glob("*.npz"), *self.work.glob(".attn-*.part"), self.work / _JOURNAL):
+                file.unlink(missing_ok=True)
             self.work.rmdir()
 
     def folded(self) -> Folded:
         """The sums of the first shards, as last written."""
-        arrays = self._read(self.work / _STATE)
-        if arrays is None:
-            return Folded(0, 0, "", ScanSums())
-        at = orjson.loads(arrays["folded"].tobytes())
-        return Folded(at["shards"], at["document"], at["content"], ScanSums.from_arrays(arrays))
+        with self._spoilt_work():
+            arrays = self._read(self.work / _STATE)
+            if arrays is None:
+                return Folded(0, 0, "", ScanSums())
+            at = orjson.loads(arrays["folded"].tobytes())
+            return Folded(int(at["shards"]), int(at["document"]), str(at["content"]), ScanSums.from_arrays(arrays))
 
     def write_folded(self, folded: Folded) -> None:
         """Keep the sums of the first shards in one file, and remove those of single ones among them."""
@@ -179,16 +199,22 @@ class ScanFolder:
 
     def tokens_of_shard(self, number: int, content: str) -> int | None:
         """How many tokens a shard of these documents has; None where it is not finished, or of other documents."""
-        arrays = self._read(self._shard_file(number), ("content", "about"))
-        if arrays is None or arrays["content"].tobytes().decode() != content:
-            return None
-        return int(orjson.loads(arrays["about"].tobytes())["tokens"])
+        with self._spoilt_work():
+            arrays = self._read(self._shard_file(number), ("content", "about"))
+            if arrays is None or arrays["content"].tobytes().decode() != content:
+                return None
+            return int(orjson.loads(arrays["about"].tobytes())["tokens"])
 
     def read_shard(self, number: int) -> ScanSums:
         """The sums of a finished shard."""
-        arrays = self._read(self._shard_file(number))
-        assert arrays is not None
-        return ScanSums.from_arrays(arrays)
+        with self._spoilt_work():
+            arrays = self._read(self._shard_file(number))
+            assert arrays is not None
+            return ScanSums.from_arrays(arrays)
+
+    def _spoilt_work(self) -> AbstractContextManager[None]:
+        """Context manager: sums of shards that can't be read are an InputError."""
+        return parse_errors(f"{excerpt(self.name)}/{_WORK}", "it is damaged: --force scans anew")
 
     def write_table(self, name: str, table: Any) -> None:
         """Write a `pyarrow.Table` as a Parquet file."""
@@ -209,8 +235,11 @@ class ScanFolder:
         except ImportError:
             raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
         file = self.path / f"{name}.parquet"
+        nonempty_file(str(file))
         with parse_errors(excerpt(str(file)), hint):
-            return parquet.read_table(file)
+            table = parquet.ParquetFile(file).read()
+            check_table(name, table)
+        return table
 
     def _shard_file(self, number: int) -> Path:
         return self.work / f"{number:08}.npz"
@@ -228,9 +257,12 @@ class ScanFolder:
     @staticmethod
     def _read(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray] | None:
         """The arrays of a file, or some of them; None where there is no file."""
-        with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as file:
+        if kind_of_path(path, InputError) is PathKind.NOTHING:
+            return None
+        if not zipfile.is_zipfile(nonempty_file(str(path))):
+            raise InputError(f"{excerpt(str(path))} is damaged", "--force scans anew")
+        with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in names or file.files}
-        return None
 
 
 def content_of(shard: Shard) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
-from attn_cli.text import counted, excerpt
+from attn_cli.text import counted, excerpt, visible
 
 LAYOUT = 2  # raised when sums or tables change, so that a folder of another version is not gone on with
 
@@ -40,6 +40,41 @@ def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping
     """
     about = {**model.about, "weights": model.weights, "longest": model.longest}
     return {"layout": LAYOUT, "attn": __version__, **about, **options, **corpus}
+
+
+def check_manifest(content: Mapping[str, Any]) -> None:
+    """ValueError for a manifest and its progress that no attn has written; other versions are asked little."""
+    scan, progress = content.get("scan"), content.get("progress")
+    if not isinstance(scan, dict) or not isinstance(progress, dict) or type(progress.get("finished")) is not bool:
+        raise ValueError("it doesn't say what was scanned, and how far")
+    if scan.get("layout") != LAYOUT:
+        return
+    for name in ("type", "revision", "dtype", "device", "model"):
+        value = scan.get(name)
+        if not isinstance(value, str | None) or (name != "model" and visible(value or "") != (value or "")):
+            raise ValueError(f"{name} is no word")
+    files, fields, sample = scan.get("files"), scan.get("fields"), scan.get("sample")
+    if not isinstance(files, list) or not all(map(_is_file, files)):
+        raise ValueError("it names no files")
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise ValueError("it names no fields")
+    if sample is not None and not (isinstance(sample, dict) and {"threshold", "seed"} <= _counts(sample)):
+        raise ValueError("sample is no part")
+    reasons = progress.get("reasons", {})
+    if progress["finished"] and not {"documents", "records", "tokens", "poison"} <= _counts(progress):
+        raise ValueError("it counts nothing")
+    if not isinstance(reasons, dict) or len(_counts(reasons)) < len(reasons):
+        raise ValueError("it counts no reasons")
+
+
+def _is_file(entry: Any) -> bool:
+    """Whether a manifest names a file so."""
+    return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("name", "kind", "hash"))
+
+
+def _counts(values: Mapping[str, Any]) -> set[str]:
+    """The names of those that are counts."""
+    return {name for name, value in values.items() if type(value) is int and value >= 0}
 
 
 def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:

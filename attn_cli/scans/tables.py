@@ -46,6 +46,7 @@ from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
 from attn_cli.summaries.student import half_width
+from attn_cli.text import visible
 
 Row = dict[str, Any]
 _RANKS = {"minimum": 0.0, "q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95, "maximum": 1.0}
@@ -102,17 +103,35 @@ _COLUMNS: dict[str, dict[str, str]] = {
 _POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
            "detail": "string"}  # fmt: skip
 TABLES = (*_COLUMNS, "poison")
+_WHOLE = {"stream", "layer", "head", "kind", "documents", "statistic", "side"}  # no row is without them
+_NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # of attn's own or of modules
+
+
+def check_table(name: str, table: Any) -> None:
+    """ValueError for a `pyarrow.Table` that is not as this module makes that of its name: types, gaps, odd names."""
+    for column, kind in _fields(_pyarrow(), name):
+        if column not in table.column_names or table.schema.field(column).type != kind:
+            raise ValueError(f"it has no column {column} of {kind}")
+        if column in _WHOLE and table[column].null_count:
+            raise ValueError(f"{column} has gaps")
+        if column in _NAMES and any(visible(each or "") != (each or "") for each in table[column].unique().to_pylist()):
+            raise ValueError(f"{column} holds what is no name")
 
 
 def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
     """The rows as a table; NaN is null."""
-    columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
-    types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_(),
-             "int64s": arrow.list_(arrow.int64()), "doubles": arrow.list_(arrow.float64())}  # fmt: skip
-    fields = [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
+    fields = _fields(arrow, name)
     held = list(rows)
     content = [arrow.array([row[column] for row in held], kind, from_pandas=True) for column, kind in fields]
     return arrow.table(content, schema=arrow.schema(fields))
+
+
+def _fields(arrow: Any, name: str) -> list[tuple[str, Any]]:
+    """The columns of a table with their types."""
+    columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
+    types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_(),
+             "int64s": arrow.list_(arrow.int64()), "doubles": arrow.list_(arrow.float64())}  # fmt: skip
+    return [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
 
 
 def _places(module: ModuleSums) -> Iterator[tuple[int, Row]]:

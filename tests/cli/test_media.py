@@ -19,6 +19,7 @@ from attn_cli.sources.huggingface.read.without_torchvision import without_videos
 from attn_cli.sources.image import read_image
 from tests.media import RATE, audio_file, image_file
 from tests.program import attn, refused, strict_json
+from tests.sources.huggingface.folders import hard_link
 from tests.views.test_schemas import hold
 
 Seeing = Callable[[str], Path]
@@ -480,12 +481,12 @@ def test_models_and_media_that_do_not_go_together(
     (bare := tmp_path / "bare").mkdir()
     for file in vit.iterdir():
         if file.name != "preprocessor_config.json":
-            (bare / file.name).symlink_to(file)
+            hard_link(file, bare / file.name)
     refused(attn("heads", "-m", bare, *image_option), 3, "has no processor", "preprocessor_config.json", "--inputs")
     (deaf := tmp_path / "deaf").mkdir()
     for file in seeing("clip").iterdir():
         if file.name != "processor_config.json":
-            (deaf / file.name).symlink_to(file)
+            hard_link(file, deaf / file.name)
     (deaf / "preprocessor_config.json").write_text('{"processor_class": "CLIPTokenizer"}')
     refused(attn("heads", "the cat", "-m", deaf, *image_option), 3, "deaf")
     (bare / "preprocessor_config.json").write_text("{}{")

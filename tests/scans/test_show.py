@@ -3,20 +3,26 @@
 import csv
 import io
 import json
+import os
 import shlex
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
 
+from attn_cli.errors import InputError, OutputError
 from attn_cli.scans.against import differences_of
 from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.results import ScanResults, open_scan
 from attn_cli.scans.scan import scan
+from attn_cli.scans.tables import TABLES
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.scan_differences import differences
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -338,3 +344,84 @@ def test_a_file_called_show_is_scanned_as_a_path(tmp_path: Path, monkeypatch: py
     Path("show").write_text("he sat on the bank\n")
     assert "1 document" in attn("scan", "./show", "-o", "scan").text
     assert "1 document" in attn("scan", "show", "scan").text
+
+
+# Folders that are damaged, or that lie
+
+
+def _copy(scanned: Scanned, folder: Path) -> Path:
+    return Path(shutil.copytree(scanned.folder, folder))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(("scan",), [7]), (("scan", "dtype"), "\x1b[31mX"), (("scan", "files"), "x"), (("scan", "files", 0), None),
+     (("scan", "fields"), 7), (("scan", "sample"), "x"), (("progress",), 1e308), (("progress", "documents"), None),
+     (("progress", "tokens"), [7]), (("progress", "reasons"), 7), (("progress", "finished"), "x")],
+    ids=str,
+)  # fmt: skip
+def test_a_manifest_that_no_scan_has_written(scans: dict[str, Scanned], tmp_path: Path, place, value) -> None:
+    folder = _copy(scans["one"], tmp_path / "s")
+    manifest = inner = json.loads((folder / "scan.json").read_text())
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    (folder / "scan.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"scan\.json can't be read"):
+        open_scan(str(folder))
+
+
+def test_tables_of_other_columns_gaps_and_escape_codes_are_refused(scans: dict[str, Scanned], tmp_path: Path) -> None:
+    folder = _copy(scans["one"], tmp_path / "s")
+    for name in TABLES:
+        file = folder / f"{name}.parquet"
+        content, table = file.read_bytes(), parquet.read_table(file)
+        spoilt = [table.drop_columns(table.column_names[0]), pa.table({column: ["x"] for column in table.column_names})]
+        if table.column_names[0] == "stream" and len(table):
+            gaps = pa.nulls(len(table), pa.string())
+            odd = pa.array(["\x1b[31mself"] * len(table))
+            spoilt += [table.set_column(0, table.schema.field(0), column) for column in (gaps, odd)]
+        for each in spoilt:
+            parquet.write_table(each, file)
+            with pytest.raises(InputError, match=rf"{name}\.parquet can't be read: it has no column|gaps|no name"):
+                open_scan(str(folder)).table(name)
+        file.write_bytes(content)
+    assert open_scan(str(folder)).show().heads
+
+
+def test_a_folder_whose_lock_or_work_is_a_link_is_left_alone(scans: dict[str, Scanned], tmp_path: Path) -> None:
+    folder = _copy(scans["one"], tmp_path / "s")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("dear")
+    (folder / "work").symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match="is a link"):
+        ScanFolder(str(folder)).begin({}, force=True)
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(tmp_path / "mine" / "letter")
+    with pytest.raises(OutputError), ScanFolder(str(folder)).claimed():
+        pass
+    assert (tmp_path / "mine" / "letter").read_text() == "dear"
+
+
+def test_a_pipe_in_place_of_a_scans_file_is_no_wait(scans: dict[str, Scanned], tmp_path: Path) -> None:
+    for number, name in enumerate(("scan.json", "heads.parquet", ".lock")):
+        folder = _copy(scans["one"], tmp_path / str(number))
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        if name != ".lock":
+            with pytest.raises(InputError, match="it is a pipe"):
+                open_scan(str(folder)).table("heads")
+        else:
+            with ScanFolder(str(folder)).claimed():
+                pass
+
+
+def test_sums_that_are_damaged_are_refused(scans: dict[str, Scanned], tmp_path: Path) -> None:
+    folder = _copy(scans["one"], tmp_path / "s")
+    (folder / "work").mkdir(exist_ok=True)
+    for content in (b"", b"rubbish", b"PK\x03\x04"):
+        (folder / "work" / "state.npz").write_bytes(content)
+        with pytest.raises(InputError, match=r"damaged|is empty|can't be read"):
+            ScanFolder(str(folder)).folded()
+    (folder / "work" / "journal.jsonl").write_bytes(b'7\n[]\n{}\n{"shard":[],"documents":1,"tokens":2}\n\xff\n')
+    assert ScanFolder(str(folder)).so_far() == (0, 0)

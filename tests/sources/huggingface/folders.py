@@ -1,6 +1,7 @@
 """Broken copies of a model folder, made without copying the weights where they stay whole."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,20 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 
+def hard_link(source: Path, target: Path) -> None:
+    """The same file under another name; a copy where it lies on another disk. Models' folders may hold no others."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def linked(source: Path, target: Path, *, without: tuple[str, ...] = ()) -> Path:
-    """A folder of links to the files of `source`, less some."""
+    """A folder of hard links to the files of `source`, or of copies on another disk, less some."""
     target.mkdir()
     for file in source.iterdir():
         if file.is_file() and file.name not in without:
-            (target / file.name).symlink_to(file)
+            hard_link(file, target / file.name)
     return target
 
 

@@ -8,12 +8,30 @@ from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, kind_of_path
 from attn_cli.text import excerpt
 
+# What models, tokenizers and processors are read from.
+_READ = (
+    ".json",
+    ".safetensors",
+    ".bin",
+    ".pt",
+    ".pth",
+    ".h5",
+    ".msgpack",
+    ".txt",
+    ".model",
+    ".jinja",
+    ".tiktoken",
+    ".py",
+)
+_READ_FOLDERS = ("additional_chat_templates",)
+
 
 def check_files(folder: Path, name: str) -> None:
     """Raise LoadError for a folder, called `name`, that would have something else read than its own plain files.
 
-    Refused are pipes and devices, an index whose shards lie outside the folder by their names or by a link that isn't
-    the hub's cache's own, and a tokenizer_config.json that names a tokenizer elsewhere.
+    Refused are pipes and devices, files that a model is read from but that are links to elsewhere, an index whose
+    shards lie outside the folder by their names or by a link, and a tokenizer_config.json that names a tokenizer
+    elsewhere. Links of the hub's cache are its own, and followed.
     """
     try:
         entries = sorted(folder.iterdir())
@@ -23,6 +41,8 @@ def check_files(folder: Path, name: str) -> None:
         kind = kind_of_path(path, LoadError)
         if kind in (PathKind.PIPE, PathKind.DEVICE):
             raise LoadError(f"{name}: {excerpt(path.name)} is {kind.value}, not a file", "copy the file itself there")
+        if path.suffix in _READ or path.name in _READ_FOLDERS:
+            _check_link(folder, path, name)
         if path.name.endswith(".index.json") and kind is PathKind.FILE:
             _check_index(folder, path, name)
     settings = folder / "tokenizer_config.json"
@@ -48,11 +68,30 @@ def _check_inside(folder: Path, file: Any, label: str) -> None:
     hint = "shards lie in the model's folder, beside their index"
     if not isinstance(file, str) or not parts or ".." in parts or PurePath(file).is_absolute():
         raise LoadError(f"{label} names a file outside the folder: {excerpt(str(file), 80)!r}", hint)
-    real, home = (folder / file).resolve(), folder.resolve()
+    if not _is_inside(folder, folder / file):
+        raise LoadError(f"{label} names {excerpt(file, 80)!r}, a link that leaves the folder", f"{hint}: copy it there")
+
+
+def _check_link(folder: Path, path: Path, name: str) -> None:
+    """Raise LoadError for a link out of `folder`, or a folder with one.
+
+    Who passes a folder on, packed with its links, would else have files of this machine read as parts of a model.
+    """
+    inner = [*path.iterdir()] if path.name in _READ_FOLDERS and path.is_dir() else []
+    for each in (path, *inner):
+        if not _is_inside(folder, each):
+            label = excerpt(str(each.relative_to(folder)), 80)
+            raise LoadError(
+                f"{name}: {label} is a link that leaves the folder", "make it a hard link or a copy: attn guide models"
+            )
+
+
+def _is_inside(folder: Path, path: Path) -> bool:
+    """Whether what `path` leads to lies in the folder, or among the files of the hub's cache that belong to it."""
+    real, home = path.resolve(), folder.resolve()
     # snapshots/REVISION/FILE is a link to blobs/HASH in the hub's cache
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
-    if not (real.is_relative_to(home) or real.is_relative_to(blobs)):
-        raise LoadError(f"{label} names {excerpt(file, 80)!r}, a link that leaves the folder", f"{hint}: copy it there")
+    return real.is_relative_to(home) or real.is_relative_to(blobs)
 
 
 def _document(path: Path, name: str) -> dict[str, Any]:

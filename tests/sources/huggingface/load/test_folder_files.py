@@ -48,6 +48,21 @@ def test_a_link_out_of_the_folder_is_refused_but_for_the_hubs_own(tmp_path: Path
     refused(snapshot, "a link that leaves the folder")
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "additional_chat_templates/rag.jinja"])
+def test_what_a_model_is_read_from_is_no_link_to_elsewhere(file: str, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x")
+    folder = tmp_path / "m"
+    (folder / file).parent.mkdir(parents=True)
+    (folder / "README.md").symlink_to(tmp_path / "outside")  # which isn't read
+    (folder / "model.bin").symlink_to("notes.txt")  # which lies in the folder
+    check_files(folder, "m")
+    (folder / file).symlink_to(tmp_path / "outside")
+    refused(folder, f"{file} is a link that leaves the folder")
+    (folder / file).unlink()
+    (folder / file).hardlink_to(tmp_path / "outside")
+    check_files(folder, "m")
+
+
 def test_pipes_in_place_of_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model.safetensors")
     refused(tmp_path, "model.safetensors is a pipe, not a file")
