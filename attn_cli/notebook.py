@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
@@ -24,6 +26,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
+from attn_cli.text import counted
 from attn_cli.views.data import to_json
 
 if TYPE_CHECKING:
@@ -32,9 +35,13 @@ if TYPE_CHECKING:
 Model: TypeAlias = str | Source | Recording | tuple[Any, Any]
 """A `--model` value, an open source, a recording, or a transformers model with its tokenizer."""
 
-Numbers: TypeAlias = int | Sequence[int] | None
-"""Layers or heads: one, several, or None for all; negative numbers count from the end."""
+Numbers: TypeAlias = int | Sequence[int] | str | None
+"""Layers or heads: one, several, or None for all; negative numbers count from the end.
 
+Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
+"""
+
+_ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k")  # of the functions below
 _LARGEST = 64  # cells of an overview's matrix
 
 
@@ -51,7 +58,7 @@ class Table(Sequence[dict[str, Any]]):
         return self._rows[at]
 
     def __repr__(self) -> str:
-        return f"Table of {len(self)} rows: {', '.join(self._rows[0]) if self._rows else 'empty'}"
+        return f"Table of {counted(len(self), 'row')}: {', '.join(self._rows[0]) if self._rows else 'empty'}"
 
     def to_pandas(self) -> "DataFrame":
         """The rows as a data frame of pandas, which must be installed."""
@@ -71,7 +78,8 @@ class Findings(Displayed):
 
     def __repr__(self) -> str:
         tokens = len(self.report.prompts[0].tokens)
-        return f"attn {self.report.command}: {tokens} tokens, {len(self.report.summaries)} layers"
+        layers = counted(len(self.report.summaries), "layer")
+        return f"attn {self.report.command}: {counted(tokens, 'token')}, {layers}"
 
     @property
     def heads(self) -> Table:
@@ -143,7 +151,7 @@ def inspect(
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix most worth a look.
 
     model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer)
-    layers   the layers to look at; heads likewise
+    layers   the layers to look at; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     loading  how a model is loaded, as for `open_source`
 
     Raises AttnError, whose hint says what to do: for a layer or head that isn't there, a model that can't be loaded, a
@@ -213,6 +221,8 @@ def record(
 
 
 def _found(command: str, text: str | None, source: Source, selection: Selection, reducers: Any) -> Findings:
+    if not isinstance(text, str | None):
+        raise TypeError(f"text is a str, and not {type(text).__name__}: {text!r}")
     prompt = source.read(["" if text is None else text])[0]
     summaries: list[Summary] = []
     source.each([prompt], selection, lambda call: summaries.append(reduce(call, *reducers(call))))
@@ -222,6 +232,10 @@ def _found(command: str, text: str | None, source: Source, selection: Selection,
 
 def _opened(model: Model, loading: Loading) -> Source:
     """The source that `model` means; a transformers model is looked at where it is."""
+    for name in loading:
+        if name not in Loading.__annotations__:
+            near = get_close_matches(name, [*Loading.__annotations__, *_ARGUMENTS], 1)
+            raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
     if isinstance(model, str):
         return open_source(model, **loading)
     if isinstance(model, Recording):
@@ -232,8 +246,17 @@ def _opened(model: Model, loading: Loading) -> Source:
 
 
 def _selection(layers: Numbers, heads: Numbers) -> Selection:
+    if isinstance(layers, str) or isinstance(heads, str):
+        return selection_of(_in_words(layers), _in_words(heads))
     chosen = [None if x is None else (x,) if isinstance(x, int) else tuple(x) for x in (layers, heads)]
     return Selection(layers=chosen[0], heads=chosen[1])
+
+
+def _in_words(numbers: Numbers) -> str:
+    """Layers or heads as `--layer` and `--head` take them."""
+    if numbers is None or isinstance(numbers, str):
+        return numbers or "all"
+    return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))
 
 
 def _rows(token: str | int | None, call: Call) -> list[int] | None:

@@ -1,5 +1,6 @@
 """One-line functions give what commands give; what a notebook shows is safe, whole, and labelled."""
 
+import re
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ def test_findings_are_those_of_the_command(command: str) -> None:
 def test_tables_and_arrays_by_name() -> None:
     found = attn_cli.inspect("the cat sat", TOY)
     assert [row["head"] for row in found.heads] == [0] and len(found.received) == 3
-    assert "entropy_bits" in repr(found.heads) and repr(found) == "attn inspect: 3 tokens, 1 layers"
+    assert "entropy_bits" in repr(found.heads) and repr(found) == "attn inspect: 3 tokens, 1 layer"
     with pytest.raises(InputError, match="has no top"):
         _ = found.top
     top = attn_cli.top("the cat sat", TOY, token="cat", k=2)
@@ -74,7 +75,7 @@ def test_a_recording_is_a_page_in_a_frame_of_its_own() -> None:
     assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="') and "allow-same-origin" not in frame
     page = unescape(frame.partition('srcdoc="')[2].partition('"')[0])
     assert page.startswith("<!DOCTYPE html>") and page.rstrip().endswith("</html>")
-    assert repr(recording) == f"Recording of {TOY}: 3 tokens, 1 layers, 1 heads"
+    assert repr(recording) == f"Recording of {TOY}: 3 tokens, 1 layer, 1 head"
 
 
 def test_capture_labels_the_tokens_of_every_pass() -> None:
@@ -122,3 +123,27 @@ def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) ->
     for missing in ((1, 99), (99, 0), (1, 1, "cross")):
         with pytest.raises(InputError, match=f"no head {missing[1]} in layer {missing[0]}"):
             recording.head(*missing)
+
+
+def test_a_notebook_keeps_a_screen_and_not_all_maps_of_all_heads() -> None:
+    words = "he sat on the river bank by the old mill and then he went home to the old town by the river "
+    shown = attn_cli.matrix(words * 2)._repr_mimebundle_()
+    assert len(shown["text/html"]) < 200_000
+    for text in shown.values():
+        lines = text.strip().removesuffix("\n</pre>").splitlines()
+        assert len(lines) == 61
+        assert re.search("… [0-9,]+ lines more: layers= and heads= choose", lines[-1])
+
+
+def test_heads_as_the_screens_name_them() -> None:
+    assert attn_cli.matrix("river bank", heads="0.2").arrays["weights"].shape == (1, 1, 2, 2)
+    assert attn_cli.matrix("river bank", layers=0, heads="1-2").arrays["weights"].shape == (1, 2, 2, 2)
+    with pytest.raises(InputError, match="not a choice of heads"):
+        attn_cli.matrix("river bank", heads="two")
+
+
+def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
+    with pytest.raises(TypeError, match="'head', did you mean 'heads'"):
+        attn_cli.heads("river bank", head=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="text is a str, and not int: 3"):
+        attn_cli.heads(3)  # type: ignore[arg-type]

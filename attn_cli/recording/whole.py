@@ -9,6 +9,7 @@ from attn_cli.recording import file
 from attn_cli.recording.document import Contents
 from attn_cli.recording.head import RecordedHead
 from attn_cli.selection import ranges
+from attn_cli.text import counted
 
 
 class Recording(Contents, Displayed):
@@ -19,8 +20,8 @@ class Recording(Contents, Displayed):
 
     def __repr__(self) -> str:
         heads = sum(layer.h for layer in self.layers)
-        model = self.about["model"]
-        return f"Recording of {model}: {len(self.prompt.tokens)} tokens, {len(self.layers)} layers, {heads} heads"
+        sizes = ((len(self.prompt.tokens), "token"), (len(self.layers), "layer"), (heads, "head"))
+        return f"Recording of {self.about['model']}: {', '.join(counted(*size) for size in sizes)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as one file, which `load` and every command read: `attn heads -m PATH`."""

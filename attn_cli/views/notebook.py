@@ -27,6 +27,8 @@ from attn_cli.views.writers.page import PAGE, inline_html
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
+_LINES = 60  # of a screen, which the .ipynb keeps too
+_MORE = "layers= and heads= choose; the object's rows and arrays are whole"
 _SCREEN = Screen(width=80)
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '
@@ -44,7 +46,14 @@ def bundle(thing: object) -> Bundle:
 
 @bundle.register
 def _report(report: Report) -> Bundle:
-    return {"text/plain": render(report, _SCREEN), "text/html": inline_html([report])}
+    return {"text/plain": _cut(render(report, _SCREEN)), "text/html": inline_html(report, _LINES, _MORE)}
+
+
+def _cut(text: str) -> str:
+    """The first lines of a screen, and how many more there are."""
+    lines = text.split("\n")
+    left = len(lines) - 1 - _LINES
+    return text if left <= 0 else "\n".join([*lines[:_LINES], f"… {left:,} lines more: {_MORE}", ""])
 
 
 @bundle.register

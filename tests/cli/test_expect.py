@@ -430,3 +430,15 @@ def test_screens(name: str, depth: str, golden: Golden) -> None:
 def test_what_does_not_go_together_is_said() -> None:
     refused(attn("compute", "river bank", "--steps", "--expect", "x.npy"), 2, "--steps and --expect at once")
     refused(attn("compute", "river bank", "--tol", "1"), 2, "--tol is the tolerance of a check")
+
+
+def test_no_cause_is_named_that_is_further_away_than_what_is_right() -> None:
+    """A kernel in bfloat16 that takes its key heads in the reversed order, which is none of the usual mistakes."""
+    random = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(h, 128, 64, generator=random).to(BFLOAT16) for h in (8, 2, 2))
+    wrong = scaled_dot_product_attention(q[None], k.flip(0)[None], v.flip(0)[None], is_causal=True, enable_gqa=True)
+    save_file({"q": q, "k": k, "v": v, "out": wrong[0].contiguous()}, "mine.safetensors")
+    given = [word for name in "qkv" for word in (f"--{name}", f"mine.safetensors:{name}")]
+    run = attn("compute", *given, "--mask", "causal", "--expect", "mine.safetensors:out", "--json")
+    assert run.code == 1
+    assert [each["cause"] for each in run.json["result"]["check"]] == [None]

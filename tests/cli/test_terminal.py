@@ -63,6 +63,12 @@ def test_a_page_taller_than_the_terminal_is_leafed_through() -> None:
     tall.expect(pexpect.EOF)
 
 
+def test_notes_above_a_screen_are_lines_of_it() -> None:
+    screen = shown(80, "compute", "the cat sat on the mat", "-m", "toy:the-cat-sat", rows=24, LINES="24")
+    assert lines(screen)[0].startswith("attn: not in the table the-cat-sat")
+    assert lines(screen)[-1] == ""
+
+
 def test_help_taller_than_the_terminal_begins_at_its_first_line_in_the_pager() -> None:
     pager = {"PAGER": "tr a-z A-Z", "MANPAGER": "", "LINES": "24"}
     for command in (("--help",), ("heads", "--help")):

@@ -216,7 +216,7 @@ def declare(app: typer.Typer) -> None:
 _OTHER_WORDS = {
     "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
     "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("explore",), "view": ("matrix",),
-    "viz": ("matrix",), "heatmap": ("matrix",), "check": ("compute",), "list": ("--help",),
+    "viz": ("matrix",), "heatmap": ("matrix",), "check": ("guide", "matrices"), "list": ("--help",),
 }  # fmt: skip
 _NEAR = 0.65  # how similar a mistyped command must be
 
@@ -232,7 +232,8 @@ def suggestion(words: Sequence[str]) -> str:
     attn explore --file prompt.txt
     """
     if words[0] in _OTHER_WORDS:
-        return command_words([*_OTHER_WORDS[words[0]], *words[1:]])
+        line = _OTHER_WORDS[words[0]]
+        return command_words(line if line[0] == "guide" else [*line, *words[1:]])
     near = get_close_matches(words[0], COMMANDS, 1, _NEAR)
     if near:
         return command_words([near[0], *words[1:]])

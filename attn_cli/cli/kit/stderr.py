@@ -12,6 +12,7 @@ from functools import partial
 
 from attn_cli.interrupts import last_words
 from attn_cli.text import visible
+from attn_cli.views.drawing import above
 
 _INDENT = " " * len("attn: ")
 _TICK = 1.0  # seconds
@@ -26,7 +27,9 @@ def print_line(line: str) -> None:
     with suppress(OSError):
         whole = visible(line)
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else len(whole)
-        print("\n".join(broken_between_words(whole, width)), file=sys.stderr)
+        lines = broken_between_words(whole, width)
+        print("\n".join(lines), file=sys.stderr)
+        above.add(len(lines))
 
 
 def broken_between_words(line: str, width: int) -> list[str]:

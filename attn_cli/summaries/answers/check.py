@@ -322,7 +322,8 @@ class CheckOutput:
             return True
         coarse = all(array.precision.digits < PRECISIONS["float32"].digits for array in self.arrays.values())
         wrong = self._distance(self.right.output, self.right.weights)
-        return coarse and self.own_tolerance is None and mistake.typical * _LIKELY < wrong.typical
+        near = mistake.typical <= _LIKELY * self.tolerance and mistake.typical * _LIKELY < wrong.typical
+        return coarse and self.own_tolerance is None and near
 
     def _misread(self) -> tuple["_Distance", str]:
         """The smallest distance with the axes of the output in another order of the same shape, and that order."""

@@ -1,12 +1,15 @@
 """html, svg, png, pdf: reports as one self-contained page or image, without a script, network or font to fetch."""
 
+import re
+
 from rich.console import Console
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.answers.matrices import colored_texts
+from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.figure import figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
@@ -30,6 +33,7 @@ _LETTERS = (
 _PRE = """\
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 """
+_OF_DECORATION = re.compile(r" ?text-decoration-color: #[0-9a-f]{6};?(?= |\")")  # of text that has none
 _HTML = (
     """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -80,11 +84,25 @@ def to_html(reports: list[Report]) -> bytes:
     return _recorded(reports).export_html(theme=_THEME, code_format=_HTML).encode("utf-8", "backslashreplace")
 
 
-def inline_html(reports: list[Report]) -> str:
-    """The same screens as one block, with its styles within, for a page of somebody else's."""
+def inline_html(report: Report, most: int, more: str) -> str:
+    """The first `most` lines of the same screen as one block, with its styles within, for a page of somebody else's.
+
+    more  what to do for the others, said after their number
+    """
+    console, lines, left = console_for(PAGE, record=True), list[list[Segment]](), 0
+    for renderable in renderables(report, PAGE):
+        if len(lines) > most:
+            left += height_of(renderable)
+        else:
+            lines += console.render_lines(renderable, pad=False)
+    left += max(len(lines) - most, 0)
+    for line in lines[:most]:
+        console.print(Segments([*line, Segment.line()]), end="")
+    if left:
+        console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
     code = f'<pre style="color: {{foreground}}; background: {{background}}; {_LETTERS}">{{code}}</pre>'
-    html = _recorded(reports).export_html(theme=_THEME, code_format=code, inline_styles=True)
-    return html.encode("utf-8", "backslashreplace").decode()
+    html = console.export_html(theme=_THEME, code_format=code, inline_styles=True)
+    return _OF_DECORATION.sub("", html).encode("utf-8", "backslashreplace").decode()
 
 
 def static_screen(reports: list[Report]) -> StaticScreen:

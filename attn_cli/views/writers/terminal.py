@@ -3,6 +3,7 @@
 import sys
 
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.above import taken
 from attn_cli.views.drawing.screen import largest_map, screen_of
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.sink import Sink
@@ -22,7 +23,8 @@ class TerminalView:
 
     def show(self, report: Report) -> None:
         """Print the report, after an empty line if it is not the first."""
-        text = render(report, self.screen, self._last_line(report))
+        above = taken() if self.is_terminal and sys.stderr is not None and sys.stderr.isatty() else 0
+        text = render(report, self.screen.below(above), self._last_line(report))
         self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
         self.first = False
 
