@@ -14,6 +14,7 @@ from attn_cli.summaries.reducers.kinds.targets import REACH
 ANY = "any"  # no kind: the strongest cells on keys at which no sink is expected
 EXAMPLE_KINDS = (ANY, *(kind.name for kind in KINDS if kind is not EVEN))
 MOST = 5  # examples of a head and kind
+_STEPS = 2**17  # of a weight of 1: coarse enough that the same text in two batches has the same weight
 _WHOLE = 300  # characters of an excerpt that holds query and key
 _AROUND = 60
 
@@ -103,7 +104,7 @@ def examples_of(
 
     least  the weight that is needed to be among the strongest of all `[h, kinds]`
     """
-    weight = np.where((keys >= 0) & targets.rows.real, top, 0).astype(np.float32)
+    weight = np.where((keys >= 0) & targets.rows.real, np.rint(top * _STEPS) / _STEPS, 0).astype(np.float32)
     bits = _membership_bits(np.maximum(keys, 0), targets)
     texts = np.lexsort((numbered.piece, numbered.document))
     found = strongest_rows(weight, bits, least, texts, MOST)
