@@ -39,17 +39,30 @@ def fit_path(path: str, width: int) -> str:
 def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
     """Parts joined by `between` into as few lines of at most `width` cells as it takes.
 
-    A line never breaks inside a part; a part that is longer than a line is cut.
+    A line never breaks inside a part; one that is longer than a line is broken between words, and a longer word is cut.
 
     >>> packed(["one", "two", "three"], 10)
     ['one · two', 'three']
+    >>> packed(["of two words", "unbreakable"], 8)
+    ['of two', 'words', 'unbreak…']
     """
     lines: list[str] = []
     for part in parts:
         if lines and cell_len(lines[-1]) + cell_len(between) + cell_len(part) <= width:
             lines[-1] += between + part
         else:
-            lines.append(part if cell_len(part) <= width else fit(part, width))
+            lines += [part] if cell_len(part) <= width else _broken(part, width)
+    return lines
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """A text of one line in lines of at most `width` cells, broken between words; a word that is longer is cut."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word if cell_len(word) <= width else fit(word, width))
     return lines
 
 
