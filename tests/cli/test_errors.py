@@ -3,6 +3,7 @@
 import json
 import pickle
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -310,3 +311,10 @@ def test_near_words_are_named() -> None:
     refused(attn("nearest", "bnak"), USAGE, "bnak (bank?)")
     refused(attn("top", "the river bank", "-t", "bnak"), USAGE, "did you mean 'bank'?")
     assert "left out: rivre (river?)" in attn("heads", "the rivre bank").errors
+
+
+def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
+    started = time.process_time()
+    refused(attn("top", "river bank", "-m", "a/" * 40_000), 3, "name too long")
+    assert time.process_time() - started < 5  # it was 30 and more, for every way to shorten the name was measured
+    assert attn("top", "river bank", env={"COLUMNS": "9" * 5000}).code == 0

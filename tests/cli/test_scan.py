@@ -52,6 +52,7 @@ def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: 
     assert again.code == 2
     assert "another --seed: 0 there, 3 now" in again.errors
     assert attn("scan", str(lines), "-o", str(folder), "--seed", "3", "--force").code == 0
+    assert attn("scan", str(lines), "-o", str(folder), "--seed", "9" * 20).code == 2
 
 
 def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(lines: Path, tmp_path: Path) -> None:

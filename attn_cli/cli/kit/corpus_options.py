@@ -9,6 +9,7 @@ import typer
 from attn_cli.cli.kit import options as o
 from attn_cli.errors import InputError
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
+from attn_cli.text import excerpt
 
 _reading = partial(typer.Option, rich_help_panel="Reading")
 
@@ -46,4 +47,6 @@ class CorpusOptions:
         if self.stride is not None and self.chunk is None:
             raise InputError("--stride without --chunk", "--chunk N cuts documents into pieces of N tokens")
         names = [name for each in self.fields or () for name in each.split(",")]
+        if (self.seed or 0) >= 2**63:
+            raise InputError(f"--seed {excerpt(str(self.seed), 40)} is too large", "a number below 2**63")
         return open_corpus(self.inputs, fields=names, kind=self.kind, sample=self.sample, seed=self.seed or 0)

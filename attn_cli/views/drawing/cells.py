@@ -31,7 +31,7 @@ def fit_path(path: str, width: int) -> str:
     path = visible(path)
     if cell_len(path) <= width:
         return path
-    parts = path.split("/")
+    parts = path.rsplit("/", max(width, 0) + 1)  # no more fit: each has its slash
     ends = ("/".join(["…", *parts[first:]]) for first in range(1, len(parts)))
     return next((end for end in ends if cell_len(end) <= width), fit(parts[-1], width))
 

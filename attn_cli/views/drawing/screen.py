@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TextIO
 
 DEPTHS = ("truecolor", "256", "16", "none")
+_MOST_DIGITS = 8  # of COLUMNS; a longer number is no width
 _AROUND_A_MAP = 11  # lines: header of the report, title, column labels, legend, hint, what to ask next
 TALLEST = 40  # more rows than this are drawn two to a line, or pooled
 
@@ -45,7 +46,7 @@ def screen_of(stream: TextIO | None, color: str = "auto") -> Screen:
     """
     terminal = stream is not None and stream.isatty()
     columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() and stream is not None else 0
+    width = int(columns) if columns.isdecimal() and len(columns) < _MOST_DIGITS and stream is not None else 0
     if not width:
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
     height = max(shutil.get_terminal_size((80, 24)).lines - 1, 8) if terminal else None
