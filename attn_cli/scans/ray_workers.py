@@ -195,7 +195,9 @@ def _connected(ray: Any, address: str) -> bool:
         ray.init(address=address, **_QUIET)
     except ConnectionError as error:
         if address != "auto":
-            raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}", _WHERE) from None
+            raise LoadError(f"can't connect to a Ray at {excerpt(address)}: {excerpt(reason(error), 100)}",
+                            "where it asks for a token, set RAY_AUTH_MODE=token before the line; "
+                            "its version must be the same as here") from None  # fmt: skip
         _start(ray)
     except ValueError as error:
         raise InputError(f"--ray {excerpt(address)}: {excerpt(reason(error), 100)}", "auto, or HOST:PORT") from None
