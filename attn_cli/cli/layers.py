@@ -9,10 +9,12 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.shared_options import LoadOptions, OutputOptions, check_alone
 from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.errors import ExitCode
-from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.errors import ExitCode, InputError
+from attn_cli.prompt import Prompt
+from attn_cli.sources import DEFAULT_MODEL, Source, is_recording, is_table
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
+from attn_cli.views.shell_words import command_words
 
 DEFAULT_TEXT = "the cat sat on the mat"
 
@@ -56,9 +58,21 @@ def layers(
         source = loading.open(
             model, quiet=output.quiet, decoder_text=decoder_text, inputs=inputs, image=image_file, audio=audio_file
         )
-        prompt = source.read([text])[0]
+        prompt = _read(source, text) if is_table(model) else source.read([text])[0]
         layer_map = LayerMap()
         unseen = source.survey(prompt, layer_map.add)
         print_notes(prompt.warnings, quiet=output.quiet)
         view.show(Report("layers", source.about, (prompt,), warnings=prompt.warnings, answer=layer_map.result(unseen)))
     return ExitCode.DONE
+
+
+def _read(source: Source, text: str) -> Prompt:
+    """The text as a table of words reads it; one word that it lacks is more likely a model's name."""
+    try:
+        return source.read([text])[0]
+    except InputError as error:
+        if " " in text.strip():
+            raise
+        raise InputError(
+            error.message, f"a model stands after -m    try: {command_words(['layers', '-m', text])}"
+        ) from None

@@ -172,3 +172,7 @@ def test_a_table_has_one_layer() -> None:
     hold(run, "layers")
     (only,) = run.json["result"]["layers"]
     assert (only["heads"], only["way"], only["mask"]) == (4, "computed", "no mask")
+
+
+def test_a_model_that_stands_where_a_text_does_is_led_to_its_option() -> None:
+    refused(attn("layers", "gpt2"), 2, "table minilm", "try: attn layers -m gpt2")
