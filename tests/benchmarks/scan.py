@@ -58,7 +58,7 @@ def lines(repeats: int, *, quick: bool, sections: Sequence[str] = SECTIONS) -> I
     memory          memory over the loaded model, for small and large --memory, 6 minutes; quick one
     flat            memory over time, 6 minutes; quick 40 seconds
     ray             two workers against one, 2 minutes
-    story           20,000 sentences killed, interrupted, finished on Ray, and read, 6 minutes; quick one
+    story           20,000 sentences killed, interrupted, finished on Ray, and read, 10 minutes; quick one
     survival        scans that are killed, and go on
     """
     names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "pyarrow", "ray"))
