@@ -235,6 +235,8 @@ class ScanFolder:
         except ImportError:
             raise LoadError("scans need the package pyarrow", "pip install 'attn-cli[scan]'") from None
         file = self.path / f"{name}.parquet"
+        if not file.exists():
+            raise InputError(f"{excerpt(str(file))} is not there", hint)
         nonempty_file(str(file))
         with parse_errors(excerpt(str(file)), hint):
             table = parquet.ParquetFile(file).read()
