@@ -14,12 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import safetensors.numpy
+from pyarrow import parquet
 
 from attn_cli.cli.kit.chat_messages import messages_before
+from attn_cli.cli.kit.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
+from attn_cli.notebook import record
+from attn_cli.recording.file import load as load_recording
+from attn_cli.scans.folder import ScanFolder
+from attn_cli.scans.manifest import LAYOUT
 from attn_cli.sources.audio import read_audio
+from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.files import read_array
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, vet
 from attn_cli.sources.huggingface.read.input_files import read_inputs
@@ -99,11 +107,53 @@ def _vet(path: str) -> None:
     vet(Origin("m", "m", OriginOptions()), Path(path))
 
 
+def _settings(path: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTN_CONFIG", path)
+        settings()
+
+
+def _corpus(path: str) -> None:
+    for document in open_corpus([path]).documents():
+        assert isinstance(document.text if isinstance(document, Document) else document.reason, str)
+
+
+def _record() -> bytes:
+    record("toy", "the river bank").save("good.attn")
+    return Path("good.attn").read_bytes()
+
+
+def _recording(path: str) -> None:
+    found = load_recording(path)
+    assert found.layers is not None
+
+
+def _manifest(path: str) -> None:
+    ScanFolder(".").read_manifest()
+
+
+def _parquet() -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(pa.table({"text": WORDS * 3}), file)
+    return file.getvalue()
+
+
+def _arrow() -> bytes:
+    file, table = io.BytesIO(), pa.table({"text": WORDS * 3})
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    return file.getvalue()
+
+
 TABLE = {"words": np.array(WORDS), "vectors": Q}
 GLOVE = "".join(f"{word} 0.5 -1 2e-3\n" for word in WORDS).encode()
 NAMED = {"q": Q.tolist(), "k": Q.tolist()}
 MESSAGES = [{"role": "user", "content": "hi"}]
 IDS = {"input_ids": np.arange(5)[None], "attention_mask": np.ones((1, 5), np.int64)}
+MANIFEST = {
+    "scan": {"layout": LAYOUT, "model": "m", "files": [{"name": "a", "kind": "lines", "hash": "0"}], "fields": []},
+    "progress": {"finished": True, "documents": 3, "records": 3, "tokens": 9, "poison": 0, "reasons": {}},
+}
 PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "wv": np.eye(4)}
 
 # the name of the file, what is in it before it is spoilt, and what reads it
@@ -132,6 +182,12 @@ FILES: list[tuple[str, Callable[[], bytes], Callable[[str], Any]]] = [
     ("config.json", lambda: json.dumps(CONFIG).encode(), read_sizes),
     ("vetted.json", lambda: json.dumps(CONFIG | {"auto_map": {"a": []}, "text_config": CONFIG}).encode(), _vet),
     ("messages.json", lambda: json.dumps({"messages": MESSAGES}).encode(), lambda path: messages_before(None, path)),
+    ("config.toml", lambda: b'model = "toy"\ncolor_scale = "sqrt"\noffline = true\n', _settings),
+    ("d.jsonl", lambda: b'{"text": "the river"}\n' * 3, _corpus),
+    ("d.csv", lambda: b'text,b\n"the river",1\nbank,2\n', _corpus),
+    ("d.parquet", _parquet, _corpus),
+    ("r.attn", _record, _recording),
+    ("scan.json", lambda: json.dumps(MANIFEST).encode(), _manifest),
 ]
 
 
@@ -182,6 +238,13 @@ def test_one_kind_of_file_under_the_name_of_another(name: str, content, read, he
     for other, others_content, _ in FILES:
         Path(name).write_bytes(others_content())
         _outcome(read, name, other)
+
+
+def test_spoilt_arrow_files_are_read_or_refused(here: Path) -> None:
+    """Without the limit of memory: Arrow asks the file for as many bytes as it claims, and gets what is there."""
+    for number in range(CASES):
+        Path("d.arrow").write_bytes(spoilt(_arrow(), random.Random(f"d.arrow/{number}")))
+        _outcome(_corpus, "d.arrow", f"case {number}")
 
 
 # Sizes that a file claims

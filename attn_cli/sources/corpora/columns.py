@@ -115,7 +115,12 @@ class ArrowRows(ColumnRows):
             if isinstance(batch, BadRecordError):
                 yield batch
                 return
-            yield from self.rows(batch)
+            try:
+                _with_bytes(batch.select(self.columns)).validate(full=True)  # else what lies beside it would be read
+                yield from self.rows(batch)
+            except (*READ_ERRORS, ValueError) as error:  # places of texts that lie outside the batch
+                yield _unreadable(error)
+                return
 
     def _next(self) -> Any:
         """The next batch, None after the last; a bad record where the file is damaged, and then None."""
