@@ -21,10 +21,10 @@ from textual.widget import Widget
 from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode
-from attn_cli.explore.commands import Request
 from attn_cli.explore.first_paint import OWN_SCREEN, FirstPaint
 from attn_cli.explore.frame import draw, pointed
 from attn_cli.explore.panes.lines import PLAIN, Line
+from attn_cli.explore.request import Request
 from attn_cli.explore.session import Session
 from attn_cli.interrupts import heeded
 from attn_cli.recording import Recording

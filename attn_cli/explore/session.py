@@ -6,15 +6,10 @@ from pathlib import Path
 
 from attn_cli.errors import AttnError, InputError
 from attn_cli.explore.command_line import Origin, command_words, written_words
-from attn_cli.explore.commands import (
-    Command,
-    Request,
-    command_named,
-    command_of,
-    completions,
-    head_named,
-)
+from attn_cli.explore.commands import Command, command_named, command_of, completions
 from attn_cli.explore.line_entry import LineEntry
+from attn_cli.explore.moves import head_named
+from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Against, Viewpoint
 from attn_cli.prompt import Token

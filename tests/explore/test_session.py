@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.explore.command_line import Origin
-from attn_cli.explore.commands import COMMANDS, Request
+from attn_cli.explore.commands import COMMANDS
 from attn_cli.explore.frame import draw
 from attn_cli.explore.panes.lines import width_of
+from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import Recording

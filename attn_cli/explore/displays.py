@@ -1,0 +1,148 @@
+"""What the explorer's panes show, and how: numbers, scales, words or pieces, one head or the mean, a comparison."""
+
+from dataclasses import replace
+
+from attn_cli.errors import InputError
+from attn_cli.explore.moves import head_named
+from attn_cli.explore.request import Outcome, Request, Run
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.viewpoint import Against, Pane, Viewpoint
+from attn_cli.summaries.calls.in_words import words_of
+from attn_cli.views.drawing.palette import SCALES
+
+
+def zoomed(step: int) -> Run:
+    """Blocks of fewer or more cells around the cursor; the whole for no steps."""
+
+    def run(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+        forms = scene.forms(view)
+        at = min(max(forms.index(scene.form(view)) + step, 0), len(forms) - 1) if step else 0
+        form, down, across = forms[at], *scene.space(view).capacity(forms[at])
+        top = view.query // form.rows * form.rows - down // 2 * form.rows
+        left = view.key // form.keys * form.keys - across // 2 * form.keys
+        return replace(view, form=form if at else None, top=max(top, 0), left=max(left, 0))
+
+    return run
+
+
+def thumbnails(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Small pictures of heads in place of their numbers, and back."""
+    return replace(view, thumbnails=not view.thumbnails, sorted=False)
+
+
+def statistic(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The number of heads that is named, else the next one."""
+    names = [each.name for each in scene.statistics]
+    if not words:
+        at = names.index(scene.statistic(view).name)
+        return replace(view, statistic=names[(at + 1) % len(names)], thumbnails=False)
+    found = [each.name for each in scene.statistics if words in (each.name, each.heading, each.heading.split(" ")[0])]
+    if not found:
+        raise InputError(
+            f"no statistic {words!r}: {', '.join(each.heading.split(' ')[0] for each in scene.statistics)}"
+        )
+    return replace(view, statistic=found[0], thumbnails=False)
+
+
+def sorted_heads(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The table of heads by the statistic, from its top; or back to the map."""
+    if words:
+        view = replace(statistic(scene, view, words), sorted=False)
+    view = replace(view, sorted=not view.sorted)
+    if not view.sorted:
+        return view
+    at, head = scene.ranked(view)[0]
+    return replace(view, at=at, head=head)
+
+
+def turned(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The same token from the other side, where queries are keys; else the same cell."""
+    turned = replace(view, by_column=not view.by_column)
+    if scene.same_tokens(view):
+        turned = replace(turned, query=view.key, key=view.query)
+    return scene.on_heaviest(turned)
+
+
+def scale(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The colour scale that is named, else the next one."""
+    if not words:
+        return replace(view, scale=SCALES[(SCALES.index(view.scale) + 1) % len(SCALES)])
+    if words not in SCALES:
+        raise InputError(f"no scale {words!r}: {', '.join(SCALES)}")
+    return replace(view, scale=words)
+
+
+def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Scores in place of weights, and back."""
+    if not view.scores:
+        if view.words and scene.has_words(view):
+            raise InputError("the scores of pieces don't add up: u shows tokens")
+        if not scene.layer(view).shows_scores:
+            raise InputError("this layer shows its weights alone, no scores were recorded")
+    return replace(view, scores=not view.scores, by_value=False)
+
+
+def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """What is read, in place of where it looks; of one head between tokens."""
+    if not view.by_value:
+        if scene.layer(view).value_norms is None:
+            raise InputError("no lengths of values were recorded in this layer")
+        if view.mean or view.against is not None or (view.words and scene.has_words(view)):
+            raise InputError("what is read is shown of one head's tokens: a, u or c turns off what is shown now")
+    view = replace(view, by_value=not view.by_value, scores=False)
+    return scene.on_heaviest(view) if view.pane == "text" else view
+
+
+def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """The mean of the layer's heads, and back."""
+    view = replace(view, mean=not view.mean, by_value=False)
+    return scene.on_heaviest(view) if view.pane == "text" else view
+
+
+def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Words in place of their pieces, or back; the cursor stays in its word."""
+    if not scene.has_words(view):
+        raise InputError("these tokens are no pieces of words")
+    layer = scene.layer(view)
+    places = []
+    for place, tokens in ((view.query, layer.queries), (view.key, layer.keys)):
+        starts = words_of(tokens).starts
+        places.append(int(starts[place]) if view.words else int(starts.searchsorted(place, side="right")) - 1)
+    return replace(
+        view,
+        words=not view.words,
+        query=places[0],
+        key=places[1],
+        form=None,
+        top=0,
+        left=0,
+        scores=False,
+        by_value=False,
+    )
+
+
+def hidden(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
+    """Without the keys that are sinks, and with them again."""
+    if words not in ("", "sink"):
+        raise InputError(f"can't hide {words!r}: sink")
+    view = replace(view, hide_sinks=not view.hide_sinks)
+    return scene.on_heaviest(view) if view.pane == "text" else view
+
+
+def against(scene: Scene, view: Viewpoint, words: str) -> Outcome:
+    """Beside the head or text that is named; without a name alone again, or a line that asks for one."""
+    if not words:
+        return replace(view, against=None, difference=False) if view.against else Request("ask", "against ")
+    try:
+        at, head = head_named(scene, view, words)
+    except InputError:
+        return Request("compare", words)
+    pane: Pane = "matrix" if view.pane in ("heads", "cell") else view.pane
+    return replace(view, against=Against(None, at, head), pane=pane, by_value=False)
+
+
+def difference(scene: Scene, view: Viewpoint, words: str) -> Outcome:
+    """The other less this one, and back."""
+    if view.against is None:
+        raise InputError("nothing is compared yet: c takes a text or a head")
+    return replace(view, difference=not view.difference)

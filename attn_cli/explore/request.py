@@ -1,0 +1,26 @@
+"""What a command makes: another viewpoint, or something that is asked of the session or the terminal."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from attn_cli.explore.scene import Scene
+from attn_cli.explore.viewpoint import Viewpoint
+
+Task = Literal["quit", "copy", "write", "read", "compare", "ask", "edit", "mouse", "help", "find", "back"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something that a command asks of the session or the terminal.
+
+    task  what; `words` is what it is about: a file, a text, the beginning of a line that is asked for
+    """
+
+    task: Task
+    words: str = ""
+
+
+Outcome = Viewpoint | Request
+Run = Callable[[Scene, Viewpoint, str], Outcome]
+Choices = Callable[[Scene, Viewpoint], Sequence[str]]
