@@ -7,22 +7,22 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from attn_cli.call import Call, Look
-from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import Experiment, Intervention, Outcome, Target
-from attn_cli.prompt import Prompt, Token
+from attn_cli.errors import LoadError
+from attn_cli.intervention import Experiment, Outcome, Target
+from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.hidden_parts import HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.reduce import Summary, reduce
-from attn_cli.summaries.reducers.parts import PartShares, SharesOfParts
-from attn_cli.summaries.reducers.sinks import HeadSinks, SinksOfHeads
+from attn_cli.summaries.reducers.parts import SharesOfParts
+from attn_cli.summaries.reducers.sinks import SinksOfHeads
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.text_parts import TextPart, rows_of_last
+from attn_cli.summaries.text_reading import ReadPart, TextReading, shares_read
 
 EVERYTHING = Selection()
-NO_WEIGHT = HiddenWeight()
-_SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
 
 
 Hides = Callable[[Call], Sequence[int]]
@@ -38,88 +38,6 @@ class LookedAt(Protocol):
 
     def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
         """Call `visit` with the attention calls of the chosen layers."""
-
-
-@dataclass(frozen=True)
-class ReadSink:
-    """A sink of the text: a key that is a sink of at least a tenth of the heads.
-
-    heads  the share of heads whose sink it is
-    share  the mean weight that the rows give it
-    """
-
-    token: Token
-    heads: float
-    share: float
-
-
-@dataclass(frozen=True)
-class ReadPart:
-    """A part of the text as the rows read it.
-
-    number      its place in the text, from 0
-    share       mean over rows, heads and layers of the weights on its tokens, added up
-    rest_share  its share of what the rows give to keys that are no sinks, and not left out
-    of_size     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
-                part that the rows can't see, or that holds sinks alone
-    sinks       the sinks of the text that are in it
-    """
-
-    number: int
-    part: TextPart
-    share: float
-    rest_share: float
-    of_size: float | None
-    sinks: tuple[ReadSink, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class TextReading:
-    """What some rows gave to each part of a text.
-
-    rows           ascending
-    stream         the attention that reads the text: "self", or "cross" in an encoder-decoder
-    parts          in the order of the text
-    sinks          the sinks of the text, those with the largest share first
-    learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
-    head_shares    per attention call its layer and for every head the shares of the parts `[h, S]`
-    left_out       tokens that are of no part, as `--hide` has it, ascending
-    left           the mean weight that the rows gave to all other tokens; 1 where none is left out, nor learned
-    """
-
-    rows: tuple[int, ...]
-    stream: str
-    parts: tuple[ReadPart, ...]
-    sinks: tuple[ReadSink, ...]
-    learned_share: float
-    head_shares: tuple[tuple[int, np.ndarray], ...]
-    left_out: tuple[Token, ...] = ()
-    left: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenParts:
-    """What becomes of the answer when one part is hidden.
-
-    outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0
-    target      the answer; None of a model without a head of words, whose mean vectors are compared
-    everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
-    rounding    the largest effect of an untouched copy
-    way         how runs were made: "cache", "prefix" or "whole", and why it isn't "cache"
-    why         ""  where it is
-    """
-
-    outcomes: tuple[Outcome, ...]
-    target: Target | None
-    everywhere: bool
-    rounding: float
-    way: str
-    why: str
-
-    @property
-    def effects(self) -> list[float]:
-        """By part: bits of log2 p(target), negative where the part was needed; or minus 1 - cosine."""
-        return [outcome.bits or 0.0 if self.target else -(outcome.distance or 0.0) for outcome in self.outcomes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,56 +169,6 @@ def _hidden(hidden: HiddenParts) -> dict[str, Any]:
     return {"everywhere": hidden.everywhere, "rounding": hidden.rounding, "way": hidden.way, "why": hidden.why}
 
 
-def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
-    """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
-
-    hidden  what the rows gave to the keys that are hidden in the summaries
-
-    Raises InputError where there are none.
-    """
-    pairs = [(s, shares, s.part(HeadSinks)) for s in summaries if (shares := s.part(PartShares)) is not None]
-    if not pairs:
-        raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
-    every = [shares for _, shares, _ in pairs]
-    heads = sum(len(shares.shares) for shares in every)
-    rows = len(every[0].rows)
-    shares = np.sum([x.shares.sum(axis=0) for x in every], axis=0) / heads  # [S]
-    received = np.sum([x.received for x in every], axis=0) / (heads * max(1, rows))  # [m]
-    even = np.sum([x.even for x in every], axis=0) / (heads * max(1, rows))
-    of_heads = np.sum([x.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0) / heads  # [m]
-    left, left_out = float(received.sum()), sorted({key for summary, _, _ in pairs for key in summary.hidden})
-    of_heads[left_out] = 0
-    sinks = _sinks(prompt, of_heads, received)
-    others = np.ones(len(received))
-    others[left_out] = 0
-    others[[sink.token.index for sink in sinks]] = 0
-    rest, even_rest = float(received @ others), float(even @ others)
-    read = []
-    for number, part in enumerate(every[0].parts):
-        places = list(part.tokens)
-        own = float(received[places] @ others[places]) / rest if rest else 0.0
-        chance = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
-        inside = tuple(sink for sink in sinks if sink.token.index in part.tokens)
-        read.append(ReadPart(number, part, float(shares[number]), own, own / chance if chance > 0 else None, inside))
-    return TextReading(
-        every[0].rows,
-        pairs[0][0].place.stream,
-        tuple(read),
-        sinks,
-        max(0.0, 1 - left - hidden.share) if any(summary.rule["sink"] for summary, _, _ in pairs) else 0.0,
-        tuple((summary.place.layer, x.shares) for summary, x, _ in pairs),
-        tuple(prompt.tokens[key] for key in left_out),
-        left,
-    )
-
-
-def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[ReadSink, ...]:
-    """The sinks of the text, those with the largest share first."""
-    keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
-    ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
-    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
-
-
 def read_parts(
     source: LookedAt,
     prompt: Prompt,
@@ -328,7 +196,7 @@ def read_parts(
     """
     asked, reading = ("picked", tuple(rows)) if rows is not None else _rows(source, prompt, parts)
     watcher = _Watcher(prompt, parts, reading, hides, step)
-    earliest = min((rows[0] for part in parts if (rows := _rows_after(part, len(prompt.tokens)))), default=None)
+    earliest = min((rows[0] for part in parts if (rows := rows_after(part, len(prompt.tokens)))), default=None)
     look = Look(selection, watcher.visit)
     experiment, obstacle = _experiment(source, prompt, reading, look, earliest=earliest if everywhere else None)
     if experiment is None or not experiment.looked:
@@ -337,7 +205,7 @@ def read_parts(
     hidden = None
     if experiment is not None:
         try:
-            hidden = _hidden_parts(experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step)
+            hidden = hide_parts(experiment, prompt, watcher.parts, selection, everywhere=everywhere, step=step)
         except LoadError as error:
             obstacle = error.message
     read = shares_read(prompt, watcher.summaries, watcher.hidden)
@@ -415,53 +283,3 @@ def _without(parts: Sequence[TextPart], hidden: Sequence[int]) -> list[TextPart]
     """The parts without hidden tokens; those that have none but these are left out."""
     left = [(part, tuple(token for token in part.tokens if token not in set(hidden))) for part in parts]
     return [replace(part, tokens=tokens) for part, tokens in left if tokens or not part.tokens]
-
-
-def _hidden_parts(
-    experiment: Experiment,
-    prompt: Prompt,
-    parts: Sequence[TextPart],
-    selection: Selection,
-    *,
-    everywhere: bool,
-    step: Callable[[], None],
-) -> HiddenParts:
-    """What hiding each part changes: a part of no tokens nothing, what can't be told from rounding neither."""
-    nothing = Outcome(bits=0.0) if experiment.target else Outcome(distance=0.0)
-    # in an encoder, also one before a decoder, a part is hidden from all rows
-    after = everywhere and experiment.target is not None and "decoder" not in prompt.others
-    rows = {number: _rows_after(part, len(prompt.tokens)) for number, part in enumerate(parts) if part.tokens}
-    by_first_row = sorted(number for number in rows if not after or rows[number])
-    if after:  # runs of neighbours begin at about the same row
-        by_first_row.sort(key=lambda number: rows[number][0])
-    interventions = {
-        number: Intervention(hidden=parts[number].tokens, rows=rows[number] if after else None, blind=selection)
-        for number in by_first_row
-    }
-    outcomes = [nothing] * len(parts)
-    for number, outcome in zip(interventions, experiment.outcomes([*interventions.values()]), strict=True):
-        outcomes[number] = outcome
-        step()
-    floor = experiment.floor
-    real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
-    way = experiment.way_of([*interventions.values()])
-    why = experiment.why or ("" if way == "cache" else "rows see what comes after them")
-    return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
-
-
-def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """About how many plain runs hiding all parts takes, with one for an untouched copy; 1 from the reading rows alone.
-
-    everywhere  the rows from each part's beginning on run again, by a model's cache
-    whole       all rows do, as in an encoder
-    """
-    if not everywhere and not whole:
-        return 1.0
-    begins = [0 if whole else part.tokens[0] for part in parts if part.tokens]
-    return 1 + sum(1 - begin / len(prompt.tokens) for begin in begins)
-
-
-def _rows_after(part: TextPart, n: int) -> tuple[int, ...]:
-    """The rows, of n, after a part begins that are not of the part itself."""
-    own = set(part.tokens)
-    return tuple(row for row in range(part.tokens[0], n) if row not in own) if own else ()

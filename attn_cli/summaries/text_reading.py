@@ -1,0 +1,124 @@
+"""What some rows of a text gave to each of its parts, and to its sinks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.calls.hidden_keys import HiddenWeight
+from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.parts import PartShares
+from attn_cli.summaries.reducers.sinks import HeadSinks
+from attn_cli.summaries.text_parts import TextPart
+
+NO_WEIGHT = HiddenWeight()
+_SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
+
+
+@dataclass(frozen=True)
+class ReadSink:
+    """A sink of the text: a key that is a sink of at least a tenth of the heads.
+
+    heads  the share of heads whose sink it is
+    share  the mean weight that the rows give it
+    """
+
+    token: Token
+    heads: float
+    share: float
+
+
+@dataclass(frozen=True)
+class ReadPart:
+    """A part of the text as the rows read it.
+
+    number      its place in the text, from 0
+    share       mean over rows, heads and layers of the weights on its tokens, added up
+    rest_share  its share of what the rows give to keys that are no sinks, and not left out
+    of_size     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
+                part that the rows can't see, or that holds sinks alone
+    sinks       the sinks of the text that are in it
+    """
+
+    number: int
+    part: TextPart
+    share: float
+    rest_share: float
+    of_size: float | None
+    sinks: tuple[ReadSink, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TextReading:
+    """What some rows gave to each part of a text.
+
+    rows           ascending
+    stream         the attention that reads the text: "self", or "cross" in an encoder-decoder
+    parts          in the order of the text
+    sinks          the sinks of the text, those with the largest share first
+    learned_share  the mean weight that the rows gave to a learned sink; 0 where there is none
+    head_shares    per attention call its layer and for every head the shares of the parts `[h, S]`
+    left_out       tokens that are of no part, as `--hide` has it, ascending
+    left           the mean weight that the rows gave to all other tokens; 1 where none is left out, nor learned
+    """
+
+    rows: tuple[int, ...]
+    stream: str
+    parts: tuple[ReadPart, ...]
+    sinks: tuple[ReadSink, ...]
+    learned_share: float
+    head_shares: tuple[tuple[int, np.ndarray], ...]
+    left_out: tuple[Token, ...] = ()
+    left: float = 1.0
+
+
+def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeight = NO_WEIGHT) -> TextReading:
+    """What the rows of `summaries`, each with a `PartShares` and a `HeadSinks`, gave to the parts of the prompt.
+
+    hidden  what the rows gave to the keys that are hidden in the summaries
+
+    Raises InputError where there are none.
+    """
+    pairs = [(s, shares, s.part(HeadSinks)) for s in summaries if (shares := s.part(PartShares)) is not None]
+    if not pairs:
+        raise InputError("no attention reads the text's tokens here", "attn layers shows what the model's layers read")
+    every = [shares for _, shares, _ in pairs]
+    heads = sum(len(shares.shares) for shares in every)
+    rows = len(every[0].rows)
+    shares = np.sum([x.shares.sum(axis=0) for x in every], axis=0) / heads  # [S]
+    received = np.sum([x.received for x in every], axis=0) / (heads * max(1, rows))  # [m]
+    even = np.sum([x.even for x in every], axis=0) / (heads * max(1, rows))
+    of_heads = np.sum([x.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0) / heads  # [m]
+    left, left_out = float(received.sum()), sorted({key for summary, _, _ in pairs for key in summary.hidden})
+    of_heads[left_out] = 0
+    sinks = _sinks(prompt, of_heads, received)
+    others = np.ones(len(received))
+    others[left_out] = 0
+    others[[sink.token.index for sink in sinks]] = 0
+    rest, even_rest = float(received @ others), float(even @ others)
+    read = []
+    for number, part in enumerate(every[0].parts):
+        places = list(part.tokens)
+        own = float(received[places] @ others[places]) / rest if rest else 0.0
+        chance = float(even[places] @ others[places]) / even_rest if even_rest else 0.0
+        inside = tuple(sink for sink in sinks if sink.token.index in part.tokens)
+        read.append(ReadPart(number, part, float(shares[number]), own, own / chance if chance > 0 else None, inside))
+    return TextReading(
+        every[0].rows,
+        pairs[0][0].place.stream,
+        tuple(read),
+        sinks,
+        max(0.0, 1 - left - hidden.share) if any(summary.rule["sink"] for summary, _, _ in pairs) else 0.0,
+        tuple((summary.place.layer, x.shares) for summary, x, _ in pairs),
+        tuple(prompt.tokens[key] for key in left_out),
+        left,
+    )
+
+
+def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[ReadSink, ...]:
+    """The sinks of the text, those with the largest share first."""
+    keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
+    ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
+    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
