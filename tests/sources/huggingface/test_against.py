@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attn_cli.call import Call
 from attn_cli.prompt import Prompt, Token
@@ -11,9 +12,8 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.against.kept import kept_call
 from attn_cli.summaries.against.side_by_side import side_by_side
-from attn_cli.summaries.reduce import reduce
-from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.tiny import tiny_source
+from tests.sources.huggingface.runs import eager_by_stream
 
 Changes = dict[tuple[str, int, int], tuple[float, float]]
 """By stream, layer and head: the change in the mean over rows, and in the last row."""
@@ -70,37 +70,45 @@ def prompt_of(source: ModelSource, ids: list[int]) -> Prompt:
     return Prompt("", tokens(ids), others={"decoder": tokens([0, 5, 7])} if source.has_decoder else {})
 
 
+def eager_weights(source: ModelSource, prompt: Prompt) -> dict[str, list[np.ndarray]]:
+    """By stream the weights `[h, n, m]` of all layers that the model's own eager attention returns."""
+    model = source.loaded.model
+    names = {"input_ids": prompt.tokens, "decoder_input_ids": prompt.others.get("decoder", ())}
+    inputs = {name: torch.tensor([[token.id for token in tokens]]) for name, tokens in names.items() if tokens}
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        return eager_by_stream(model(**inputs, output_attentions=True))
+
+
 @pytest.mark.parametrize(
-    "kind", ["mistral", "gemma2", "gpt_oss", "deepseek_v3", "falcon@alibi", "lfm2", "t5", "cohere"]
+    "kind", ["mistral", "gemma2", "gpt_oss", "deepseek_v3", "falcon@alibi", "lfm2", "t5", "cohere", "olmo2"]
 )
-def test_changes_are_those_of_dense_weights_of_both_runs(kind: str) -> None:
-    """Windows, softcaps, sinks, latent keys, ALiBi seen as weights, a hybrid, encoder and decoder, parallel blocks."""
+def test_changes_are_those_of_eagers_weights_of_both_runs(kind: str) -> None:
+    """Windows, softcaps, sinks, latent keys, ALiBi seen as weights, a hybrid, encoder and decoder, parallel blocks,
+    norms of q and k over all heads."""
     source = tiny_source(kind)
     prompts = [prompt_of(source, ids) for ids in ([9, 21, 33, 45, 57, 69], [9, 21, 34, 45, 70, 69])]
-    dense: list[dict[tuple[str, int], np.ndarray]] = []
     kept: dict[tuple[str, int], Call] = {}
     one_by_one: Changes = {}
+
+    def visit(call: Call) -> None:
+        key = call.place.stream, call.place.layer
+        if key in kept:
+            one_by_one.update(changes_of(kept[key], call))
+        else:
+            kept[key] = kept_call(call)
+
     for prompt in prompts:
-        weights: dict[tuple[str, int], np.ndarray] = {}
-
-        def visit(call: Call, weights: dict[tuple[str, int], np.ndarray] = weights) -> None:
-            key = call.place.stream, call.place.layer
-            if key in kept:
-                one_by_one.update(changes_of(kept[key], call))
-            else:
-                kept[key] = kept_call(call)
-            part = reduce(call, FullMatrix()).part(Matrix)
-            assert part is not None and part.weights is not None
-            weights[key] = part.weights
-
         source.each([prompt], Selection(), visit)
-        dense.append(weights)
+    runs = [one_by_one] if source.batch_size == 1 else [one_by_one, in_a_batch(source, prompts)]
+    eager = [eager_weights(source, prompt) for prompt in prompts]
+    assert len(kept) == sum(map(len, eager[0].values())) > 0
+    dense = [{place: of[place[0]].pop(0) for place in kept} for of in eager]
     expected: Changes = {}
     for (stream, layer), weights in dense[0].items():
         rows = np.abs(dense[1][stream, layer] - weights).sum(axis=-1) / 2  # [h, n]
-        for head, numbers in enumerate(rows):
-            expected[stream, layer, head] = float(numbers.mean()), float(numbers[-1])
-    runs = [one_by_one] if source.batch_size == 1 else [one_by_one, in_a_batch(source, prompts)]
+        for number, changed in enumerate(rows):
+            expected[stream, layer, number] = float(changed.mean()), float(changed[-1])
     for changes in runs:
         assert changes.keys() == expected.keys()
         for head, numbers in expected.items():
