@@ -115,7 +115,10 @@ class _Reader:
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
             reading["texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
-        self.source = options.open(options.model, quiet=quiet, projections=options.projections, **reading)
+        layers = self.selection.layers or ()
+        self.source = options.open(
+            options.model, quiet=quiet, projections=options.projections, layers=layers, **reading
+        )
 
     def first(self) -> Recording:
         """The recording of the command line's text, with progress on stderr."""

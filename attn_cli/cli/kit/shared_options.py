@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -154,6 +154,7 @@ class LoadOptions:
         verbose: bool = False,
         projections: str | None = None,
         predicts: bool = False,
+        layers: Sequence[int] = (),
         **reading: Unpack[Reading],
     ) -> Source:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
@@ -174,6 +175,7 @@ class LoadOptions:
                 offline=self.offline,
                 projections=projections,
                 predicts=predicts,
+                layers=layers,
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)
@@ -203,7 +205,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
         return self.open(
             self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
-            **reading,
+            layers=self.selection.layers or (), **reading,
         )  # fmt: skip
 
     @property

@@ -18,7 +18,7 @@ from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt, Token
-from attn_cli.selection import PlannedLayer, Selection, ranges
+from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
@@ -40,6 +40,7 @@ from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
 from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.chosen_layers import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
@@ -318,10 +319,7 @@ class ModelSource:
     def _check_layers(self, selection: Selection) -> None:
         """InputError for a layer number that is too large for every stack of the model."""
         blocks = max((place.blocks for place in self.places), default=0)
-        wrong = [x for x in selection.layers or () if blocks and not -blocks <= x < blocks]
-        if wrong:
-            numbers = ranges(range(blocks))
-            raise InputError(f"there is no layer {wrong[0]}", f"{self.about['model']} has layers {numbers}")
+        check_layer_numbers(selection.layers or (), blocks, self.about["model"])
 
     def _without_cache(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with `use_cache` switched off, unless it is left to the model; the cache itself is never used.

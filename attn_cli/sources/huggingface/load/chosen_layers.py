@@ -1,0 +1,50 @@
+"""Layers that a model doesn't have, refused by its configuration: before its weights are loaded."""
+
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedConfig
+
+from attn_cli.errors import InputError
+from attn_cli.selection import ranges
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
+
+
+def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: str) -> None:
+    """Raise InputError for a layer that no stack of a model of that configuration has.
+
+    layers  the chosen ones; negative numbers count from the end
+    name    the model's, for messages
+
+    Only where the configuration's own count makes a number doubtful is the model built, without memory for weights, and
+    its blocks are counted; one that can't be built so is asked again once it is loaded.
+    """
+    usual = getattr(config.get_text_config(), "num_hidden_layers", None) or 0
+    if all(-usual <= layer < usual for layer in layers):
+        return
+    check_layer_numbers(layers, _block_count(config), name)
+
+
+def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
+    """Raise InputError for a layer that is not among `blocks` of a stack; 0 blocks are an unknown number of them."""
+    for layer in layers:
+        if blocks and not -blocks <= layer < blocks:
+            raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
+
+
+def _block_count(config: PreTrainedConfig) -> int:
+    """The blocks of the largest stack with attention, however the model is loaded; 0 where it can't be built."""
+    kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
+    try:
+        return max(_blocks_of(kind, config) for kind in kinds if kind is not None)
+    except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
+        return 0
+
+
+def _blocks_of(kind: type, config: PreTrainedConfig) -> int:
+    """The blocks of the largest stack of a model of class `kind`."""
+    build = getattr(kind, "_from_config", None) or kind.from_config  # type: ignore[attr-defined]
+    with torch.device("meta"):
+        places = ModulePlaces(build(config))
+    return max((place.blocks for module in places.attention for place in places.of(module)), default=0)
