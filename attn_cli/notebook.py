@@ -209,14 +209,20 @@ def matrix(
 
 
 def record(
-    model: Model, text: str, *, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading]
+    text: str,
+    model: Model = DEFAULT_MODEL,
+    *,
+    layers: Numbers = None,
+    heads: Numbers = None,
+    **loading: Unpack[Loading],
 ) -> Recording:
     """What a model leaves behind when it reads a text: any cell of any head again, without the model.
 
-    model   as for `inspect`: `record("gpt2", "a river bank")`, `record((model, tokenizer), "a river bank")`
-
-    Queries and keys of all chosen layers stay in memory. Errors are those of `inspect`.
+    Arguments and errors are those of `inspect`: `record("a river bank", "gpt2")`, `record("a river bank", (model,
+    tokenizer))`. Queries and keys of all chosen layers stay in memory.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"text is a str, and not {type(text).__name__}: record(text, model)")
     return record_source(_opened(model, loading), text, selection=_selection(layers, heads))
 
 

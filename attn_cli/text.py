@@ -99,10 +99,10 @@ def listed(names: Iterable[str], most: int = 8) -> str:
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, in the plural unless it is one.
 
-    >>> counted(1, "byte"), counted(2, "byte")
-    ('1 byte', '2 bytes')
+    >>> counted(1, "byte"), counted(7900, "byte")
+    ('1 byte', '7,900 bytes')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def magnitude(number: float) -> str:

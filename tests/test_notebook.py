@@ -43,7 +43,7 @@ def test_tables_and_arrays_by_name() -> None:
 
 def test_a_recording_and_a_model_of_ones_own_are_models_too(tmp_path: Path) -> None:
     model = tiny_model("bert", "tiny")
-    recording = attn_cli.record((model, tokenizer()), TEXT)
+    recording = attn_cli.record(TEXT, (model, tokenizer()))
     recording.save(tmp_path / "x.attn")
     live = attn_cli.heads(TEXT, (model, tokenizer()))
     for source in (recording, str(tmp_path / "x.attn")):
@@ -68,7 +68,7 @@ def test_every_result_shows_itself() -> None:
 
 
 def test_a_recording_is_a_page_in_a_frame_of_its_own() -> None:
-    recording = attn_cli.record(TOY, "the cat sat")
+    recording = attn_cli.record("the cat sat", TOY)
     bundle = recording._repr_mimebundle_()
     assert bundle["text/plain"].startswith("the cat sat\n")
     frame = bundle["text/html"]
@@ -105,7 +105,7 @@ def test_help_begins_with_how_to_use_it() -> None:
 
 def test_a_head_of_a_recording_has_its_weights_and_its_figure(tmp_path: Path) -> None:
     model = tiny_model("bert", "tiny")
-    recording = attn_cli.record((model, tokenizer()), "the <cat> sat on the \x1b[31mmat")
+    recording = attn_cli.record("the <cat> sat on the \x1b[31mmat", (model, tokenizer()))
     head = recording.head(1, 1)
     live = attn_cli.matrix("the <cat> sat on the \x1b[31mmat", (model, tokenizer()), layers=1, heads=1).arrays[
         "weights"
@@ -147,3 +147,5 @@ def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
         attn_cli.heads("river bank", head=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="text is a str, and not int: 3"):
         attn_cli.heads(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"text is a str, and not tuple: record\(text, model\)"):
+        attn_cli.record((None, None), "river bank")  # type: ignore[arg-type]

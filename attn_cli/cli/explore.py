@@ -117,7 +117,7 @@ class _Reader:
         self.selection = selection_of(options.layer, options.head)
         layers = self.selection.layers or ()
         self.source = options.open(
-            options.model, quiet=quiet, projections=options.projections, layers=layers, **reading
+            options.model, quiet=quiet, projections=options.projections, chosen_layers=layers, **reading
         )
 
     def first(self) -> Recording:

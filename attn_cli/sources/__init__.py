@@ -96,7 +96,7 @@ class Loading(TypedDict, total=False):
     offline: bool
     predicts: bool
     texts: Sequence[str]
-    layers: Sequence[int]
+    chosen_layers: Sequence[int]
 
 
 def open_source(

@@ -147,7 +147,7 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
         yield f"batch of {' x '.join(map(str, batch))}"
     yield counted(len(first.place.heads), "head")
     n = len(first.queries)
-    yield f"{n} {'query' if n == 1 else 'queries'}, {counted(len(first.keys), 'key')}"
+    yield f"{n:,} {'query' if n == 1 else 'queries'}, {counted(len(first.keys), 'key')}"
 
 
 def _about_text(report: Report) -> Iterator[str]:
@@ -165,7 +165,7 @@ def _about_text(report: Report) -> Iterator[str]:
     tokens = len(report.prompts[0].tokens)
     if tokens and (kinds is None or kinds.seed is None):
         before = tokens if report.merged_from is None else report.merged_from
-        yield counted(before, "token") + (f", merged to {tokens}" if tokens < before else "")
+        yield counted(before, "token") + (f", merged to {tokens:,}" if tokens < before else "")
     if report.merged_from is not None:
         yield "words: keys summed, queries averaged"
 

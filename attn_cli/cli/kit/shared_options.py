@@ -154,7 +154,7 @@ class LoadOptions:
         verbose: bool = False,
         projections: str | None = None,
         predicts: bool = False,
-        layers: Sequence[int] = (),
+        chosen_layers: Sequence[int] = (),
         **reading: Unpack[Reading],
     ) -> Source:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
@@ -175,7 +175,7 @@ class LoadOptions:
                 offline=self.offline,
                 projections=projections,
                 predicts=predicts,
-                layers=layers,
+                chosen_layers=chosen_layers,
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)
@@ -205,7 +205,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
         return self.open(
             self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
-            layers=self.selection.layers or (), **reading,
+            chosen_layers=self.selection.layers or (), **reading,
         )  # fmt: skip
 
     @property

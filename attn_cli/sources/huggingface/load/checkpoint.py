@@ -85,7 +85,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             if not origin.gguf:
                 check_sizes(config, folder, origin)
-            check_chosen_layers(origin.options.layers, config, origin.name)
+            check_chosen_layers(origin.options.chosen_layers, config, origin.name)
             tokenizer = _tokenizer(origin)
             if check is not None:
                 check(config, tokenizer)

@@ -49,7 +49,7 @@ class OriginOptions:
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a head of words is loaded with it
     texts              texts that will be read, as far as they are known
-    layers             layers that will be looked at, where single ones were chosen
+    chosen_layers      layers that will be looked at, where single ones were chosen
     """
 
     revision: str | None = None
@@ -62,7 +62,7 @@ class OriginOptions:
     device_map: str | None = None
     predicts: bool = False
     texts: Sequence[str] = ()
-    layers: Sequence[int] = ()
+    chosen_layers: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def test_one_layer_more_than_there_are(config: PreTrainedConfig, blocks: int) ->
 
 
 def test_no_weights_are_read(minilm: LoadedModel) -> None:
-    origin = replace(minilm.origin, options=replace(minilm.origin.options, layers=(6,)))
+    origin = replace(minilm.origin, options=replace(minilm.origin.options, chosen_layers=(6,)))
     with patch.object(checkpoint, "_model") as weights, pytest.raises(InputError, match="there is no layer 6"):
         checkpoint.load(origin)
     weights.assert_not_called()
