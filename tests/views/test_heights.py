@@ -122,3 +122,18 @@ def test_the_height_of_maps_is_that_of_their_lines() -> None:
             names = [str(at) for at in range(rows)]
             each = HeatMap(values, "weights", title, names, names, Screen(80, depth, height=30))
             assert each.height == len(each.lines())
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(60, 24), (80, 24), (100, 30)])
+@pytest.mark.parametrize("text", ["the cat sat", SENTENCE, LONG], ids=["three", "six", "long"])
+def test_the_weights_of_a_walk_stand_on_the_first_screen(text: str, columns: int, lines: int) -> None:
+    walk = ["compute", text, "--steps", "--token", "0"]
+    run = attn(*walk, terminal=True, env={"COLUMNS": str(columns), "LINES": str(lines), "NO_COLOR": "1"})
+    assert len(run.lines) < lines
+    start = next(at for at, line in enumerate(run.lines) if "scores to weights" in line)
+    shown = [line.split() for line in run.lines[start:]]
+    total = next(line for line in shown if line[:1] == ["sum"])
+    assert total[-1] == "1.000"
+    assert any("keys; the others hold" in line for line in run.lines) == (text == LONG)
+    whole = attn(*walk, env={"COLUMNS": str(columns)})
+    assert all(line in [row.split() for row in whole.lines] for line in shown[3 : shown.index(total)])

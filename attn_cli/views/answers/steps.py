@@ -1,6 +1,7 @@
 """The walk through attention: for one query as sums that can be followed with a pencil, else a map for every stage."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
@@ -25,7 +26,22 @@ _STAGE = 9  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
+_FEWEST_KEYS = 4  # on the lowest screen
+_AROUND = 2  # lines of a screen: what stands above the walk, and the note of what was left out
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
+
+
+class _Room(NamedTuple):
+    """How much of a walk is shown, so that its first weights stand on the screen.
+
+    vectors  rows of keys and of values
+    keys     lines from scores to weights
+    spaced   whether sections are set apart by an empty line
+    """
+
+    vectors: int = _MOST_KEYS
+    keys: int = _MOST_KEYS
+    spaced: bool = True
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -87,25 +103,51 @@ def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]
     query = summary.queries[steps.rows[0]]
     numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
     name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
+    room = _room(steps, len(summary.keys), screen)
     for stage in steps.stages:
         if stage.axes[0] != "heads" and stage.name in ("x", "context"):
-            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
+            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
     for at, head in enumerate(summary.place.heads):
         head_words = f" · head {head}" if len(summary.place.heads) > 1 else ""
         group = sorted(set(summary.place.groups)).index(summary.place.groups[at])
         for stage in steps.stages:
             if stage.name in ("q", "k", "v"):
                 values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
-                yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen)
-        yield from _softening(summary, steps, numbers, at, head_words, screen)
+                yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen, room)
+        yield from _softening(summary, steps, numbers, at, head_words, screen, room.keys)
         yield from _mixing(summary, steps, numbers, at, head_words, screen)
     for stage in steps.stages:
         if stage.name in ("joined", "projected"):
-            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen)
+            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
+
+
+def _room(steps: Steps, keys: int, screen: Screen) -> _Room:
+    """The most of a walk whose first weights a screen of that height has room for."""
+    if screen.height is None:
+        return _Room()
+    of_keys = [stage.axes[-2] == "keys" for stage in steps.stages if stage.name in ("x", "context", "q", "k", "v")]
+    stages = [stage.name for stage in steps.stages if stage.name in _BETWEEN]
+    blocks = -(-len(stages) // _per_line(screen))
+    left = screen.height - _AROUND - 2 - blocks * 2 - (2 if steps.has_sink else 1)  # titles, headings and sums
+
+    def rows(room: _Room) -> int:
+        vectors = sum(min(keys, room.vectors) if many else 1 for many in of_keys)
+        more = sum(of_keys) if room.spaced and keys > room.vectors else 0
+        return vectors + more + len(of_keys) * (1 + room.spaced) + blocks * min(keys, room.keys)
+
+    rooms = [_Room(), *(_Room(vectors, spaced=False) for vectors in range(min(keys, _MOST_KEYS), 0, -1))]
+    lowest = left - rows(_Room(1, 0, spaced=False))
+    rooms.append(_Room(1, min(max(lowest // blocks - 1, _FEWEST_KEYS), _MOST_KEYS), spaced=False))
+    return next((room for room in rooms if rows(room) <= left), rooms[-1])
+
+
+def _per_line(screen: Screen) -> int:
+    """How many stages stand beside each other."""
+    return max(1, (screen.width - _label_width(screen) - 2) // _STAGE)
 
 
 def _vectors(
-    summary: Summary, stage: Stage, number: int, query: str, values: np.ndarray, head: str, screen: Screen
+    summary: Summary, stage: Stage, number: int, query: str, values: np.ndarray, head: str, screen: Screen, room: _Room
 ) -> Iterator[Text]:
     """A heading, then a line of numbers for every row."""
     of_keys = stage.axes[-2] == "keys"
@@ -113,27 +155,29 @@ def _vectors(
     meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else query)
     if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
         meaning += f" = {stage.formula}"
-    yield Text("")
-    yield _title([f"{number} {stage.name}{head}", f"{meaning} [{shape}]"], screen)
     labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [query]
-    rows = range(min(len(labels), _MOST_KEYS))
-    yield from (_line(labels[row], values[row], screen) for row in rows)
-    if len(labels) > _MOST_KEYS:
-        yield Text(f"  … {len(labels) - _MOST_KEYS} more", _DIM)
+    more = len(labels) - room.vectors
+    if room.spaced:
+        yield Text("")
+    title = [f"{number} {stage.name}{head}", f"{meaning} [{shape}]"]
+    yield _title([*title, f"{more} more"] if more > 0 and not room.spaced else title, screen)
+    yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), room.vectors)))
+    if more > 0 and room.spaced:
+        yield Text(f"  … {more} more", _DIM)
 
 
 def _softening(
-    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen
+    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, most: int
 ) -> Iterator[Text]:
     """From the scores to the weights, a column for every stage and a line for every key."""
     stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
     weights = stages[-1].values[at, 0]
-    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:_MOST_KEYS])
+    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
     first, last = numbers[stages[0].name], numbers["weights"]
     yield Text("")
     yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", _BOLD)
     label_width, cell = _label_width(screen), _STAGE
-    per_line = max(1, (screen.width - label_width - 2) // cell)
+    per_line = _per_line(screen)
     for start in range(0, len(stages), per_line):
         block = stages[start : start + per_line]
         yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
