@@ -26,8 +26,9 @@ _STAGE = 9  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
-_FEWEST_KEYS = 4  # on the lowest screen
+_FEWEST_KEYS = 3  # on the lowest screen
 _AROUND = 2  # lines of a screen: what stands above the walk, and the note of what was left out
+_NARROW = 64  # columns; on fewer, titles take a line more
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
 
 
@@ -114,7 +115,7 @@ def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]
             if stage.name in ("q", "k", "v"):
                 values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
                 yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen, room)
-        yield from _softening(summary, steps, numbers, at, head_words, screen, room.keys)
+        yield from _softening(summary, steps, numbers, at, head_words, screen, room)
         yield from _mixing(summary, steps, numbers, at, head_words, screen)
     for stage in steps.stages:
         if stage.name in ("joined", "projected"):
@@ -128,12 +129,13 @@ def _room(steps: Steps, keys: int, screen: Screen) -> _Room:
     of_keys = [stage.axes[-2] == "keys" for stage in steps.stages if stage.name in ("x", "context", "q", "k", "v")]
     stages = [stage.name for stage in steps.stages if stage.name in _BETWEEN]
     blocks = -(-len(stages) // _per_line(screen))
-    left = screen.height - _AROUND - 2 - blocks * 2 - (2 if steps.has_sink else 1)  # titles, headings and sums
+    around = _AROUND + (2 if screen.width < _NARROW else 0)
+    left = screen.height - around - 1 - blocks * 2 - (2 if steps.has_sink else 1)  # title, headings and sums
 
     def rows(room: _Room) -> int:
         vectors = sum(min(keys, room.vectors) if many else 1 for many in of_keys)
         more = sum(of_keys) if room.spaced and keys > room.vectors else 0
-        return vectors + more + len(of_keys) * (1 + room.spaced) + blocks * min(keys, room.keys)
+        return vectors + more + len(of_keys) * (1 + room.spaced) + room.spaced + blocks * min(keys, room.keys)
 
     rooms = [_Room(), *(_Room(vectors, spaced=False) for vectors in range(min(keys, _MOST_KEYS), 0, -1))]
     lowest = left - rows(_Room(1, 0, spaced=False))
@@ -167,14 +169,15 @@ def _vectors(
 
 
 def _softening(
-    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, most: int
+    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, room: _Room
 ) -> Iterator[Text]:
     """From the scores to the weights, a column for every stage and a line for every key."""
     stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
     weights = stages[-1].values[at, 0]
-    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
+    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[: room.keys])
     first, last = numbers[stages[0].name], numbers["weights"]
-    yield Text("")
+    if room.spaced:
+        yield Text("")
     yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", _BOLD)
     label_width, cell = _label_width(screen), _STAGE
     per_line = _per_line(screen)
