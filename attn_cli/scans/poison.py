@@ -1,5 +1,6 @@
 """Records that could not be scanned: all are counted by why, the first are named."""
 
+from bisect import insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -46,8 +47,7 @@ class PoisonRecords:
     def note(self, record: PoisonRecord) -> None:
         """Add one of the same shard."""
         self._count(record.reason, 1)
-        self.named.append(record)
-        self.named.sort()
+        insort(self.named, record)
 
     def add(self, other: "PoisonRecords") -> None:
         """Add those that come after."""

@@ -23,6 +23,7 @@ from attn_cli.text import excerpt
 __all__ = ["KINDS", "Corpus", "Document", "Poison", "RecordPlace", "Sample", "TextField", "open_corpus", "pieces_of"]
 
 _ALL = sys.maxsize
+PROBED = 100_000  # records of standard input, which may have no end: one in twenty of them must be a text
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Corpus:
         many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
         without the column.
         """
-        number, last = 0, _ALL if stop is None else stop
+        number, last, tried, texts = 0, _ALL if stop is None else stop, 0, 0
         chosen = repeat(True) if self.sample is None else self.sample.chosen(start)
         for file in self.files:
             if number >= last:
@@ -58,7 +59,12 @@ class Corpus:
                     if number >= last:
                         return
                     if next(chosen):
-                        yield _document(number, RecordPlace(file.name, record), reader, raw)
+                        found = _document(number, RecordPlace(file.name, record), reader, raw)
+                        yield found
+                        tried, texts = tried + 1, texts + isinstance(found, Document)
+                        if file.is_stdin and tried == PROBED and texts < PROBED // 20:
+                            raise InputError(f"only {texts:,} of the first {PROBED:,} records of standard input are "
+                                             "texts", "check what is piped in")  # fmt: skip
                     number += 1
 
     def count(self) -> int | None:

@@ -1,5 +1,6 @@
 """Records that are rows of columns: Parquet, and Arrow as Hugging Face datasets save it."""
 
+import mmap
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
@@ -15,6 +16,7 @@ from attn_cli.text import decimal_bytes
 
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
 _FILE_MAGIC = b"ARROW1"
+_DAMAGE = (*READ_ERRORS, ValueError, MemoryError)  # the last where a packed column claims a size
 
 
 class ColumnRows:
@@ -71,7 +73,7 @@ class ParquetRows(ColumnRows):
             for row in self._remaining():
                 read += 1
                 yield row
-        except (*READ_ERRORS, ValueError) as error:
+        except _DAMAGE as error:
             yield from (_unreadable(error) for _ in range(read, self.file.metadata.num_rows))
 
     def _remaining(self) -> Iterator[tuple[Any, int]]:
@@ -118,7 +120,7 @@ class ArrowRows(ColumnRows):
             try:
                 _with_bytes(batch.select(self.columns)).validate(full=True)  # else what lies beside it would be read
                 yield from self.rows(batch)
-            except (*READ_ERRORS, ValueError) as error:  # places of texts that lie outside the batch
+            except _DAMAGE as error:  # places of texts that lie outside the batch
                 yield _unreadable(error)
                 return
 
@@ -126,21 +128,28 @@ class ArrowRows(ColumnRows):
         """The next batch, None after the last; a bad record where the file is damaged, and then None."""
         try:
             return next(self.batches, None)
-        except (*READ_ERRORS, ValueError) as error:
+        except _DAMAGE as error:
             self.batches = iter(())
             return _unreadable(error)
 
 
 def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
-    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists."""
-    beginning = stream.read(len(_FILE_MAGIC))
-    stream.seek(0)
+    """The schema of an Arrow file or stream, then its batches; a file's batches lie at places that it lists.
+
+    The file is mapped: a damaged one that claims more bytes than it has gets no memory for them, and no thread of
+    Arrow's is left reading a closed file.
+    """
+    import pyarrow
+
+    mapped = pyarrow.BufferReader(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    beginning = mapped.read(len(_FILE_MAGIC))
+    mapped.seek(0)
     if beginning == _FILE_MAGIC:
-        with ipc.open_file(stream) as file:
+        with ipc.open_file(mapped) as file:
             yield file.schema
             yield from (file.get_batch(at) for at in range(file.num_record_batches))
     else:
-        with ipc.open_stream(stream) as reader:
+        with ipc.open_stream(mapped) as reader:
             yield reader.schema
             yield from reader
 

@@ -4,6 +4,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _SUFFIXES = {
 }  # fmt: skip
 _DATASET_STATE = "state.json"
 _DATASET_SPLITS = "dataset_dict.json"
+MOST_FILES = 1_000_000  # of a glob
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,25 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
         case PathKind.FOLDER:
             yield from _files_of_folder(name, kind)
         case PathKind.NOTHING if glob.has_magic(name):
-            names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (the pattern may begin at any folder)
-            if not names:
-                raise InputError(f"no file matches {excerpt(name)}", "check the pattern and the folder")
-            for match in names:
+            for match in _matches(name, str(path)):
                 yield from _files_of_input(match, kind)
         case PathKind.NOTHING:
             raise InputError(f"no file {excerpt(name)}", _nearest(path))
         case other:
             raise InputError(f"{excerpt(name)} is {other.value}, which can't be read again after an interruption",
                              "save it to a file; - reads standard input")  # fmt: skip
+
+
+def _matches(name: str, pattern: str) -> list[str]:
+    """What a glob matches, sorted; folders that "**" goes through are not taken beside the files in them."""
+    found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 (the pattern may begin at any folder)
+    matches = sorted(islice(found, MOST_FILES + 1))
+    if not matches:
+        raise InputError(f"no file matches {excerpt(name)}", "check the pattern and the folder")
+    if len(matches) > MOST_FILES:
+        raise InputError(f"{excerpt(name)} matches more than {MOST_FILES:,} files", "name a folder nearer to the texts")
+    files = [match for match in matches if not Path(match).is_dir()] if "**" in name else []
+    return files or matches
 
 
 def _file(name: str, kind: str | None) -> CorpusFile:

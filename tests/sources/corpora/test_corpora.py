@@ -16,7 +16,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.sources.corpora import Corpus, Document, Poison, TextField, line_records, open_corpus
+from attn_cli.sources import corpora
+from attn_cli.sources.corpora import Corpus, Document, Poison, TextField, inputs, line_records, open_corpus
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 
@@ -117,6 +118,23 @@ def test_folders_globs_and_hidden_files(tmp_path: Path) -> None:
     assert texts_of(open_corpus([str(tmp_path / "sub"), str(tmp_path / "b.txt")])) == ["sub/c.txt", "b.txt"]
 
 
+def test_a_file_that_a_glob_reaches_through_folders_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    (tmp_path / "deep" / "a.txt").write_text("a\n")
+    (tmp_path / "deep" / "deeper" / "b.txt").write_text("b\n")
+    (tmp_path / "empty").mkdir()
+    assert texts_of(open_corpus([str(tmp_path / "**" / "*")])) == ["a", "b"]
+    assert texts_of(open_corpus([str(tmp_path / "**" / "deeper")])) == ["b"]
+
+
+def test_a_glob_of_everything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MOST_FILES", 2)
+    for name in "abc":
+        (tmp_path / name).write_text("a text\n")
+    with pytest.raises(InputError, match="matches more than 2 files"):
+        open_corpus([str(tmp_path / "*")])
+
+
 def test_a_dataset_saved_on_disk(tmp_path: Path) -> None:
     """As Hugging Face datasets 5 writes it; the order of its files is what its state says."""
     split = tmp_path / "train"
@@ -130,6 +148,16 @@ def test_a_dataset_saved_on_disk(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(InputError, match="splits train, test"):
         open_corpus([str(tmp_path)])
+
+
+def test_standard_input_that_is_hardly_text_is_left_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "PROBED", 40)
+    noise = b"\xff\n" * 40
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a text\n" + noise)))
+    with pytest.raises(InputError, match=r"only 1 of the first 40 records of standard input are texts"):
+        list(open_corpus(["-"]).documents())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a text\nb\n" + noise + b"a text\n")))
+    assert texts_of(open_corpus(["-"]))[-1:] == ["a text"]
 
 
 def test_standard_input_is_lines_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
