@@ -119,7 +119,7 @@ def _corpus(path: str) -> None:
 
 
 def _record() -> bytes:
-    record("toy", "the river bank").save("good.attn")
+    record("the river bank", "toy").save("good.attn")
     return Path("good.attn").read_bytes()
 
 

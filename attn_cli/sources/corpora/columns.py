@@ -45,8 +45,9 @@ class ColumnRows:
         return text
 
     def rows(self, batch: Any, first: int = 0) -> Iterator[tuple[Any, int]]:
-        """The rows of a batch from the `first` on."""
+        """The rows of a batch from the `first` on; ValueError where a column has fewer than the batch claims."""
         chosen = _with_bytes(batch.select(self.columns))
+        chosen.validate()  # that each column has the rows that the batch claims
         return ((chosen, row) for row in range(first, batch.num_rows))
 
 
