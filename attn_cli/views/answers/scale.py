@@ -35,24 +35,32 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
         line += f"{row.entropy_bits:>6.2f}" + (f"{row.slope:>7.3f}" if wide else "")
         yield Text(line + _beside(float(row.weights.max()), screen.width - len(line) - 2))
     notes = ["bits: entropy of the weights"]
-    notes += ["slope: the largest w (1 - w), through which gradients pass", "bar: the largest weight"] if wide else []
+    notes += ["bar: the largest weight", "slope: the largest w (1 - w), through which gradients pass"] if wide else []
     yield Text("\n".join(packed(notes, screen.width)), _DIM)
     yield ""
     yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
-    yield Text(f"  {'d':>5}{'q · k':>9}{'scaled':>8}  top of {scaling.keys} weights", _DIM)
+    yield from _spread(scaling, screen, wide=wide)
+    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries a line",
+             f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
+    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+
+
+def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:
+    """Vectors of growing length: the heaviest weight without the scale and, beside or below it, with it."""
+    heading = f"  {'d':>5}{'q · k':>9}{'scaled':>8}"
+    columns = (screen.width - len(heading)) // (2 if wide else 1)
+    top = f"top of {scaling.keys} weights"
+    yield Text(f"{heading}  " + (f"{top:<{columns}}with 1 / sqrt(d)" if wide else top), _DIM)
     for each in scaling.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
-        columns = screen.width - len(start) - 9
-        yield Text(f"{start}  {each.top_weight:.3f}{_beside(each.top_weight, columns)}")
-        yield Text(f"{'':{len(start)}}  {each.scaled_top_weight:.3f}{_beside(each.scaled_top_weight, columns)}", _DIM)
-    notes = [
-        "entries of q and k are normal",
-        "with variance 1",
-        f"{scaling.samples:,} queries a line",
-        f"seed {scaling.seed}",
-        "second line: with 1 / sqrt(d)",
-    ]
-    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+        raw, scaled = (
+            f"{weight:.3f}{_beside(weight, columns - 9)}" for weight in (each.top_weight, each.scaled_top_weight)
+        )
+        if wide:
+            yield Text(f"{start}  {raw:<{columns}}{scaled}")
+        else:
+            yield Text(f"{start}  {raw}")
+            yield Text(f"{'':{len(start)}}  {scaled}", _DIM)
 
 
 def _title(parts: list[str], screen: Screen) -> Text:
