@@ -21,6 +21,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.hidden_parts import runs_to_hide
 from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.text_parts import rows_of_last
 
 _MANY_PASSES = 15  # plain runs; more are announced
 
@@ -82,8 +83,15 @@ def parts(
                 [f"as much work as about {passes:,.0f} plain runs; larger parts take fewer (--cut paragraphs)"],
                 quiet=options.quiet,
             )
-        steps = len(source.planned_layers(options.selection)) + len(text_parts)
-        with Progress(steps, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step") as progress:
+        layers = len(source.planned_layers(options.selection))
+        hiding_runs = len(text_parts) if isinstance(source, Predicting) else 0
+        if passes == 1.0:  # the reading rows alone
+            first = min(rows or rows_of_last(prompt, text_parts) or (0,))
+            passes += hiding_runs * max(1 - first / max(len(prompt.tokens), 1), 0.0)
+        last = (hiding_runs, layers * passes / max(hiding_runs, 1))
+        with Progress(
+            layers + hiding_runs, 1, number or 0, quiet=options.quiet, verbose=options.verbose, noun="step", last=last
+        ) as progress:
             answer = read_parts(
                 source, prompt, text_parts, rows=rows, everywhere=everywhere, selection=options.selection,
                 hides=hides, step=progress.step,

@@ -99,6 +99,18 @@ def test_a_slow_run_shows_a_line_that_goes_away(clock: Clock, monkeypatch: pytes
     assert max(map(len, parts)) < 40
 
 
+def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Progress(4, 1, 0, quiet=False, verbose=False, noun="step", last=(2, 3.0)) as running:
+        for seconds in (1.0, 1.0, 3.0, 3.0):
+            clock.now += seconds
+            running.step()
+    lines = [part.strip() for part in terminal.getvalue().split("\r")]
+    for line in ("step 1 of 4 · 7 s left", "step 2 of 4 · 6 s left", "step 3 of 4 · 3 s left", "step 4 of 4"):
+        assert line in lines
+
+
 def test_a_long_first_layer_is_told_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, shown = Terminal(), threading.Event()
     monkeypatch.setattr("sys.stderr", terminal)

@@ -13,6 +13,7 @@ from attn_cli.text import decimal_bytes
 
 _FIRST_LINE = 0.5  # seconds; a shorter run shows no line
 _BETWEEN_LINES = 0.1  # seconds
+_TELLING = 0.2  # seconds; a shorter first step is mostly the start, and tells nothing of the others
 
 
 class Progress:
@@ -22,11 +23,21 @@ class Progress:
     texts          texts that run together in this batch
     earlier_texts  the number of texts in earlier batches
     noun           what is counted
+    last           how many of them come last and are of another size, and how many of the others each is worth
     """
 
     def __init__(
-        self, layers: int, texts: int, earlier_texts: int, *, quiet: bool, verbose: bool, noun: str = "layer"
+        self,
+        layers: int,
+        texts: int,
+        earlier_texts: int,
+        *,
+        quiet: bool,
+        verbose: bool,
+        noun: str = "layer",
+        last: tuple[int, float] = (0, 1.0),
     ) -> None:
+        self.last = last
         self.layers, self.texts, self.earlier_texts, self.noun = layers, texts, earlier_texts, noun
         self.on_terminal = not quiet and layers > 1 and sys.stderr.isatty()
         self.verbose = verbose and not quiet
@@ -61,14 +72,21 @@ class Progress:
         """Count one more layer of one text."""
         self.calls += 1
         now = time.monotonic()
-        spent, share = now - self.start_time, self.calls / (self.layers * self.texts)
-        if self.verbose and self.calls == self.texts and share < 1:
+        spent, share = now - self.start_time, self._share()
+        if self.verbose and self.calls == self.texts and share < 1 and spent > _TELLING:
             note = f"the first {self.noun} took {spent:.2f} s, all will take about {spent / share:.1f} s"
             print_notes([note], quiet=False)
         if self.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
             remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
             self._draw(min(-(-self.calls // self.texts), self.layers), remaining)
             self.last_draw = now
+
+    def _share(self) -> float:
+        """How much of the work is done."""
+        count, worth = self.last
+        others = self.layers * self.texts - count
+        done = min(self.calls, others) + worth * max(self.calls - others, 0)
+        return done / (others + worth * count)
 
     def _begin(self) -> None:
         """Show that the first one is under way, where it takes long: a thread's work."""
