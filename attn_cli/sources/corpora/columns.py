@@ -45,9 +45,8 @@ class ColumnRows:
         return text
 
     def rows(self, batch: Any, first: int = 0) -> Iterator[tuple[Any, int]]:
-        """The rows of a batch from the `first` on; ValueError where a column has fewer than the batch claims."""
+        """The rows of a batch from the `first` on."""
         chosen = _with_bytes(batch.select(self.columns))
-        chosen.validate()  # that each column has the rows that the batch claims
         return ((chosen, row) for row in range(first, batch.num_rows))
 
 
@@ -58,6 +57,7 @@ class ParquetRows(ColumnRows):
         parquet = _pyarrow("parquet")
         with parse_errors(label):
             self.file = parquet.ParquetFile(stream, buffer_size=2**20, pre_buffer=False)
+            _check_count(self.file.metadata)
             super().__init__(self.file.schema_arrow, label, fields)
         self.skipped = 0
 
@@ -153,6 +153,13 @@ def _batches(ipc: Any, stream: BinaryIO) -> Iterator[Any]:
         with ipc.open_stream(mapped) as reader:
             yield reader.schema
             yield from reader
+
+
+def _check_count(about: Any) -> None:
+    """ValueError where a Parquet file's number of rows is not that of its groups."""
+    sizes = [about.row_group(at).num_rows for at in range(about.num_row_groups)]
+    if min(sizes, default=0) < 0 or sum(sizes) != about.num_rows:
+        raise ValueError(f"it claims {about.num_rows:,} rows, its groups {sum(sizes):,}")
 
 
 def _unreadable(error: Exception) -> BadRecordError:

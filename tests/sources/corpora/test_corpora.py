@@ -135,6 +135,17 @@ def test_a_glob_of_everything_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         open_corpus([str(tmp_path / "*")])
 
 
+@pytest.mark.parametrize("claimed", [b"\x06", b"\x0f"], ids=["fewer", "negative"])
+def test_a_parquet_file_that_miscounts_its_rows_is_refused(tmp_path: Path, claimed: bytes) -> None:
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": ["a text"] * 9}), file)
+    good = file.read_bytes()
+    place = good.index(b"\x16\x12\x19", good.rindex(b"text\x25"))  # 9 rows, then the list of groups
+    file.write_bytes(good[: place + 1] + claimed + good[place + 2 :])
+    with pytest.raises(InputError, match=r"claims -?\d+ rows, its groups 9"):
+        open_corpus([str(file)])
+
+
 def test_a_dataset_saved_on_disk(tmp_path: Path) -> None:
     """As Hugging Face datasets 5 writes it; the order of its files is what its state says."""
     split = tmp_path / "train"
