@@ -14,10 +14,12 @@ class WholeFile:
 
     file  open for bytes
 
-    Raises OSError where the folder can't be written.
+    Raises OSError where the folder can't be written, OutputError for the name of a device, pipe or folder.
     """
 
     def __init__(self, target: Path) -> None:
+        if target.exists() and not target.is_file():  # a device would become a file for everybody
+            raise OutputError(f"{target} is no file", "give the name of a file")
         handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=target.parent)
         self.target, self.temporary = target, Path(name)
         unfinished.add(self.temporary)

@@ -90,7 +90,7 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
     ("options", "words"),
     [
         (("-m", "toy"), "predicts nothing"),
-        (("-H", "9.9"), "there is no attention layer 9"),
+        (("-H", "9.9"), "there is no layer 9"),
         (("-H", "0.9"), "there is no head 0.9"),
         (("-t", "dog"), "no token 'dog'"),
         (("-t", "cat", "--everywhere"), "--token and --everywhere"),

@@ -136,6 +136,8 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
         (["king -"], "ends with a sign"),
         (["king - - man"], "two signs"),
         ([" "], "no word"),
+        (["king -" + " - man" * 999], "two signs before a word in 'king - - man"),
+        (["a" * 9999 + " " + "b" * 9999], "...' and 'b"),
         (["bank - bank"], "nothing is left"),
         (["zzqqy"], "not in the table minilm: zzqqy"),
         (["king-man"], "signs stand apart"),

@@ -1,6 +1,7 @@
 """A recording comes back from its file as it was, to the bit; what is no recording is refused in one line."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from attn_cli.errors import LoadError
+from attn_cli.errors import LoadError, OutputError
 from attn_cli.prompt import Generated, Prompt, Token, Word
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.recording.document import SCHEMA, document_of
@@ -94,6 +95,14 @@ def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:
     recording.save(tmp_path / "x.attn")
     assert [file.name for file in tmp_path.iterdir()] == ["x.attn"]
     assert Recording.load(tmp_path / "x.attn").prompt.text == "a"
+
+
+def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    recording = Recording(ABOUT, Prompt("", ()), ())
+    with pytest.raises(OutputError, match="pipe is no file"):
+        recording.save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.fixture(scope="module")

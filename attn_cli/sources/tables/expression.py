@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from attn_cli.errors import InputError
+from attn_cli.text import excerpt
 
 _EXAMPLE = 'for example: attn nearest "king - man + woman"'
 _SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
@@ -36,12 +37,12 @@ def split_terms(text: str) -> list[Term]:
         if piece in _SIGNS and (sign is None or not terms):
             sign = _SIGNS[piece]
         elif piece in _SIGNS:
-            raise InputError(f"two signs before a word in {text!r}", _EXAMPLE)
+            raise InputError(f"two signs before a word in {excerpt(text)!r}", _EXAMPLE)
         elif sign is None:
-            raise InputError(f"no + or - between {terms[-1].word!r} and {piece!r}", _EXAMPLE)
+            raise InputError(f"no + or - between {excerpt(terms[-1].word)!r} and {excerpt(piece)!r}", _EXAMPLE)
         else:
             terms.append(Term(sign, piece, start, match.end()))
             sign = None
     if not terms or sign is not None:
-        raise InputError("no word" if not terms else f"{text!r} ends with a sign", _EXAMPLE)
+        raise InputError("no word" if not terms else f"{excerpt(text)!r} ends with a sign", _EXAMPLE)
     return terms
