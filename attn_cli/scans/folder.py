@@ -87,7 +87,7 @@ class ScanFolder:
             self._clean(everything=force or before is None)
             self.work.mkdir(exist_ok=True)
         except OSError as error:
-            raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
+            raise self._unwritable(error) from None
         if before is not None and not force:
             return dict(before["progress"])
         progress = {"finished": False}
@@ -106,6 +106,8 @@ class ScanFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise InputError(f"{excerpt(self.name)} is a file", "results need a folder: give another name") from None
+        except OSError as error:
+            raise self._unwritable(error) from None
         try:
             import fcntl
         except ImportError:  # Windows: nothing else is at hand that a killed process gives back
@@ -125,7 +127,10 @@ class ScanFolder:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
             return os.fdopen(os.open(self.path / ".lock", flags, 0o666), "rb+", buffering=0)
         except OSError as error:
-            raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> OutputError:
+        return OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?")
 
     def is_claimed(self) -> bool:
         """Whether a process is scanning into the folder."""

@@ -403,6 +403,13 @@ def test_a_folder_whose_lock_or_work_is_a_link_is_left_alone(scans: dict[str, Sc
     assert (tmp_path / "mine" / "letter").read_text() == "dear"
 
 
+def test_a_folder_that_cannot_be_made_is_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    folder = ScanFolder(str(tmp_path / "letter" / "s"))
+    with pytest.raises(OutputError, match=r"can't write to .*letter/s: Not a directory"), folder.claimed():
+        pass
+
+
 def test_a_pipe_in_place_of_a_scans_file_is_no_wait(scans: dict[str, Scanned], tmp_path: Path) -> None:
     for number, name in enumerate(("scan.json", "heads.parquet", ".lock")):
         folder = _copy(scans["one"], tmp_path / str(number))
