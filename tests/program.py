@@ -21,6 +21,7 @@ TERMINAL_VARIABLES = (
     "FORCE_COLOR",
     "CLICOLOR_FORCE",
     "ATTN_DEBUG",
+    "PYTHONUNBUFFERED",
 )
 SHORT = 60  # seconds that any process of these tests may take on a slow machine; most take half of one
 

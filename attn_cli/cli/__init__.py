@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -132,14 +132,21 @@ def _print_error(message: str, hint: str, code: int) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Flush standard output. Returns the exit code: `code`, or another one if flushing fails."""
-    if sys.stdout is None:
-        return code
+    """Flush the standard streams. Returns the exit code: `code`, or another one if standard output can't be written."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            _abandon(sys.stdout)
+            if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
+                code = _print_error(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
     try:
-        sys.stdout.flush()
-    except OSError as error:
-        # otherwise Python flushes again at exit and prints a traceback
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
-            return _print_error(f"can't write standard output: {reason(error)}", "", ExitCode.OUTPUT)
+        sys.stderr.flush()
+    except OSError:
+        _abandon(sys.stderr)
     return code
+
+
+def _abandon(stream: TextIO) -> None:
+    """Send the rest of a stream nowhere: Python flushes again at exit, and would print a traceback or end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

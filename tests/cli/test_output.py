@@ -88,7 +88,8 @@ def test_picked_rows_and_heads_are_labelled() -> None:
     assert arrays["weights"].shape == (1, 2, 1, 5)
     assert arrays["queries"].tolist() == [1]
     assert arrays["heads"].tolist() == [1, 3]
-    np.testing.assert_array_equal(arrays["weights"][0, :, 0], whole.weights[[1, 3], 1])
+    # a row alone is another product than all rows, and some processors' libraries round it differently
+    np.testing.assert_allclose(arrays["weights"][0, :, 0], whole.weights[[1, 3], 1], rtol=1e-6)
 
 
 def test_only_weights_or_only_scores_if_asked() -> None:
