@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from attn_cli import __version__
-from attn_cli.kernel.walk import compiled
-from attn_cli.kernel.walk.compiled import VECTORS, is_built, widest_vectors
+from attn_cli.kernel.walk import c_library
+from attn_cli.kernel.walk.c_library import VECTORS, is_built, widest_vectors
 from attn_cli.sources.huggingface.load import device
 from attn_cli.sources.huggingface.load.cache import ModelCache, cached_models
 from attn_cli.summaries.answers import env as answer
@@ -104,13 +104,13 @@ def test_versions_devices_and_extras_are_those_of_this_machine() -> None:
 
 def test_compiled_code_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "_fused.so").write_bytes(b"no code")
-    monkeypatch.setattr(compiled, "_built_file", lambda: str(tmp_path / "_fused.so"))
-    monkeypatch.setattr(compiled, "_library", compiled._library.__wrapped__)  # not the one found before
+    monkeypatch.setattr(c_library, "_built_file", lambda: str(tmp_path / "_fused.so"))
+    monkeypatch.setattr(c_library, "library", c_library.library.__wrapped__)  # not the one found before
     run = attn("env")
     assert "the compiled walk is of another version: install attn again" in " ".join(run.text.split())
     result = attn("env", "--json").json["result"]
     assert (result["compiled_walk"], result["unfit_walk"]) == (None, True)
-    monkeypatch.setattr(compiled, "_built_file", lambda: None)
+    monkeypatch.setattr(c_library, "_built_file", lambda: None)
     assert attn("env", "--json").json["result"]["unfit_walk"] is False
 
 

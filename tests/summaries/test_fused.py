@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attn_cli.call import AttentionCall, Call, Output, Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

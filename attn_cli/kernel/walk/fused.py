@@ -1,6 +1,6 @@
 """The walk in one pass of compiled code: what is asked of every row is noted while its scores are in the cache.
 
-`fused.c` does the work, `compiled.py` calls it. It is built with the package where a C compiler is at hand. Where it
+`fused.c` does the work, `compiled_call` calls it. It is built with the package where a C compiler is at hand. Where it
 wasn't, and for calls that it doesn't suit, `bands` serves; what is noted equals what is read off bands to rounding
 (tests).
 """
@@ -55,7 +55,7 @@ def _reads_bias(rule: Rule, m: int) -> bool:
 
 
 def _is_built() -> bool:
-    from attn_cli.kernel.walk.compiled import is_built
+    from attn_cli.kernel.walk.c_library import is_built
 
     return is_built()
 
@@ -77,12 +77,9 @@ def row_numbers(
     rule's mask; `vectors` forces narrower ones than the widest.
     None for a mask of too many holes, and for values that are not finite, since masked ones must not matter.
     """
-    from attn_cli.kernel.walk.compiled import (
-        AskedKeys,
-        CompiledCall,
-        CompiledRule,
-        widest_vectors,
-    )  # here: most commands start without it
+    # Here: most commands start without it.
+    from attn_cli.kernel.walk.c_library import widest_vectors
+    from attn_cli.kernel.walk.compiled_call import AskedKeys, CompiledCall, CompiledRule
 
     if needs.top > MOST_TOP:
         return None

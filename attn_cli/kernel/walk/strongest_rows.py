@@ -1,6 +1,12 @@
 """The strongest rows of each kind, one of a text, of texts that lie side by side, of as many rows each."""
 
+import ctypes
+
 import numpy as np
+
+from attn_cli.kernel.walk.c_library import is_built, library
+from attn_cli.kernel.walk.c_structs import StrongestStruct
+from attn_cli.kernel.walk.c_threads import team
 
 
 def strongest_rows(
@@ -17,11 +23,9 @@ def strongest_rows(
     >>> strongest_rows(weights, bits, np.zeros((1, 2)), np.array([0, 1]), 2).tolist()
     [[[2, 0], [3, 1]]]
     """
-    from attn_cli.kernel.walk import compiled
-
     arguments = np.ascontiguousarray(weights), np.ascontiguousarray(bits), np.ascontiguousarray(least, np.float32)
-    if compiled.is_built():
-        return compiled.strongest_rows(*arguments, np.ascontiguousarray(order, np.int64), most)
+    if is_built():
+        return _by_compiled_code(*arguments, np.ascontiguousarray(order, np.int64), most)
     return rows_by_sorting(*arguments, order, most)
 
 
@@ -43,4 +47,18 @@ def rows_by_sorting(
         rank = np.arange(len(head)) - np.searchsorted(head, head)
         best = rank < most
         rows[head[best], kind, rank[best]] = row[best]
+    return rows
+
+
+def _by_compiled_code(
+    weights: np.ndarray, bits: np.ndarray, least: np.ndarray, order: np.ndarray, most: int
+) -> np.ndarray:
+    """The same of float32, uint32, float32 and int64, each contiguous."""
+    code, (h, kinds), texts = library(), least.shape, len(order)
+    assert code is not None
+    rows = np.full((h, kinds, most), -1, np.int64)
+    job = StrongestStruct(h=h, texts=texts, n=weights.shape[1] // texts, kinds=kinds, most=most)
+    for name, array in (("weights", weights), ("bits", bits), ("least", least), ("order", order), ("rows", rows)):
+        setattr(job, name, array.ctypes.data)
+    code.attn_strongest(ctypes.addressof(job), *(team() or (None, 1)))
     return rows

@@ -1,8 +1,13 @@
 """Sums over the rows of each of some texts that lie side by side, of as many rows each."""
 
+import ctypes
 from collections.abc import Sequence
 
 import numpy as np
+
+from attn_cli.kernel.walk.c_library import is_built, library
+from attn_cli.kernel.walk.c_structs import TextSumsStruct, TextSumStruct
+from attn_cli.kernel.walk.c_threads import team
 
 _ONE = np.ones((1, 1), np.float32)
 
@@ -46,10 +51,8 @@ def text_sums(wanted: Sequence[TextSum], count: int) -> list[np.ndarray]:
     heads, widths = len(wanted[0].x), [each.x.shape[2] for each in wanted]
     together = np.zeros((heads, count, sum(widths)))
     sums = np.split(together, np.cumsum(widths)[:-1], axis=2)
-    if _is_compiled() and all(each.is_single for each in wanted):
-        from attn_cli.kernel.walk.compiled import add_up_texts
-
-        add_up_texts(wanted, sums)
+    if is_built() and all(each.is_single for each in wanted):
+        _add_up_compiled(wanted, sums)
         return sums
     for each, out in zip(wanted, sums, strict=True):
         _add_up(each, out)
@@ -73,7 +76,21 @@ def _by_text(x: np.ndarray, count: int) -> np.ndarray:
     return x.reshape(*x.shape[:-2], count, -1, x.shape[-1])
 
 
-def _is_compiled() -> bool:
-    from attn_cli.kernel.walk.compiled import is_built
+def _add_up_compiled(wanted: Sequence[TextSum], sums: Sequence[np.ndarray]) -> None:
+    """Fill the sums `[h, texts, c]` of each that is wanted, all of as many heads and texts, by the compiled code."""
+    code = library()
+    assert code is not None
+    (h, texts, _), rows = sums[0].shape, wanted[0].x.shape[1]
+    jobs = (TextSumStruct * len(sums))(*map(_job, wanted, sums))
+    whole = TextSumsStruct(h=h, texts=texts, n=rows // texts, count=len(sums), wanted=ctypes.addressof(jobs))
+    code.attn_text_sums(ctypes.addressof(whole), *(team() or (None, 1)))
 
-    return is_built()
+
+def _job(wanted: TextSum, sums: np.ndarray) -> TextSumStruct:
+    job = TextSumStruct(columns=sums.shape[2], x=wanted.x.ctypes.data, factors=wanted.factors.ctypes.data)
+    job.x_head, job.x_row, job.x_column = (step // 4 for step in wanted.x.strides)
+    job.factor_row, job.factor_column = (step // 4 for step in wanted.factors.strides)
+    job.sums, job.sums_head, job.sums_text = sums.ctypes.data, sums.strides[0] // 8, sums.strides[1] // 8
+    if wanted.given is not None and wanted.least is not None:
+        job.given, job.least = wanted.given.ctypes.data, wanted.least.ctypes.data
+    return job

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli._version import __version__
-from attn_cli.kernel.walk.compiled import VECTORS, is_built, is_unfit, widest_vectors
+from attn_cli.kernel.walk.c_library import VECTORS, is_built, is_unfit, widest_vectors
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")

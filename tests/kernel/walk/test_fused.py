@@ -28,7 +28,7 @@ from attn_cli.kernel.definition.masks import (
 )
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.compiled import is_built, widest_vectors
+from attn_cli.kernel.walk.c_library import is_built, widest_vectors
 from attn_cli.kernel.walk.fused import row_numbers, suits
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import intervals

@@ -6,7 +6,7 @@ import torch
 
 from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.fused import row_numbers
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.packed import PackedTexts

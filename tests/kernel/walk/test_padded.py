@@ -6,7 +6,7 @@ import torch
 
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk import padded
-from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.packed import PackedTexts
 from attn_cli.kernel.walk.padded import padded_numbers

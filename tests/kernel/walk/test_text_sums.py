@@ -16,7 +16,7 @@ GIVEN = RANDOM.random((H, TEXTS * N), np.float32)
 @pytest.fixture(params=["compiled", "NumPy"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "NumPy":
-        monkeypatch.setattr(module, "_is_compiled", lambda: False)
+        monkeypatch.setattr(module, "is_built", lambda: False)
 
 
 @pytest.mark.usefixtures("_way")

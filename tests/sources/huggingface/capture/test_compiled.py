@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.walk.compiled import is_built
+from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Part, reduce

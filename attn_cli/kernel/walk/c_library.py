@@ -1,0 +1,62 @@
+"""The compiled code of `fused.c`: where it was built, whether it fits this version, how wide its vectors are."""
+
+import ctypes
+from functools import cache
+from importlib.util import find_spec
+
+from attn_cli.kernel.walk.c_structs import AttentionStruct, StrongestStruct, TextSumsStruct, TextSumStruct
+
+_POINTER = ctypes.c_void_p
+VECTORS = ("128 bits", "AVX2", "AVX-512")  # the widths that the compiled code knows, by their number
+
+
+def _built_file() -> str | None:
+    """Where the compiled code was built, of whatever version."""
+    spec = find_spec("attn_cli.kernel.walk._fused")
+    return None if spec is None else spec.origin
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The compiled code; None where it wasn't built, or is of another version."""
+    path = _built_file()
+    if path is None:
+        return None
+    try:
+        code = ctypes.CDLL(path)
+    except OSError:
+        return None
+    if not hasattr(code, "attn_fused_team"):
+        return None
+    code.attn_fused_size.restype = ctypes.c_size_t
+    code.attn_fused_work.argtypes = [_POINTER, ctypes.c_int]
+    code.attn_fused_team.argtypes = [_POINTER, ctypes.c_int, _POINTER, ctypes.c_uint]
+    return code if code.attn_fused_size() == ctypes.sizeof(AttentionStruct) and _sums_texts(code) else None
+
+
+def _sums_texts(code: ctypes.CDLL) -> bool:
+    """Whether the compiled code has what is done with rows of texts, as this version knows it."""
+    for name, structs in (("attn_text_sums", (TextSumsStruct, TextSumStruct)), ("attn_strongest", (StrongestStruct,))):
+        if not hasattr(code, name):
+            return False
+        size, work = getattr(code, f"{name}_size"), getattr(code, name)
+        size.restype, work.argtypes, work.restype = ctypes.c_size_t, [_POINTER, _POINTER, ctypes.c_uint], None
+        if size() != sum(map(ctypes.sizeof, structs)):
+            return False
+    return True
+
+
+def is_built() -> bool:
+    """Whether the compiled code is there."""
+    return library() is not None
+
+
+def is_unfit() -> bool:
+    """Whether compiled code is there that can't be used: of another version, or of another system."""
+    return _built_file() is not None and library() is None
+
+
+def widest_vectors() -> int:
+    """The widest vectors that both this processor and the compiled code know, as a place in `VECTORS`."""
+    code = library()
+    return 0 if code is None else int(code.attn_fused_widest())

@@ -1,0 +1,93 @@
+"""The structs that the compiled code is called with, field by field as in the C files, which say what each means."""
+
+import ctypes
+
+from attn_cli.kernel.walk.row_numbers import MOMENTS
+
+_INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+
+
+class AttentionStruct(ctypes.Structure):
+    """Attention in fused.c."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "g", "n", "m", "d", "e")),
+        *((name, _POINTER) for name in ("q", "k", "v")),
+        *((name, _INT) for name in ("q_head", "q_row", "k_head", "k_row", "v_head", "v_row")),
+        ("first", _POINTER),
+        ("last", _POINTER),
+        ("gap_rows", _POINTER),
+        ("gaps", _POINTER),
+        ("gap_head", _INT),
+        ("places", _POINTER),
+        ("noted", _INT),
+        ("scale", _FLOAT),
+        ("softcap", _FLOAT),
+        ("bias", _POINTER),
+        ("bias_head", _INT),
+        ("bias_row", _INT),
+        ("sink", _POINTER),
+        ("offset", _INT),
+        ("output", _POINTER),
+        ("output_head", _INT),
+        ("output_row", _INT),
+        *((name, _POINTER) for name in MOMENTS),
+        ("cells", _INT),
+        ("cell_keys", _POINTER),
+        ("cell_weights", _POINTER),
+        *((name, _INT) for name in ("lists", "list_columns")),
+        *((name, _POINTER) for name in ("list_keys", "list_ends", "list_sums")),
+        ("marks", _INT),
+        ("mark_values", _POINTER),
+        ("mark_sums", _POINTER),
+        ("steps", _INT),
+        ("step_edges", _POINTER),
+        ("step_sums", _POINTER),
+        ("received", _POINTER),
+        ("few", _INT),
+        ("received_few", _POINTER),
+        ("means", _INT),
+        ("count", _INT),
+        ("top_weights", _POINTER),
+        ("top_scores", _POINTER),
+        ("top_keys", _POINTER),
+        *((name, _INT) for name in ("pool_rows", "pool_keys", "pool_sums")),
+        ("pooled", _POINTER),
+        ("panels", _POINTER),
+        *((name, _INT) for name in ("task_rows", "next_piece", "packed_pieces", "next_task", "broken_values")),
+        ("locks", _POINTER),
+    ]
+
+
+class TextSumStruct(ctypes.Structure):
+    """TextSum in text_sums.h."""
+
+    _fields_ = [
+        ("columns", _INT),
+        ("x", _POINTER),
+        *((name, _INT) for name in ("x_head", "x_row", "x_column")),
+        ("factors", _POINTER),
+        *((name, _INT) for name in ("factor_row", "factor_column")),
+        *((name, _POINTER) for name in ("given", "least", "sums")),
+        *((name, _INT) for name in ("sums_head", "sums_text")),
+    ]
+
+
+class TextSumsStruct(ctypes.Structure):
+    """TextSums in text_sums.h."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "texts", "n", "count")),
+        ("wanted", _POINTER),
+        ("next", _INT),
+    ]
+
+
+class StrongestStruct(ctypes.Structure):
+    """Strongest in strongest.h."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("h", "texts", "n", "kinds", "most")),
+        *((name, _POINTER) for name in ("weights", "bits", "least", "order", "rows")),
+        ("next", _INT),
+    ]

@@ -1,0 +1,200 @@
+"""A call as the compiled code takes it: laid out in memory, asked for numbers of rows, walked by some threads.
+
+It is loaded when a call is walked with it: commands without a model start without any of this.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import numpy as np
+
+from attn_cli.kernel.walk.c_library import library
+from attn_cli.kernel.walk.c_structs import AttentionStruct
+from attn_cli.kernel.walk.c_threads import pool, team
+from attn_cli.kernel.walk.gaps import Gaps
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.threads import cores
+
+_PANEL = 64  # keys lie in panels of so many, on any processor
+_PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
+_TASK_ROWS = 192  # query rows that a thread takes at a time
+_MEAN_ROWS = 48  # the same where it takes them of all heads
+_NO_MEMORY = 2  # what a thread without memory returns
+_THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
+
+
+@dataclass(frozen=True, eq=False)
+class AskedKeys:
+    """The keys that needs name, in the layout of the compiled code.
+
+    cells      `[n, cells]`, or None
+    lists      all lists side by side `[n, columns]`
+    list_ends  the column after each list `[lists]`
+    marks      `[r, m rounded up to 64]`
+    steps      the edges between stretches of keys `[steps + 1]`
+    places     where each row is noted, -1 for nowhere `[n]`; None for all rows in their order
+    """
+
+    cells: np.ndarray | None
+    lists: np.ndarray | None
+    list_ends: np.ndarray
+    marks: np.ndarray | None
+    steps: np.ndarray | None
+    places: np.ndarray | None
+
+    @classmethod
+    def of(cls, needs: RowNeeds, n: int, m: int) -> "AskedKeys":
+        """The keys of `needs` in a call with n queries and m keys."""
+        cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
+        lists = np.concatenate(needs.lists, axis=1, dtype=np.int32) if needs.lists else None
+        ends = np.cumsum([keys.shape[1] for keys in needs.lists], dtype=np.int32)
+        marks = None
+        if needs.marks is not None:
+            marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
+            marks[:, :m] = needs.marks
+        steps = None if needs.steps is None else np.ascontiguousarray(needs.steps, dtype=np.int32)
+        places = None
+        if needs.rows is not None:
+            places = np.full(n, -1, np.int32)
+            places[list(needs.rows)] = np.arange(len(needs.rows))
+        return cls(cells, lists, ends, marks, steps, places)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledRule:
+    """What happens to a product q kᵀ before the softmax, in the layout of the compiled code.
+
+    softcap  0 for none
+    bias     `[1 or h, 1 or n, m]` float32, keys one after the other; or None
+    sink     `[h]` float32, or None
+    """
+
+    scale: float
+    softcap: float
+    bias: np.ndarray | None
+    sink: np.ndarray | None
+
+    def write(self, job: AttentionStruct, heads: slice) -> None:
+        """Say it in a job for these heads."""
+        job.scale, job.softcap = self.scale, self.softcap
+        if self.sink is not None:
+            job.sink = self.sink[heads].ctypes.data
+        if self.bias is not None:
+            bias = self.bias[heads] if self.bias.shape[0] > 1 else self.bias
+            head, row, _ = (step // bias.itemsize for step in bias.strides)
+            job.bias = bias.ctypes.data
+            job.bias_head, job.bias_row = (
+                step if size > 1 else 0 for step, size in zip((head, row), bias.shape, strict=False)
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledCall:
+    """A call as the compiled code takes it, and the memory for what it notes."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    span: Intervals
+    gaps: Gaps | None
+    rule: CompiledRule
+    asked: AskedKeys
+    needs: RowNeeds
+    numbers: RowNumbers
+    vectors: int
+
+    def parts(self) -> Iterator[slice]:
+        """Key heads, as many at a time as memory for packed keys allows; all of them where their mean is wanted."""
+        g, m, d = self.k.shape
+        at_once = g if self.needs.means else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
+        return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
+
+    def done(self, key_heads: slice) -> bool:
+        """Walk these key heads with their query heads; False if their values are not finite."""
+        share = self.q.shape[0] // self.k.shape[0]
+        heads = slice(key_heads.start * share, key_heads.stop * share)
+        k, v = self.k[key_heads], self.v[key_heads]
+        (g, m, d), e, h, n = k.shape, v.shape[2], heads.stop - heads.start, self.q.shape[1]
+        panels, locks = np.empty(g * _padded(m) * d, np.float32), np.zeros(h, np.int32)
+        job = AttentionStruct(h=h, g=g, n=n, m=m, d=d, e=e, offset=m - n)
+        output = () if self.numbers.output is None else (("output", self.numbers.output[heads]),)
+        for name, x in (("q", self.q[heads]), ("k", k), ("v", v), *output):
+            setattr(job, name, x.ctypes.data)
+            setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
+            setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
+        self._show_keys(job, heads.start)
+        job.panels, job.locks = panels.ctypes.data, locks.ctypes.data
+        job.task_rows = _MEAN_ROWS if self.needs.means else _TASK_ROWS
+        self.rule.write(job, heads)
+        self._ask(job, heads)
+        cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
+        return _run(job, self.vectors, h * cells * d)
+
+    def _show_keys(self, job: AttentionStruct, head: int) -> None:
+        """Say in a job for heads from this one on which keys their rows may attend to."""
+        job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
+        if self.gaps is not None:
+            job.gap_head = len(self.span.first) if self.gaps.of_heads else 0
+            job.gap_rows, job.gaps = self.gaps.rows[head * job.gap_head :].ctypes.data, self.gaps.keys.ctypes.data
+
+    def _ask(self, job: AttentionStruct, heads: slice) -> None:
+        """Say in the job what is noted, and where."""
+        arrays = (
+            "list_sums",
+            "mark_sums",
+            "step_sums",
+            "received",
+            "received_few",
+            "top_weights",
+            "top_scores",
+            "top_keys",
+            "pooled",
+        )
+        for name in (*MOMENTS, *arrays):
+            memory = getattr(self.numbers, name)
+            if memory is not None:
+                setattr(job, name, memory[heads].ctypes.data)
+        job.count, job.few, job.means, asked = self.needs.top, self.needs.few, int(self.needs.means), self.asked
+        job.noted = job.n if self.needs.rows is None else len(self.needs.rows)
+        if asked.places is not None:
+            job.places = asked.places.ctypes.data
+        if asked.lists is not None:
+            job.lists, job.list_columns = len(asked.list_ends), asked.lists.shape[1]
+            job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
+        if asked.marks is not None:
+            job.marks, job.mark_values = len(asked.marks), asked.marks.ctypes.data
+        if asked.steps is not None:
+            job.steps, job.step_edges = len(asked.steps) - 1, asked.steps.ctypes.data
+        if asked.cells is not None and self.numbers.cells is not None:
+            job.cells, job.cell_keys = asked.cells.shape[1], asked.cells.ctypes.data
+            job.cell_weights = self.numbers.cells[heads].ctypes.data
+        if self.needs.pool is not None:
+            pool = self.needs.pool
+            job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
+            # No two threads write to a block.
+            job.task_rows = job.n if asked.places is not None else -(-job.task_rows // pool.rows) * pool.rows
+
+
+def _padded(m: int) -> int:
+    return -(-m // _PANEL) * _PANEL
+
+
+def _run(job: AttentionStruct, vectors: int, size: int) -> bool:
+    """Let this thread and the others do the tasks of a job; False if its values are not finite."""
+    code = library()
+    assert code is not None
+    work: Callable[[int, int], int] = code.attn_fused_work
+    address, threads = ctypes.addressof(job), cores() if size >= _THREADED else 1
+    started_by = team() if threads > 1 else None
+    if started_by is not None:
+        codes = int(code.attn_fused_team(address, vectors, *started_by))
+    else:
+        helping = [pool().submit(work, address, vectors) for _ in range(threads - 1)]
+        codes = reduce(or_, (helper.result() for helper in helping), work(address, vectors))
+    if codes & _NO_MEMORY:
+        raise MemoryError
+    return not codes
