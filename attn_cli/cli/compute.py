@@ -12,9 +12,10 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.compute_options import ProblemOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
+from attn_cli.cli.kit.measure_options import MeasureOptions
 from attn_cli.cli.kit.memory import check_memory
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.picking import picked_tokens
-from attn_cli.cli.kit.shared_options import MeasureOptions, OutputOptions
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection

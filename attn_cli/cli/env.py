@@ -3,8 +3,8 @@
 import sys
 
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.settings import settings, settings_file
-from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.cli.kit.stderr import print_notes, status_line
 from attn_cli.errors import ExitCode
 from attn_cli.summaries.answers.env import OutputStream, Row, installation

@@ -16,11 +16,12 @@ from attn_cli.cli.kit.commands import imported_command
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.invocation import current
 from attn_cli.cli.kit.layers_and_heads import selection_of
+from attn_cli.cli.kit.model_options import LoadOptions, LookOptions, opened
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions, TextOptions, opened
 from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import Origin
 from attn_cli.explore.first_paint import first_paint

@@ -6,12 +6,12 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.kinds import kinds_of_heads
 from attn_cli.cli.kit.ranking_options import change_ranking, ranking_of
 from attn_cli.cli.kit.run import ReducersFor
-from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.against.head_changes import head_changes

@@ -6,11 +6,12 @@ from functools import partial
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.drawing_options import DrawingOptions
 from attn_cli.cli.kit.hiding import HidingOptions
+from attn_cli.cli.kit.measure_options import MeasureOptions
 from attn_cli.cli.kit.run import Look, ReducersFor, Rows
-from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import Source

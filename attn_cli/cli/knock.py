@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.options import one_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.summaries.predicting import Predicting

@@ -9,9 +9,9 @@ import typer
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.picking import all_places, first_place
 from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt

@@ -9,13 +9,14 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.figure_options import FigureOptions
 from attn_cli.cli.kit.hiding import HidingOptions
+from attn_cli.cli.kit.measure_options import MeasureOptions
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
-from attn_cli.cli.kit.shared_options import MeasureOptions, TextCommandOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.sources import Source

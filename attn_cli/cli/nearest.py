@@ -7,8 +7,8 @@ import typer
 from attn_cli.cli.kit import completion
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.each_text import show_each
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.shared_options import OutputOptions
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.summaries.report import Report

@@ -7,11 +7,11 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.shared_options import TextCommandOptions
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_cuts import text_cut
 from attn_cli.errors import ExitCode, InputError

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
+from attn_cli.cli.kit.command_options import ModelCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.shared_options import ModelCommandOptions
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model_blocks import BlockVectors

@@ -12,7 +12,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.corpus_options import CorpusOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.shared_options import LoadOptions, LookOptions
+from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.shared_options import TextCommandOptions
+from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.shared_options import OutputOptions
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.errors import InputError
 from attn_cli.text import cut
 from attn_cli.views.formats import format_for

@@ -1,0 +1,85 @@
+"""The options that name a model, its layers and heads, and say how it is loaded."""
+
+import shutil
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Unpack
+
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.stderr import print_notes, ticking_line
+from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_recording, is_table, open_source
+from attn_cli.sources.devices import check_names
+from attn_cli.sources.model_files import size_on_disk
+from attn_cli.text import decimal_bytes
+from attn_cli.views.drawing.cells import fit_path
+
+opened: ContextVar[Source | None] = ContextVar("opened", default=None)
+"""The source that commands read, whatever their --model names; None for the one that it names."""
+
+
+@dataclass(frozen=True)
+class LookOptions:
+    """Options for the model, its layers and its heads."""
+
+    model: o.Model = DEFAULT_MODEL
+    projections: o.Projections = None
+    layer: o.Layer = "all"
+    head: o.Head = "all"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options for loading and running a model."""
+
+    revision: o.Revision = None
+    device: o.Device = "auto"
+    device_map: o.DeviceMap = None
+    dtype: o.Dtype = "auto"
+    backend: o.Backend = "attn"
+    trust_remote_code: o.Trust = False
+    offline: o.Offline = False
+
+    def open(
+        self,
+        model: str,
+        *,
+        quiet: bool,
+        verbose: bool = False,
+        projections: str | None = None,
+        predicts: bool = False,
+        chosen_layers: Sequence[int] = (),
+        **reading: Unpack[Reading],
+    ) -> Source:
+        """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
+        source = opened.get()
+        if source is not None:
+            return source
+        check_names(self.device, self.dtype)
+        start = time.monotonic()
+        with ticking_line(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
+            source = open_source(
+                model,
+                revision=self.revision,
+                device=self.device,
+                device_map=self.device_map,
+                dtype=self.dtype,
+                backend=self.backend,
+                trust_remote_code=self.trust_remote_code,
+                offline=self.offline,
+                projections=projections,
+                predicts=predicts,
+                chosen_layers=chosen_layers,
+                **reading,
+            )
+        print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)
+        return source
+
+
+def _loading(model: str) -> str:
+    """The line while a model loads, with its size where its files are here."""
+    size = size_on_disk(model)
+    more = f" · {decimal_bytes(size)}" if size else ""
+    room = shutil.get_terminal_size().columns - len(f"loading {more} · 000 s") - 1  # 000: of the clock that follows
+    return f"loading {fit_path(model, room)}{more}"

@@ -1,0 +1,37 @@
+"""The options that say what is written, and where: format, file, colour."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.invocation import current
+from attn_cli.errors import InputError
+from attn_cli.views import open_view
+from attn_cli.views.view import View
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options for the output's file, format and colour, of every command, also those without a model."""
+
+    format: o.Format = None
+    json: o.Json = False
+    output: o.Output = None
+    force: o.Force = False
+    plain: o.Plain = False
+    color: o.Color = "auto"
+    quiet: o.Quiet = False
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The view chosen by --format, --json and --output."""
+        if self.json and self.format not in (None, "json"):
+            raise InputError(f"--json and --format {self.format} at once", "give one of them")
+        o.one_of(self.color, o.COLOR_CHOICES, "--color")
+        name = "json" if self.json else self.format
+        if self.plain and name is None and self.output in (None, "-"):
+            name = "plain"
+        invocation = None if self.quiet else current.get()
+        with open_view(name, self.output, color=self.color, force=self.force, invocation=invocation) as view:
+            yield view
