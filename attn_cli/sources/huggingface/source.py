@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -17,7 +15,7 @@ from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
-from attn_cli.prompt import Prompt, Token
+from attn_cli.prompt import Prompt
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
@@ -34,8 +32,7 @@ from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_lay
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture, watched
-from attn_cli.sources.huggingface.failures import no_attention, why_failed, why_missing
-from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
+from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
 from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
@@ -43,25 +40,11 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.chosen_layers import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
-from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
-from attn_cli.sources.huggingface.read.batching import reads_alone
-from attn_cli.sources.huggingface.read.chat_template import chat_text
+from attn_cli.sources.huggingface.prompt_reader import PromptReader
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
-from attn_cli.sources.huggingface.read.encode import encode
-from attn_cli.sources.huggingface.read.input_files import (
-    ArrayPrompt,
-    array_prompt,
-    as_arguments,
-    file_prompt,
-    read_inputs,
-)
-from attn_cli.sources.huggingface.read.padding import padded
+from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.position_count import position_count
-from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
-from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
-from attn_cli.sources.huggingface.read.text_length import check_letters, check_tokens
-from attn_cli.sources.huggingface.read.tokenize import aligned, labels, tokenize
-from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
+from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.media import Media
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
@@ -80,16 +63,10 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Mo
     return ModelSource(LoadedModel(model, tokenizer, about, Origin(name, name, OriginOptions())))
 
 
-class ModelSource:
+class ModelSource(PromptReader):
     """Runs texts through a loaded model, in batches, and shows every selected attention layer to a visitor.
 
-    decoder_text  what the decoder of a model that has one reads; None for its start token alone
-    inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
-    media         an image or audio beside every text, or instead of texts, for the model's own processor
-    chat          the messages before the text, which is then a user's message; None for a plain text
-    generate      how many tokens are generated after a text, at most, and read with it; None for none
-
-    Raises InputError for a decoder text where the model has no decoder.
+    It is made of what a `PromptReader` is made of, and reads as that does.
     """
 
     def __init__(
@@ -101,17 +78,7 @@ class ModelSource:
         media: Media | None = None,
         generate: int | None = None,
     ) -> None:
-        self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
-        self.generate = generate
-        self._tried_tokenizer = False
-        self.on_token: Callable[[int], None] | None = None
-        self.about: dict[str, Any] = loaded.about
-        self.arrays = None if inputs_file is None else read_inputs(inputs_file)
-        self.processor = None if media is None else Processor(loaded, media)
-        # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
-        # generated tokens, whose number differs from text to text.
-        own = self.processor is not None or (generate is not None and self.has_decoder)
-        self.batch_size = 1 if own or reads_alone(loaded.model) else 32
+        super().__init__(loaded, decoder_text, inputs_file, chat, media, generate)
         self.module_places = ModulePlaces(loaded.model)
         self._found: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
@@ -119,106 +86,6 @@ class ModelSource:
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
-        if decoder_text is not None and not self.has_decoder:
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) has no decoder beside an encoder",
-                "leave out --decoder-text",
-            )
-
-    @property
-    def has_decoder(self) -> bool:
-        """Whether the model has a decoder beside an encoder."""
-        return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored.
-
-        pair  a second text, read after each
-
-        Raises InputError for what the model doesn't read, LimitError for a text longer than the model's positions.
-        """
-        if self.arrays is not None:
-            return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
-        limit = position_count(self.loaded.model)
-        for text in texts:
-            check_letters(text, limit)
-        if self.processor is not None:
-            if pair is not None:
-                raise InputError("--pair and --image or --audio at once", "leave out one of them")
-            prompts = [self._with_media(self.processor, text) for text in texts]
-        else:
-            prompts = self._tokenized(texts, pair)
-        for prompt in prompts:
-            if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
-                check_tokens(len(prompt.tokens), limit)
-        if not self.has_decoder:
-            if self.generate is not None:
-                return [continue_text(self.loaded, prompt, self.generate, self.on_token) for prompt in prompts]
-            # the text goes on, so that an end token after it would be the row that chooses
-            return prompts if self.loaded.generating is None else [without_end(self.loaded, x) for x in prompts]
-        tokens = decoder_tokens(self.loaded, self.decoder_text)
-        if self.generate is not None:
-            return [continue_decoder(self.loaded, prompt, tokens, self.generate, self.on_token) for prompt in prompts]
-        decoder = {"decoder": tokens}
-        warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
-        return [
-            replace(
-                prompt,
-                others={**prompt.others, **decoder},
-                warnings=prompt.warnings + (warnings if self.decoder_text is None else ()),
-            )
-            for prompt in prompts
-        ]
-
-    def tokens_of(self, text: str) -> tuple[Token, ...]:
-        """The tokens of a text of any length, one that the model can't read at once too."""
-        return self._tokenized([text], None)[0].tokens
-
-    def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
-        """The texts as tokens, by the tokenizer of a model that reads text alone."""
-        main = getattr(self.loaded.model, "main_input_name", "input_ids")
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None or main != "input_ids":
-            if not self.modules:
-                raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
-            raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
-                f"give it with --inputs FILE{file_option(main)}",
-            )
-        if self.chat is not None:
-            texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
-        if not self._tried_tokenizer and texts[0].strip():
-            try_tokenizer(tokenizer, texts[0], self.about["model"])
-            self._tried_tokenizer = True
-        if self.chat is None:
-            return tokenize(tokenizer, texts, [pair] * len(texts))
-        return tokenize(tokenizer, texts, [None] * len(texts), add_special_tokens=False)
-
-    def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
-        if self.loaded.tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
-                             "give it what it reads, such as --image FILE")  # fmt: skip
-        return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
-
-    def _with_media(self, processor: Processor, text: str) -> Prompt:
-        """A text and the media through the model's processor, labelled by text, patch or time."""
-        marked_text = processor.marked_text(text, self.chat)
-        arrays = processor.arrays(marked_text)
-        ids = arrays.get("input_ids")
-        tokens: tuple[Token, ...] = ()
-        if ids is not None:
-            tokens = aligned(processor.tokenizer, marked_text.text, ids, add_special_tokens=not marked_text.complete)
-        frames = frame_tokens(self.loaded.model, arrays, processor.extractor)
-        return array_prompt(
-            self.loaded.model,
-            marked_text.text,
-            tokens,
-            arrays_for_forward(self.loaded.model, arrays),
-            frames=frames,
-            files=processor.media.files,
-            warnings=marked_text.notes + silence_notes(frames, processor.media.audio),
-        )
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected blocks with attention modules, with the head counts that these modules state."""
@@ -262,7 +129,7 @@ class ModelSource:
         """
         model = self.loaded.model
         self._check_layers(selection)
-        arguments = self._without_cache(self._arguments(prompts))
+        arguments = self._without_cache(self.arguments(prompts))
         with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             found = self._projections(arguments) if projections else None
             with (
@@ -364,7 +231,7 @@ class ModelSource:
 
         As for `attn_cli.summaries.predicting.Predicting`.
         """
-        arguments = self._arguments([prompt])
+        arguments = self.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
         return ModelExperiment(
@@ -376,7 +243,7 @@ class ModelSource:
 
         As for `attn_cli.summaries.predicting.Predicting`.
         """
-        arguments = self._without_cache(self._arguments([prompt]))
+        arguments = self._without_cache(self.arguments([prompt]))
         found, places = self._projected_places(arguments)
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
@@ -384,20 +251,9 @@ class ModelSource:
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
-        arguments = self._without_cache(self._arguments([prompt]))
+        arguments = self._without_cache(self.arguments([prompt]))
         found, places = self._projected_places(arguments)
         return mixed_layers(self.loaded, prompt, arguments, found, places)
-
-    def _arguments(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """The arguments of the forward: a single prompt's arrays, or the texts as one batch; then a decoder's."""
-        if isinstance(prompts[0], ArrayPrompt):
-            arguments = as_arguments(self.loaded.model, prompts[0].arrays, self.inputs_file or "")
-        else:
-            arguments = self._padded([np.array([token.id for token in prompt.tokens]) for prompt in prompts])
-        if self.has_decoder and self.arrays is None:
-            ids = torch.tensor([[token.id for token in prompt.others["decoder"]] for prompt in prompts])
-            arguments["decoder_input_ids"] = ids.to(self.loaded.model.device)
-        return arguments
 
     @property
     def positions(self) -> int | None:
@@ -408,14 +264,6 @@ class ModelSource:
     def bytes_of_token(self) -> int:
         """How many bytes the model's own pass takes for a token, at most."""
         return bytes_of_token(self.loaded.model)
-
-    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """The texts as numbers of tokens; InputError for a model that reads more than text."""
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
-            raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
-                             "scan with a model that reads text alone")  # fmt: skip
-        return encode(tokenizer, texts)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The text of each token by itself, else its name in the vocabulary."""
@@ -432,7 +280,7 @@ class ModelSource:
         """
         model = self.loaded.model
         self._check_layers(selection)
-        arguments: dict[str, Any] = self._padded([text.ids for text in texts])
+        arguments: dict[str, Any] = self.padded_batch([text.ids for text in texts])
         if self.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
@@ -451,8 +299,3 @@ class ModelSource:
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
         self._usual_runs.setdefault(selection, ledger.runs_are_usual)
-
-    def _padded(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
-        """The token ids of each text as one batch."""
-        filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
-        return padded(texts, filler, self.loaded.model.device)

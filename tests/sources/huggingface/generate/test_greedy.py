@@ -67,7 +67,7 @@ def forward(source: ModelSource, prompt: Prompt) -> Any:
     """The plain pass of the model with its head over all tokens, read and generated, on its own eager attention."""
     model = head_of(source)
     with torch.no_grad(), all_named(model, "eager"):
-        return model(**source._arguments([prompt]), output_attentions=True, use_cache=False)
+        return model(**source.arguments([prompt]), output_attentions=True, use_cache=False)
 
 
 def generated_ids(prompt: Prompt) -> tuple[list[int | None], int]:
