@@ -1,5 +1,6 @@
 """A text in the colours of one row, or of one column, as a figure for a paper."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -101,7 +102,7 @@ def _lines(text: ColoredText, room: float) -> Iterator[list[_Piece]]:
 def _width(text: str) -> float:
     """The width of letters in points, nearly; the figure makes them as wide."""
     ems = {**dict.fromkeys(_NARROW, 0.31), **dict.fromkeys(_SLIM, 0.4), **dict.fromkeys(_BROAD, 0.9)}
-    return _SIZE * sum(ems.get(letter, 0.62 * max(cell_len(letter), 0)) for letter in text)
+    return _SIZE * math.fsum(ems.get(letter, 0.62 * max(cell_len(letter), 0)) for letter in text)
 
 
 def _panel(text: ColoredText, lines: Sequence[Sequence[_Piece]], ramp: Ramp, top: float) -> Iterator[str]:
