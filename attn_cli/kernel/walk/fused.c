@@ -5,8 +5,16 @@
    for is noted: its sum and moments, single cells, its largest cells, blocks of it, column sums over the rows. A second
    product with the values, divided by the row's sum, is the output. Weights are never stored.
 
+   Flash attention meets a row's keys block by block, and corrects its sum and output whenever the maximum grows. Here a
+   row's scores are all there before its softmax, a few rows high: a processor's cache holds them, and whoever asks for
+   the largest weights or for blocks of the matrix reads them once, finished.
+
    Query i may attend to keys first[i] .. last[i] - 1, without those of its gaps. Threads call attn_fused_work on one
-   Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so. */
+   Attention at the same time, and share its tasks; attn_fused_team has those of an OpenMP do so.
+
+   This file has the arguments, the threads and their tasks. fused_tile.h has the arithmetic of some rows of one head,
+   compiled once for each width of vectors. text_sums.h and strongest.h are for numbers of rows that were noted before:
+   other entries, with arguments of their own. */
 
 #include <math.h>
 #include <stdint.h>
@@ -19,7 +27,11 @@
 #define PIECE 512     /* keys that are packed at a time */
 #define LOWEST -87.336544f /* e^x is no normal float below this */
 
-/* h query heads over g key heads, n queries, m keys, d wide, values e wide; rows of q, k, v lie at strides in floats. */
+/* h query heads over g key heads, h a multiple of g: query head x reads key head x / (h / g). n queries and m keys are
+   d wide, values e wide. `_head` and `_row` are strides in floats; the numbers of a row lie one after the other.
+
+   All memory is the caller's, and none is kept. What is noted starts at 0. Where only some of the n rows are noted,
+   `places` says where each goes, and `noted` takes the place of n in the shapes below. */
 typedef struct {
     int64_t h, g, n, m, d, e;
     const float *q, *k, *v;
@@ -38,6 +50,7 @@ typedef struct {
     float *output;     /* [h, n, e] or NULL */
     int64_t output_head, output_row;
     float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, noted], or all NULL */
+    /* single cells, lists and stretches of keys, marked keys: sums of a row's weights over each */
     int64_t cells;
     const int32_t *cell_keys;    /* [n, cells], -1 for none */
     float *cell_weights;         /* [h, noted, cells] */
@@ -49,27 +62,44 @@ typedef struct {
     const float *mark_values;    /* [marks, m rounded up to 64] */
     float *mark_sums;            /* [h, noted, marks] */
     int64_t steps;
-    const int32_t *step_edges;   /* [steps + 1], ascending: places from the query's own, where each stretch of keys begins */
+    const int32_t *step_edges;   /* [steps + 1], ascending: where stretches of keys begin, from the query's own place */
     float *step_sums;            /* [h, noted, steps] */
     double *received;            /* [h, m] or NULL; added to */
     int64_t few;                 /* rows that may attend to fewer keys are added to received_few, too */
     double *received_few;        /* [h, m] or NULL; added to */
     int64_t means; /* whether the largest cells and the blocks are of the mean over all heads; then their h is 1 */
-    int64_t count;
-    float *top_weights, *top_scores; /* [h, noted, count] */
-    int64_t *top_keys;
-    int64_t pool_rows, pool_keys, pool_sums;
-    float *pooled; /* [h, blocks of rows, blocks of keys] or NULL; starts at 0 */
+    int64_t count; /* how many of the largest cells of a row are noted, the largest first */
+    float *top_weights, *top_scores; /* [h, noted, count]; 0 and -infinity where there are fewer */
+    int64_t *top_keys;               /* -1 where there are fewer */
+    int64_t pool_rows, pool_keys; /* the size of a block of the matrix */
+    int64_t pool_sums;            /* whether its sum is noted, not its largest weight */
+    float *pooled; /* [h, blocks of rows, blocks of keys] or NULL */
     float *panels; /* memory for the packed keys [g, m rounded up to 64, d] */
-    int64_t task_rows;
+    int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */
     /* shared by the threads, 0 at first */
     int64_t next_piece, packed_pieces, next_task, broken_values;
-    int32_t *locks; /* [h] */
+    int32_t *locks; /* [h]: 1 while a thread adds to `received` or `received_few` of the head */
 } Attention;
 
+/* One thread's memory for some rows: as many as stay in the cache with their scores, MOST_ROWS at most. */
 typedef struct {
-    float *scores, *queries, *output, *columns, *shares, *means;
+    float *scores;  /* [rows, width of the keys that one of them sees + LANES], then e^(score - maximum) */
+    float *queries; /* [rows, d], scaled */
+    float *output;  /* [rows, e], before it is divided by the sums */
+    float *columns; /* [m, rounded up]: the sums of weights on each key over a task's rows */
+    float *shares;  /* [rows]: 1 / sum of a row */
+    float *means;   /* [rows, m rounded up]: the sums of weights over the heads, or NULL */
 } Buffers;
+
+/* m in whole panels, of any width of vectors. */
+static int64_t padded_keys(const Attention *t) { return (t->m + 63) / 64 * 64; }
+
+static void lock(const Attention *t, int64_t head) {
+    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static void unlock(const Attention *t, int64_t head) { __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE); }
 
 /* Whether a key lies in a gap of query i; of any head, if `head` is -1. */
 static int in_gap(const Attention *t, int64_t head, int64_t i, int64_t key) {
@@ -91,11 +121,12 @@ static int64_t open_keys(const Attention *t, int64_t head, int64_t i) {
     return count;
 }
 
+/* Where the numbers of query i are noted; -1 for nowhere. */
 static int64_t place_of(const Attention *t, int64_t i) { return t->places ? t->places[i] : i; }
 
 /* The packed keys of a query head. */
 static const float *panels_of(const Attention *t, int64_t head) {
-    return t->panels + head / (t->h / t->g) * ((t->m + 63) / 64 * 64) * t->d;
+    return t->panels + head / (t->h / t->g) * padded_keys(t) * t->d;
 }
 
 #define INLINE inline TARGET __attribute__((always_inline))
@@ -135,9 +166,10 @@ static const float *panels_of(const Attention *t, int64_t head) {
 #endif
 #include "fused_tile.h"
 
-typedef void (*Pack)(const Attention *, const float *, float *, int64_t, int64_t);
-typedef void (*Rows)(const Attention *, int64_t, int64_t, int64_t, const float *, Buffers);
-typedef void (*Means)(const Attention *, int64_t, int64_t, Buffers);
+/* The functions of fused_tile.h that threads call, whatever the width of vectors. */
+typedef void (*Pack)(const Attention *, const float *k, float *panels, int64_t first, int64_t last);
+typedef void (*Rows)(const Attention *, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers);
+typedef void (*Means)(const Attention *, int64_t start, int64_t stop, Buffers);
 
 /* The widest vectors that this processor and the caller allow: 2 for AVX-512, 1 for AVX2, 0 for what every one has. */
 int attn_fused_widest(void) {
@@ -151,6 +183,7 @@ int attn_fused_widest(void) {
     return 0;
 }
 
+/* The size of the arguments, by which a caller sees whether it knows this version. */
 size_t attn_fused_size(void) { return sizeof(Attention); }
 
 /* Whether any of count x width floats is NaN or infinite: 0 times it is not 0. */
@@ -177,16 +210,19 @@ static int wanted(const Attention *t, int64_t start, int64_t stop) {
 
 /* Add a task's column sums to those of its head, and clear them. */
 static void hand_over(Attention *t, int64_t head, float *columns) {
-    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
-    }
+    lock(t, head);
     /* in whole units of 2^-32, so that the threads' order doesn't matter to the last bit */
     for (int64_t j = 0; j < t->m; j++)
-        if (columns[j] != 0) t->received[head * t->m + j] += nearbyint((double)columns[j] * 4294967296.0) * (1 / 4294967296.0);
-    __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
-    memset(columns, 0, t->m * sizeof(float));
+        if (columns[j] != 0)
+            t->received[head * t->m + j] += nearbyint((double)columns[j] * 4294967296.0) * (1 / 4294967296.0);
+    unlock(t, head);
+    memset(columns, 0, (size_t)t->m * sizeof(float));
 }
 
-/* Do tasks until none is left; returns 0, 1 where values are not finite (then nothing was computed), 2 out of memory. */
+/* Do tasks until none is left; returns 0, 1 where values are not finite (then nothing was computed), 2 out of memory.
+
+   First all keys are packed, in pieces that threads take in turn, and the values looked at: a weight of 0 would not
+   silence one that is infinite. A thread waits for the last piece, then takes runs of rows. */
 int attn_fused_work(Attention *t, int width_of_vectors) {
     Pack pack = pack_plain;
     Rows rows = rows_plain;
@@ -196,11 +232,12 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     if (width_of_vectors == 2) pack = pack_avx512, rows = rows_avx512, means = means_avx512, panel = 64;
     if (width_of_vectors == 1) pack = pack_avx2, rows = rows_avx2, means = means_avx2, panel = 16;
 #endif
+    /* width: keys in whole panels; at_once: rows whose scores fit into the cache, in multiples of a product's ROWS */
     const int64_t width = (t->m + panel - 1) / panel * panel, pieces_of_head = (t->m + PIECE - 1) / PIECE;
     const int64_t pieces = pieces_of_head * t->g, tasks_of_head = (t->n + t->task_rows - 1) / t->task_rows;
     int64_t at_once = CACHE / (t->means ? 2 : 1) / (width > 0 ? width : 1) / 6 * 6;
     at_once = at_once < 12 ? 12 : at_once > MOST_ROWS ? MOST_ROWS : at_once;
-    size_t floats = at_once * (width * (t->means ? 2 : 1) + 64 + t->d + t->e + 1) + width + 256;
+    size_t floats = (size_t)(at_once * (width * (t->means ? 2 : 1) + 64 + t->d + t->e + 1) + width + 256);
     float *memory = aligned_alloc(64, (floats * sizeof(float) + 63) / 64 * 64);
     if (!memory) return 2;
     Buffers b = {memory, 0, 0, 0, 0, 0};
@@ -209,13 +246,13 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     b.output = b.queries + at_once * t->d;
     b.shares = b.output + at_once * t->e;
     b.means = t->means ? b.shares + at_once : NULL;
-    memset(b.columns, 0, width * sizeof(float));
+    memset(b.columns, 0, (size_t)width * sizeof(float));
     for (;;) {
         const int64_t piece = __atomic_fetch_add(&t->next_piece, 1, __ATOMIC_RELAXED);
         if (piece >= pieces) break;
         const int64_t head = piece / pieces_of_head, first = piece % pieces_of_head * PIECE;
         const int64_t last = first + PIECE < t->m ? first + PIECE : t->m;
-        pack(t, t->k + head * t->k_head, t->panels + head * ((t->m + 63) / 64 * 64) * t->d, first, last);
+        pack(t, t->k + head * t->k_head, t->panels + head * padded_keys(t) * t->d, first, last);
         if (not_finite(t->v + head * t->v_head + first * t->v_row, t->v_row, last - first, t->e))
             __atomic_store_n(&t->broken_values, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&t->packed_pieces, 1, __ATOMIC_RELEASE);
@@ -226,14 +263,15 @@ int attn_fused_work(Attention *t, int width_of_vectors) {
     while (!broken) {
         const int64_t task = __atomic_fetch_add(&t->next_task, 1, __ATOMIC_RELAXED);
         if (task >= (t->means ? 1 : t->h) * tasks_of_head) break;
-        /* The last rows of a causal head see the most keys: they come first, and little is left for the end. */
+        /* A task is of one head, or of all of them where their mean is wanted. The last rows of a causal head see the
+           most keys: they come first, and little is left for the end. */
         const int64_t first = t->means ? 0 : task % t->h, after = t->means ? t->h : first + 1;
         const int64_t begin = (tasks_of_head - 1 - (t->means ? task : task / t->h)) * t->task_rows;
         const int64_t end = begin + t->task_rows < t->n ? begin + t->task_rows : t->n;
         for (int64_t i = begin; i < end; i += at_once) {
             const int64_t stop = i + at_once < end ? i + at_once : end;
             if (!wanted(t, i, stop)) continue;
-            if (t->means) memset(b.means, 0, (stop - i) * width * sizeof(float));
+            if (t->means) memset(b.means, 0, (size_t)((stop - i) * width) * sizeof(float));
             for (int64_t head = first; head < after; head++) {
                 rows(t, head, i, stop, panels_of(t, head), b);
                 if (t->received && t->means) hand_over(t, head, b.columns);
@@ -259,7 +297,8 @@ static void join(void *team) {
 }
 
 /* The same by a team of so many threads of an OpenMP, which `parallel` starts: GOMP_parallel. */
-int attn_fused_team(Attention *t, int width_of_vectors, void (*parallel)(void (*)(void *), void *, unsigned, unsigned), unsigned threads) {
+int attn_fused_team(Attention *t, int width_of_vectors,
+                    void (*parallel)(void (*)(void *), void *, unsigned, unsigned), unsigned threads) {
     Team team = {t, width_of_vectors, 0};
     parallel(join, &team, threads, 0);
     return team.codes;

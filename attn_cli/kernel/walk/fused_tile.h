@@ -1,6 +1,11 @@
 /* The fused walk for one width of vectors. fused.c includes this file once per instruction set, after defining
-   LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET (the
-   attribute of its functions), LARGER(a, b) and ANY(mask), which end with it. */
+   LANES (floats in a vector), GROUPS (vectors side by side in a product), ROWS (rows in a product), NAMED(x), TARGET
+   (the attribute of its functions), LARGER(a, b) and ANY(mask), which end with it.
+
+   Read `rows` at the end first: scores of some rows, `soften` (softmax), `note` (what is asked of a row), output. In
+   all of them i is a query, j a key, e points to a row's e^(score - maximum) with e[j] for key j, and share is 1 / its
+   sum, so that a weight is e[j] * share. Such a pointer lies where key 0 would, wherever the row's own keys begin. For
+   keys that the row may not attend to e is 0 as far as those go that its tile was multiplied with, unset beyond. */
 
 #define PANEL (LANES * GROUPS) /* keys that are multiplied together */
 
@@ -12,7 +17,9 @@ typedef int32_t NAMED(ints) __attribute__((vector_size(4 * LANES), aligned(4)));
 static INLINE floats NAMED(load)(const float *from) { return *(const floats *)from; }
 static INLINE void NAMED(store)(float *to, floats x) { *(floats *)to = x; }
 static INLINE floats NAMED(all)(float x) { return x - (floats){0}; }
-static INLINE floats NAMED(where)(ints mask, floats a, floats b) { return (floats)((mask & (ints)a) | (~mask & (ints)b)); }
+static INLINE floats NAMED(where)(ints mask, floats a, floats b) {
+    return (floats)((mask & (ints)a) | (~mask & (ints)b));
+}
 static INLINE floats NAMED(larger)(floats a, floats b) { return (floats)LARGER(a, b); } /* b where either is NaN */
 
 static INLINE float NAMED(sum)(floats x) {
@@ -57,7 +64,8 @@ static INLINE floats NAMED(tanh)(floats x) {
     floats size = (floats)((ints)x & 0x7fffffff), square = x * x;
     floats e = NAMED(exponential)(size * -2.0f);
     floats far = (1.0f - e) / (1.0f + e);
-    floats near = size + size * square * (square * (square * (square * 0.021869489f - 0.053968254f) + 0.13333333f) - 0.33333333f);
+    floats near = square * (square * (square * 0.021869489f - 0.053968254f) + 0.13333333f) - 0.33333333f;
+    near = size + size * square * near;
     floats y = NAMED(where)(size < NAMED(all)(0.25f), near, far);
     y = NAMED(where)(x != x, x, y);
     return (floats)((ints)y | ((ints)x & INT32_MIN));
@@ -65,8 +73,8 @@ static INLINE floats NAMED(tanh)(floats x) {
 
 /* c[rows, columns] = a[rows, depth] @ b[depth, columns], or += if `add`; strides in floats between rows. */
 #define PRODUCT(NAME, HEIGHT, WIDTH)                                                                                   \
-    static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,    \
-                            int64_t depth, int add) {                                                                 \
+    static TARGET void NAMED(NAME)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,             \
+                                   int64_t c_row, int64_t depth, int add) {                                            \
         floats sums[HEIGHT][WIDTH];                                                                                    \
         for (int r = 0; r < HEIGHT; r++)                                                                               \
             for (int x = 0; x < WIDTH; x++) sums[r][x] = add ? NAMED(load)(c + r * c_row + x * LANES) : (floats){0};   \
@@ -86,6 +94,7 @@ PRODUCT(product_many_narrow, ROWS, 1)
 PRODUCT(product_one_narrow, 1, 1)
 #undef PRODUCT
 
+/* The same for any number of rows and columns: what is left over of whole tiles goes in narrower ones. */
 static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,
                            int64_t depth, int64_t rows, int64_t columns, int add) {
     int64_t x = 0;
@@ -117,10 +126,11 @@ static TARGET void NAMED(product)(const float *a, int64_t a_row, const float *b,
         }
 }
 
-/* The largest of e[first:last], largest first, equal ones by place; -1 and 0 where there are fewer.
+/* The t->count largest of a row's weights, largest first, equal ones by key; 0, and key -1, where there are fewer.
 
    The count-th largest of the lanes' own maxima is at most the count-th largest of all: nearly every stretch of the row
-   holds nothing above it, and takes one comparison. Of query i of a head, or of the mean over heads, which is head -1. */
+   holds nothing above it, and takes one comparison. Of query i of a head, or of the mean over heads, which is head -1.
+   weights, keys `[count]`. */
 static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, const float *e, float share, float *weights,
                                int64_t *keys) {
     const int64_t first = t->first[i], last = t->last[i], count = t->count;
@@ -184,9 +194,10 @@ static TARGET void NAMED(rank)(const Attention *t, int64_t head, int64_t i, cons
     }
 }
 
-/* Fold the weights e * share of query i into the blocks of its row of the pooled matrix. */
+/* Fold the weights e * share of query i, which is noted, into the blocks of its row of the pooled matrix. */
 static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    const int64_t blocks_down = (t->noted + t->pool_rows - 1) / t->pool_rows, blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
+    const int64_t blocks_down = (t->noted + t->pool_rows - 1) / t->pool_rows;
+    const int64_t blocks = (t->m + t->pool_keys - 1) / t->pool_keys;
     float *to = t->pooled + (head * blocks_down + place_of(t, i) / t->pool_rows) * blocks;
     for (int64_t j = t->first[i]; j < t->last[i];) {
         const int64_t block = j / t->pool_keys, edge = (block + 1) * t->pool_keys;
@@ -209,7 +220,9 @@ static TARGET void NAMED(pool)(const Attention *t, int64_t head, int64_t i, cons
     }
 }
 
-/* Copy keys first:last of a key head into panels [d, PANEL], so that a product reads them one after the other. */
+/* Copy keys first:last of a key head into panels [d, PANEL], so that a product reads them one after the other.
+
+   k is the head's first key, panels its memory [keys / PANEL, d, PANEL]; `first` is a multiple of PANEL. */
 static TARGET void NAMED(pack)(const Attention *t, const float *k, float *panels, int64_t first, int64_t last) {
     for (int64_t start = first; start < last; start += PANEL) {
         float *to = panels + start * t->d;
@@ -220,8 +233,9 @@ static TARGET void NAMED(pack)(const Attention *t, const float *k, float *panels
     }
 }
 
-/* The score of query i, scaled in q, on one packed key. */
-static TARGET float NAMED(score)(const Attention *t, int64_t head, int64_t i, const float *q, const float *panels, int64_t key) {
+/* The score of query i, scaled in q, on one packed key of the head, which is not masked. */
+static TARGET float NAMED(score)(const Attention *t, int64_t head, int64_t i, const float *q, const float *panels,
+                                 int64_t key) {
     const float *k = panels + key / PANEL * PANEL * t->d + key % PANEL;
     float score = 0;
     for (int64_t c = 0; c < t->d; c++) score += q[c] * k[c * PANEL];
@@ -253,7 +267,11 @@ static TARGET void NAMED(mask)(const Attention *t, int64_t head, int64_t i, floa
     }
 }
 
-/* Scores of a row become e^(score - reference), and its numbers are noted; returns what makes weights of them. */
+/* The scores s[begin:end] of a row become e^(score - reference), and its moments are noted; returns its share.
+
+   reference  the largest score, or a larger sink: no exponential overflows
+   begin:end  the keys that were multiplied, in whole vectors; those that query i may not attend to become 0
+   A score of NaN or +infinity makes the row and its share NaN. A row that may attend to nothing has share 0. */
 static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
     const int64_t first = t->first[i], last = t->last[i], place = place_of(t, i), o = head * t->noted + place;
     const float sink = t->sink ? t->sink[head] : -INFINITY;
@@ -320,7 +338,7 @@ static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, cons
         t->list_sums[o * t->lists + l] = sum * share;
     }
     for (int64_t mark = 0; mark < t->marks; mark++) {
-        const float *values = t->mark_values + mark * ((t->m + 63) / 64 * 64);
+        const float *values = t->mark_values + mark * padded_keys(t);
         floats sum = {0};
         for (int64_t j = first / LANES * LANES; first < last && j < last; j += LANES) /* e is 0 around first:last */
             sum += NAMED(load)(e + j) * NAMED(load)(values + j);
@@ -352,10 +370,9 @@ static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i,
 
 /* Add a row's weights to the column sums of rows that see few keys: these are few, and one thread at a time does it. */
 static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    while (__atomic_exchange_n(&t->locks[head], 1, __ATOMIC_ACQUIRE)) {
-    }
+    lock(t, head);
     for (int64_t j = t->first[i]; j < t->last[i]; j++) t->received_few[head * t->m + j] += e[j] * share;
-    __atomic_store_n(&t->locks[head], 0, __ATOMIC_RELEASE);
+    unlock(t, head);
 }
 
 /* Note what is asked of query i from its weights e * share; q is the query, scaled, and `panels` its head's keys. */
@@ -381,7 +398,7 @@ static TARGET void NAMED(note)(const Attention *t, int64_t head, int64_t i, cons
 /* Note the largest cells and the blocks of rows start:stop of the mean over heads, from the sums of their weights. */
 static TARGET void NAMED(means)(const Attention *t, int64_t start, int64_t stop, Buffers b) {
     const int64_t whole = (t->m + PANEL - 1) / PANEL * PANEL;
-    const float share = 1.0f / t->h;
+    const float share = 1.0f / (float)t->h;
     for (int64_t i = start; i < stop; i++) {
         const int64_t place = place_of(t, i);
         const float *e = b.means + (i - start) * whole;
@@ -402,12 +419,15 @@ static TARGET void NAMED(means)(const Attention *t, int64_t start, int64_t stop,
     }
 }
 
-/* Rows start:stop of a head, from scores to output; s `[rows, width]`, and small buffers for q, output, column sums.
+/* Rows start:stop of a head, from scores to output; panels are its packed keys, b is the thread's own memory.
 
-   A few rows at a time are multiplied with no keys but those that one of them may attend to: side by side, short texts
-   have few each. */
-static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels, Buffers b) {
-    const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g), whole = (t->m + PANEL - 1) / PANEL * PANEL;
+   A tile of ROWS rows is multiplied with no keys but those that one of them may attend to, in whole vectors:
+   begins[tile] .. ends[tile] - 1. Side by side, short texts have few each. Column sums stay in b.columns, and sums over
+   heads in b.means, for the caller to hand on. */
+static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, int64_t stop, const float *panels,
+                               Buffers b) {
+    const int64_t rows = stop - start, tiles = (rows + ROWS - 1) / ROWS, group = head / (t->h / t->g);
+    const int64_t whole = (t->m + PANEL - 1) / PANEL * PANEL;
     int64_t begins[MOST_ROWS / ROWS + 1], ends[MOST_ROWS / ROWS + 1], begin = t->m, end = 0;
     for (int64_t tile = 0; tile < tiles; tile++) {
         int64_t first = t->m, last = 0;
@@ -423,17 +443,19 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
     }
     begin = begin < end ? begin / PANEL * PANEL : 0;
     end = begin < end ? (end + PANEL - 1) / PANEL * PANEL : begin;
-    const int64_t width = end - begin + LANES; /* no multiple of a page, whose rows would share their places in the cache */
+    const int64_t width = end - begin + LANES; /* no multiple of a page, whose rows would share places in the cache */
     for (int64_t r = 0; r < rows; r++) {
         const float *from = t->q + head * t->q_head + (start + r) * t->q_row;
         for (int64_t c = 0; c < t->d; c++) b.queries[r * t->d + c] = from[c] * t->scale;
     }
     for (int64_t j = begin; j < end; j += PANEL) /* [rows, d] @ [d, PANEL] */
         for (int64_t tile = 0, r = 0; tile < tiles; tile++, r += ROWS) {
-            const int64_t from = begins[tile] > j ? begins[tile] : j, to = ends[tile] < j + PANEL ? ends[tile] : j + PANEL;
+            const int64_t from = begins[tile] > j ? begins[tile] : j;
+            const int64_t to = ends[tile] < j + PANEL ? ends[tile] : j + PANEL;
             if (from < to)
-                NAMED(product)(b.queries + r * t->d, t->d, panels + j * t->d + from - j, PANEL, b.scores + r * width + from - begin,
-                               width, t->d, rows - r < ROWS ? rows - r : ROWS, to - from, 0);
+                NAMED(product)(b.queries + r * t->d, t->d, panels + j * t->d + from - j, PANEL,
+                               b.scores + r * width + from - begin, width, t->d, rows - r < ROWS ? rows - r : ROWS,
+                               to - from, 0);
         }
     for (int64_t r = 0; r < rows; r++) {
         float *s = b.scores + r * width - begin;
@@ -441,8 +463,10 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
         if (place_of(t, start + r) >= 0)
             NAMED(note)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
         if (t->means)
-            for (int64_t j = begins[r / ROWS]; j < ends[r / ROWS]; j += LANES)
-                NAMED(store)(b.means + r * whole + j, NAMED(load)(b.means + r * whole + j) + NAMED(load)(s + j) * b.shares[r]);
+            for (int64_t j = begins[r / ROWS]; j < ends[r / ROWS]; j += LANES) {
+                float *mean = b.means + r * whole + j;
+                NAMED(store)(mean, NAMED(load)(mean) + NAMED(load)(s + j) * b.shares[r]);
+            }
     }
     if (t->pooled && !t->means)
         for (int64_t r = 0; r < rows; r++)
@@ -460,14 +484,14 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
     }
     if (!t->output) return;
     const float *v = t->v + group * t->v_head;
-    memset(b.output, 0, rows * t->e * sizeof(float));
+    memset(b.output, 0, (size_t)(rows * t->e) * sizeof(float));
     for (int64_t j = begin; j < end; j += DEPTH) /* [rows, DEPTH] @ [DEPTH, e] */
         for (int64_t tile = 0, r = 0; tile < tiles; tile++, r += ROWS) {
             const int64_t from = begins[tile] > j ? begins[tile] : j, all = ends[tile] < t->m ? ends[tile] : t->m;
             const int64_t to = all < j + DEPTH ? all : j + DEPTH;
             if (from < to)
-                NAMED(product)(b.scores + r * width + from - begin, width, v + from * t->v_row, t->v_row, b.output + r * t->e, t->e,
-                               to - from, rows - r < ROWS ? rows - r : ROWS, t->e, 1);
+                NAMED(product)(b.scores + r * width + from - begin, width, v + from * t->v_row, t->v_row,
+                               b.output + r * t->e, t->e, to - from, rows - r < ROWS ? rows - r : ROWS, t->e, 1);
         }
     for (int64_t r = 0; r < rows; r++) {
         float *to = t->output + head * t->output_head + (start + r) * t->output_row;

@@ -15,15 +15,17 @@ typedef struct {
 
 size_t attn_strongest_size(void) { return sizeof(Strongest); }
 
-/* Put a row where it belongs among the rows of a kind, the strongest first; behind those as strong as it. */
+/* Put a row where it belongs among the `most` rows of a kind that are kept, the strongest first; behind those as strong
+   as it. The last one falls out. */
 static void keep(const float *weights, int64_t *rows, int64_t most, int64_t row) {
     int64_t at = most;
     while (at > 0 && (rows[at - 1] < 0 || weights[rows[at - 1]] < weights[row])) at--;
     if (at == most) return;
-    memmove(rows + at + 1, rows + at, (most - 1 - at) * sizeof(int64_t));
+    memmove(rows + at + 1, rows + at, (size_t)(most - 1 - at) * sizeof(int64_t));
     rows[at] = row;
 }
 
+/* Fill `rows` of a head: of each text the strongest row of every kind, text by text in their order. */
 static void strongest_of_head(const Strongest *t, int64_t head) {
     const float *weights = t->weights + head * t->texts * t->n, *least = t->least + head * t->kinds;
     const uint32_t *bits = t->bits + head * t->texts * t->n;

@@ -24,13 +24,14 @@ typedef struct {
 
 size_t attn_text_sums_size(void) { return sizeof(TextSums) + sizeof(TextSum); }
 
-/* One column: four sums side by side, so that an addition needn't wait for the one before. */
+/* One column of a text: four sums side by side, so that an addition needn't wait for the one before. */
 static double sum_of_column(const float *x, int64_t x_row, const float *factors, int64_t factor_row, int64_t n) {
     double sums[4] = {0};
     for (int64_t i = 0; i < n; i++) sums[i & 3] += (double)x[i * x_row] * factors[i * factor_row];
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+/* Add the n rows of a text to a head's sums; x_column and factor_column are mostly constants at compile time. */
 static inline __attribute__((always_inline)) void add_rows(
     const TextSum *t, int64_t head, int64_t text, int64_t rows, int64_t n, int64_t x_column, int64_t factor_column) {
     double *sums = t->sums + head * t->sums_head + text * t->sums_text;
