@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Generated
+from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.reduce import Summary
@@ -26,12 +27,13 @@ from attn_cli.views.drawing.whole_line import WholeLine
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _WALK = "--token walks one query"
+_HEADS = "-H chooses heads"
 _CHOICES = {  # what chooses less, by command
     "top": ("--mean, --token, -l and -H choose",),
     "overall": ("--mean, -l and -H choose",),
     "matrix": ("-l, -H, --mean choose",),
-    "compute": ("-H chooses heads", "-o out.npz has all"),
-    "steps": (_WALK, "-H chooses heads"),
+    "compute": (_HEADS, "-o out.npz has all"),
+    "steps": (_WALK, _HEADS),
     "heads": ("--sort and --top choose",),
 }
 _LOW = 60  # lines of a screen on which texts and tokens are cut short
@@ -73,9 +75,17 @@ def _left_out(report: Report, lines: int, screen: Screen) -> list[str]:
     """Lines that say how much of a report the screen has no room for, and how to get it."""
     parts = [
         f"… {lines:,} {'line' if lines == 1 else 'lines'} more: add | less for all",
-        *(words for words in _CHOICES.get(report.command, ()) if words != _WALK or not _walks_one_query(report)),
+        *(words for words in _CHOICES.get(report.command, ()) if _helps(words, report)),
     ]
     return [marks_in_ascii(line) if screen.ascii_only else line for line in packed(parts, screen.width)]
+
+
+def _helps(words: str, report: Report) -> bool:
+    """Whether a choice leaves less of this report: not of a single head, or of heads that W_O mixes."""
+    if words == _WALK:
+        return not _walks_one_query(report)
+    mixed = isinstance(report.answer, Computation) and report.answer.joined
+    return words != _HEADS or (not mixed and any(len(summary.place.heads) > 1 for summary in report.summaries))
 
 
 def _walks_one_query(report: Report) -> bool:

@@ -103,7 +103,9 @@ class Matrices:
         """One call per batch entry; `Place.text` is its number."""
         selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
-            raise InputError("--head picks heads but --wo mixes all of them", "leave out one of the two")
+            raise InputError(
+                "--head picks heads, but W_O mixes all of them", "leave out --head; -o out.npz has every head"
+            )
         for call in self.calls(selection):
             visit(call)
 

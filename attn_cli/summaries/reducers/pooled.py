@@ -51,8 +51,8 @@ class PooledMatrix:
         """Allocate one number per block."""
         self._measure(call)
         shape = (1 if self.mean_heads else self.heads, -(-self.n // self.block[0]), -(-self.m // self.block[1]))
-        self.empty = -np.inf if self.needs_scores else 0.0
-        self.kept = np.full(shape, self.empty if self.pooling == "max" else 0.0, dtype=np.float64)
+        signed = self.needs_scores or not call.rule.softmax  # without a softmax weights may be negative
+        self.kept = np.full(shape, -np.inf if signed and self.pooling == "max" else 0.0, dtype=np.float64)
 
     def _measure(self, call: Call) -> None:
         """The rows and keys of the call, and how many of them make a block."""
@@ -103,7 +103,7 @@ class PooledMatrix:
 
     def result(self) -> Matrix:
         """The pooled matrix; means are divided by the true size of edge blocks."""
-        kept = self.kept
+        kept = self.kept if self.needs_scores else np.where(np.isneginf(self.kept), 0.0, self.kept)
         if self.pooling == "mean":
             height, width = (_block_sizes(size, step) for size, step in zip((self.n, self.m), self.block, strict=True))
             kept = kept / (height[:, None] * width[None, :])

@@ -29,22 +29,30 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     if grid is not None:
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
         return
-    rows = matrix.row_numbers(summary)
-    keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
-    is_compute = report.batch is not None
-    alone = is_compute and len(matrix.head_names(summary)) == 1
     if matrix.reason:
         head = matrix.head_names(summary)[0]
         yield ""
         words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
         yield Text("\n".join(packed(words, screen.width)), _BOLD)
-    maps: list[HeatMap] = []
+    maps = list(matrix_maps(matrix, summary, report, screen))
+    # below its reason a map that would be cut is left out: the line on what to ask next shows it whole
+    if matrix.reason and screen.height is not None:
+        maps = [each for each in maps if each.height + 3 <= screen.height]
+    yield from arranged(maps, screen)
+
+
+def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
+    """The map of every kind of number and head."""
+    rows = matrix.row_numbers(summary)
+    keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
+    is_compute = report.batch is not None
+    alone = is_compute and len(matrix.head_names(summary)) == 1
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
             title = kind if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {kind}"
-            each = HeatMap(
+            yield HeatMap(
                 _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
-                "scores" if kind == "scores" else "weights",  # the colours of shares are those of weights
+                _kind(kind, values[at]),
                 place_prefix(summary, report) + title,
                 [text_with_mark(summary.queries[row]) for row in rows],
                 [text_with_mark(token) for token in keys],
@@ -54,10 +62,13 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
                 pooling=matrix.pooling,
                 row_numbers=[summary.queries[row].index for row in rows],
             )
-            # below its reason a map that would be cut is left out: the line on what to ask next shows it whole
-            if not matrix.reason or screen.height is None or each.height + 3 <= screen.height:
-                maps.append(each)
-    yield from arranged(maps, screen)
+
+
+def _kind(name: str, values: np.ndarray) -> str:
+    """Whose colours a map takes: shares have those of weights; weights without a softmax may be below 0."""
+    if name == "scores":
+        return name
+    return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
 
 
 def colored_texts(report: Report) -> Iterator[ColoredText]:

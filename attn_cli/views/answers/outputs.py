@@ -15,9 +15,15 @@ from attn_cli.views.drawing.screen import Screen, largest_map
 
 def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map of queries and dimensions; one that is larger than a screen is pooled, as those of weights are."""
+    for each in output_maps(outputs, summary, report, screen):
+        yield ""
+        yield each
+
+
+def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
+    """The map of every head, or one of all heads joined."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
         block = _block(values, screen)
-        yield ""
         yield HeatMap(
             _pooled(values, block),
             "output",

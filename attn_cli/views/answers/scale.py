@@ -14,6 +14,7 @@ from attn_cli.views.drawing.screen import Screen
 
 _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
+_FEWEST_SCORES = 12  # columns of scores, of which the weights beside them are made
 
 
 def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -21,10 +22,10 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     yield ""
     yield _title(["the softmax of growing scores", "all weight goes to one key"], screen)
     wide = screen.width >= 64
-    scores_width = max((len(_numbers(row.scores, "g")) for row in scaling.saturation), default=0)
-    scores_width = min(max(scores_width, 8), max(12, screen.width - 42)) if wide else 0
     weights = max((len(_numbers(row.weights, ".3f")) for row in scaling.saturation), default=0)
-    weights = min(max(weights, 7), max(8, screen.width - scores_width - (34 if wide else 18)))
+    weights = min(max(weights, 7), max(8, screen.width - 17 - (9 + _FEWEST_SCORES if wide else 0)))
+    scores_width = max((len(_numbers(row.scores, "g")) for row in scaling.saturation), default=0)
+    scores_width = min(max(scores_width, 8), max(_FEWEST_SCORES, screen.width - 26 - weights)) if wide else 0
     heading = (
         f"  {'factor':>7}" + (f"  {'scores':<{scores_width}}" if wide else "") + f"  {'weights':<{weights}}{'bits':>6}"
     )

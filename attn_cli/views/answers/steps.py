@@ -38,11 +38,13 @@ class _Room(NamedTuple):
     vectors  rows of keys and of values
     keys     lines from scores to weights
     spaced   whether sections are set apart by an empty line
+    terms    rows of weighted values above their sum
     """
 
     vectors: int = _MOST_KEYS
     keys: int = _MOST_KEYS
     spaced: bool = True
+    terms: int = _MOST_KEYS
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -100,11 +102,29 @@ def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
 
 
 def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
-    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum."""
+    """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum.
+
+    Of a short text the whole walk stands on the screen, with fewer rows of keys, values and terms; of a longer one the
+    walk to the first weights.
+    """
+    every = min(len(summary.keys), _MOST_KEYS)
+    smaller = [_Room(vectors, spaced=False, terms=terms) for terms in (every, 0) for vectors in range(every, 0, -1)]
+    height = screen.height
+    for room in () if height is None else (_Room(), *smaller):
+        walk = list(_walk(summary, steps, screen, room))
+        if min(room.vectors, room.terms) < len(summary.keys):
+            walk.append(Text("add | less for all rows", _DIM))
+        if sum(line.plain.count("\n") + 1 for line in walk) <= (height or 0):
+            yield from walk
+            return
+    yield from _walk(summary, steps, screen, _room(steps, len(summary.keys), screen))
+
+
+def _walk(summary: Summary, steps: Steps, screen: Screen, room: _Room) -> Iterator[Text]:
+    """The lines of a walk in so much room."""
     query = summary.queries[steps.rows[0]]
     numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
     name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
-    room = _room(steps, len(summary.keys), screen)
     for stage in steps.stages:
         if stage.axes[0] != "heads" and stage.name in ("x", "context"):
             yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
@@ -116,7 +136,7 @@ def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]
                 values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
                 yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen, room)
         yield from _softening(summary, steps, numbers, at, head_words, screen, room)
-        yield from _mixing(summary, steps, numbers, at, head_words, screen)
+        yield from _mixing(summary, steps, numbers, at, head_words, screen, room)
     for stage in steps.stages:
         if stage.name in ("joined", "projected"):
             yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
@@ -235,7 +255,7 @@ def _formula(stage: Stage, steps: Steps, at: int) -> str:
 
 
 def _mixing(
-    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen
+    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, room: _Room
 ) -> Iterator[Text]:
     """The output as the weighted sum of values, written out and then added up."""
     weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
@@ -243,10 +263,11 @@ def _mixing(
     row = weights.values[at, 0]
     groups = summary.place.groups
     values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
-    yield Text("")
+    if room.spaced or room.terms == _MOST_KEYS:
+        yield Text("")
     yield _title([f"{numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen)
     yield from _wrapped(f"  {steps.written_sum(summary, at, 0)}", screen)
-    heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:_MOST_KEYS])
+    heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[: room.terms])
     for key in (key for key in heavy if row[key] != 0):
         label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
         yield _line(label, row[key] * values[key], screen, style=_DIM)

@@ -16,18 +16,18 @@ _GAP = 3  # columns between two maps
 _NARROWEST = 30  # columns of a map's title, in lines that break between its parts
 
 
-def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType]:
+def arranged(maps: Sequence[HeatMap], screen: Screen, below: int = 0) -> Iterator[RenderableType]:
     """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side.
 
     Maps of one size stand in a row, as many as the width takes; more of them with narrower cells, where the screen's
-    height has no room for all.
+    height has no room for all and for the `below` lines that follow.
     """
     if screen.height is None:
         yield from (part for each in maps for part in ("", each))
         return
     for _, group in groupby(maps, key=lambda each: each.values.shape):
         alike = list(group)
-        across = _across(alike, screen, screen.height)
+        across = _across(alike, screen, screen.height - below)
         narrow = replace(screen, width=(screen.width - _GAP * (across - 1)) // across)
         for start in range(0, len(alike), across):
             yield ""

@@ -241,7 +241,7 @@ class HeatMap:
         notes = []
         if self._has_ramp:
             row = self.scale == "row" and not ramp.diverging
-            ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:.3g} ", f" {ramp.high:.3g}")
+            ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:z.3g} ", f" {ramp.high:z.3g}")
             notes.append(f"{'linear' if ramp.diverging else self.scale} scale")
             bar = [Segment(ends[0], _DIM), *self._color_bar(depth), Segment(ends[1], _DIM)]
         else:
