@@ -90,6 +90,25 @@ def test_a_wrong_rule_is_named(wrong: Callable, options: list[str], words: str) 
     assert not verdict["right"]
 
 
+@pytest.mark.parametrize(
+    ("cap", "options", "words"),
+    [
+        (lambda x: x / 2, ["--softcap", "1.5"], "the softcap is missing"),
+        (lambda x: np.where(CAUSAL, x / 2, -np.inf), ["--softcap", "1.5"],
+         "a causal mask was applied that nobody asked for; and the softcap is missing"),
+        (lambda x: x, ["--softcap", "1.5"], "not multiplied by 0.5; and the softcap is missing"),
+        (lambda x: 1.5 * np.tanh(x / 1.5) / 2, ["--softcap", "1.5"], "the softcap was applied before the scale"),
+        (lambda x: 30 * np.tanh(x / 60), [], "a softcap of 30 was applied that nobody asked for"),
+    ],
+)  # fmt: skip
+def test_a_wrong_softcap_is_named(cap: Callable[[np.ndarray], np.ndarray], options: list[str], words: str) -> None:
+    a = case(g=4)
+    scores = a["q"] @ a["k"].swapaxes(-1, -2)
+    verdict = check([*save(**a), *options, "-q"], softmax(cap(scores)) @ a["v"], "--json").json["result"]["check"][0]
+    assert words in verdict["cause"], verdict["cause"]
+    assert verdict["cause_error"] < 1e-12
+
+
 def test_a_softmax_over_the_wrong_axis_is_named() -> None:
     a = case(g=4)
     scores = a["q"] @ a["k"].swapaxes(-1, -2) / 2

@@ -15,6 +15,9 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 
 HALF, SINGLE = 65504.0, 88.72  # the largest float16; the largest x whose exponential float32 holds
 
+_AT_ONCE = 2  # mistakes in a rule that are tried together
+_USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
+
 
 class Mistake(NamedTuple):
     """A mistake in words, and the weights `[h, n, m]` and output `[h, n, e]` that it leads to."""
@@ -34,13 +37,15 @@ def mistakes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterato
 
 
 def _wrong_rules(rule: Rule, d: int, n: int, m: int) -> Iterator[tuple[str, Rule]]:
-    """Another scale, another mask, both at once, or something left out."""
-    for (scale_words, scale), (mask_words, mask) in product(_scales(rule.scale, d), _masks(rule.mask, n, m)):
-        words = "; and ".join(part for part in (scale_words, mask_words) if part)
-        if words:
-            yield words, replace(rule, scale=scale, mask=mask)
-    if rule.softcap is not None:
-        yield "the softcap is missing", replace(rule, softcap=None)
+    """Another scale, another mask, another softcap, two of them at once, or something left out."""
+    changes = product(_scales(rule.scale, d), _masks(rule.mask, n, m), _softcaps(rule))
+    for (scale_words, scale), (mask_words, mask), (cap_words, softcap) in changes:
+        words = [part for part in (scale_words, mask_words, cap_words) if part]
+        if 0 < len(words) <= _AT_ONCE:
+            yield "; and ".join(words), replace(rule, scale=scale, mask=mask, softcap=softcap)
+    if rule.softcap is None:
+        for cap in _USUAL_CAPS:
+            yield f"a softcap of {cap:g} was applied that nobody asked for", replace(rule, softcap=cap)
     if rule.bias is not None:
         yield "the bias is missing", replace(rule, bias=None)
     if rule.sink is not None:
@@ -57,6 +62,14 @@ def _scales(scale: float, d: int) -> Iterator[tuple[str, float]]:
         yield f"q kᵀ was divided by {scale:.4g} instead of multiplied", 1 / scale
     if abs(scale - d**-0.5) > 1e-9:
         yield f"the scale is 1/sqrt(d) = {d**-0.5:.4g}, {scale:.4g} was asked for", d**-0.5
+
+
+def _softcaps(rule: Rule) -> Iterator[tuple[str, float | None]]:
+    yield "", rule.softcap
+    if rule.softcap is not None:
+        yield "the softcap is missing", None
+        if rule.scale > 0 and rule.scale != 1:  # c tanh(x / c) s is (c s) tanh(x s / (c s))
+            yield "the softcap was applied before the scale, it comes after it", rule.softcap * rule.scale
 
 
 def _masks(mask: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
