@@ -9,12 +9,27 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it at any moment, also while its modules are imported."""
+    _hold_closed_streams()
     from attn_cli.interrupts import watch
 
     watch()
     from attn_cli.cli import main as command_line
 
     command_line()
+
+
+def _hold_closed_streams() -> None:
+    """Open the null device where the caller closed standard streams.
+
+    Else the next file has the number of one, and what a library's C code prints is written into it.
+    """
+    import os  # here: nothing is imported before Ctrl-C is heeded
+
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free: this one
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ def test_what_a_command_does_not_need_is_not_imported() -> None:
     assert (
         not {
             "cmap",
+            "safetensors",
             "attn_cli.summaries.answers.compare",
             "attn_cli.kernel.lessons.learn",
             "attn_cli.sources.tables.files",

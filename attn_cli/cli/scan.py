@@ -121,7 +121,8 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
     poison = f", {counted(done['poison'], 'record')} could not be scanned ({_reasons(done)})" if done["poison"] else ""
     named = ["poison.parquet there names what could not be scanned"] * bool(done["poison"])
-    following = [f"next: {command_words(['scan', 'show', output])}"] if sys.stdout.isatty() else []
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed: the folder is there
+    following = [f"next: {command_words(['scan', 'show', output])}"] if on_terminal else []
     return [f"{words}{poison}: {excerpt(output)}", *named, *following]
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import attn_cli
-from tests.program import SHORT, environment, heeding_signals, process, program, refused
+from tests.program import SHORT, attn, environment, heeding_signals, process, program, refused
 
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
 
@@ -115,6 +115,33 @@ def test_a_closed_standard_error_moves_no_talk_to_standard_output() -> None:
     assert (done.returncode, done.stdout) == (2, b"")
     done = _with_closed("2>/dev/full", "top", "river bank", "-t", "moon")
     assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_scan_is_whole_where_nobody_hears_of_it(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("river bank\ncat sat\n", "utf-8")
+    done = _with_closed(">&-", "scan", str(tmp_path / "lines.txt"), "-o", str(tmp_path / "scan"))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert attn("scan", "show", tmp_path / "scan").code == 0
+
+
+def test_no_file_gets_the_number_of_a_closed_stream() -> None:
+    """What a library's C code prints to stderr would be written into it."""
+    code = """if True:
+        import os
+        import sys
+        from attn_cli.__main__ import main
+        sys.argv = ["attn", "--version"]
+        try:
+            main()
+        except SystemExit:
+            null = os.stat(os.devnull)
+            sys.exit([os.path.samestat(os.fstat(descriptor), null) for descriptor in range(3)] != [True] * 3)
+    """
+    done = subprocess.run(
+        ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", sys.executable, "-c", code],
+        env=environment(PYTHONPATH=str(Path(attn_cli.__file__).parents[1])), timeout=SHORT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
 
 
 def test_no_text_and_an_empty_standard_input() -> None:

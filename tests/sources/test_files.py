@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from attn_cli.errors import AttnError, ExitCode, InputError, LimitError
-from attn_cli.sources.files import checks, raw, read_array, widened_from
+from attn_cli.sources.files import checks, raw
+from attn_cli.sources.files.array_file import read_array, widened_from
 
 Q = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 

@@ -28,7 +28,7 @@ from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.manifest import LAYOUT
 from attn_cli.sources.audio import read_audio
 from attn_cli.sources.corpora import Document, open_corpus
-from attn_cli.sources.files import read_array
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, vet
 from attn_cli.sources.huggingface.read.input_files import read_inputs
 from attn_cli.sources.image import read_image

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from attn_cli.cli.kit.file_names import note_on_name, refuse_binary
 from attn_cli.cli.kit.line_stream import LineStream
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.stderr import print_line, print_notes
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded
@@ -108,7 +108,7 @@ def _stdin(*, explicit: bool) -> BinaryIO:
             raise InputError(
                 "no text", 'it goes in quotes or with --file FILE; - reads what you type    such as "river bank"'
             )
-        print("reading the terminal; end with Ctrl-D", file=sys.stderr)
+        print_line("reading the terminal; end with Ctrl-D")
     return sys.stdin.buffer
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision, precision_of
-from attn_cli.sources.files import read_array, widened_from
+from attn_cli.sources.files.array_file import read_array, widened_from
 from attn_cli.sources.matrices import Matrices
 
 

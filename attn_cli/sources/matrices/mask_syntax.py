@@ -13,7 +13,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.masks import Causal, Dilated, Given, Keys, Mask, Prefix, Window, all_of
-from attn_cli.sources.files import read_array
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.sources.files import read_array
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.matrices.options import MatrixOptions
 
 

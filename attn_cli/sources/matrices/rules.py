@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.bias import Alibi, Bias, BiasSum, GivenBias, alibi_slopes
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.sources.files import read_array
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.sources.matrices.mask_syntax import MaskParts, masks_of, offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.shapes import ScoreShape, check_cells, of_entry

@@ -46,8 +46,7 @@ def _open_minilm() -> Table:
     return Table(
         name="minilm",
         words=tuple(words.tobytes().decode("utf-8").split("\n")),
-        # float16 is for the file only: sums of products in it would be rounded to three digits.
-        vectors=vectors.astype(np.float32),
+        vectors=vectors,  # float16, half as large; rows and blocks are float32, in which sums of products stay exact
         heads=4,
         about="input word embeddings of sentence-transformers/all-MiniLM-L6-v2, 64 principal components (Apache-2.0)",
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.sources.files import read_array
+from attn_cli.sources.files.array_file import read_array
 from attn_cli.text import excerpt
 
 
