@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.summaries.reducers.heads.row_numbers import Alignment, MeanDistance, MeanKey, RowNumber
+from attn_cli.summaries.reducers.heads.alignment import Alignment
+from attn_cli.summaries.reducers.heads.row_numbers import MeanDistance, MeanKey, RowNumber
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 
 

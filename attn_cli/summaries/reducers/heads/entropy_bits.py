@@ -4,13 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attn_cli.summaries.reducers.heads.row_numbers import (
-    Alignment,
-    LargestScore,
-    LargestWeight,
-    MeanScore,
-    RowNumber,
-)
+from attn_cli.summaries.reducers.heads.alignment import Alignment
+from attn_cli.summaries.reducers.heads.row_numbers import LargestScore, LargestWeight, MeanScore, RowNumber
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
 
 _BITS_PER_NAT = float(1 / np.log(2))

@@ -13,9 +13,8 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.row_numbers import (
-    AlignedTexts,
-    Alignment,
     BandRows,
     Cell,
     HiddenSum,
@@ -110,7 +109,7 @@ class NeededNumbers:
         """All moments, and the cells; None where a number is needed that the compiled walk doesn't note."""
         if self.others:
             return None
-        return RowNeeds(moments=True, cells=np.stack([self.texts.keys_of(cell) for cell in self.cells], axis=1))
+        return RowNeeds(moments=True, cells=np.stack([cell.keys_of_texts(self.texts) for cell in self.cells], axis=1))
 
     def noted(self, rows: RowNumbers) -> dict[RowNumber, np.ndarray]:
         """The numbers by what the compiled walk noted of all rows."""

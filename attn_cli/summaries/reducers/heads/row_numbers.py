@@ -6,66 +6,15 @@ Moments are maxima and sums over all keys of a row; cells are the weight on one 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from attn_cli.arrays import Array, indices, namespace, row_dot, zeros
-from attn_cli.call import Call
+from attn_cli.arrays import Array, namespace, row_dot
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import HiddenBand, hidden_keys
-
-
-@dataclass(frozen=True, eq=False)
-class Alignment:
-    """How the n queries of a call stand among its m keys.
-
-    keys         what the keys mean
-    offset       the key at which query 0 stands: m - n, as with a cache of past keys
-    same_tokens  whether the queries are keys too; not so in cross-attention
-    looks_back   whether no query may attend to a key after itself
-    has_sink     whether a learned sink takes a share of every row
-    hides        whether some keys are hidden, so that what a row gives to them is missing from its sum
-    like         an array of the library, device and precision of the weights
-    """
-
-    n: int
-    m: int
-    keys: tuple[Token, ...]
-    offset: int
-    same_tokens: bool
-    looks_back: bool
-    has_sink: bool
-    hides: bool
-    like: Array
-
-    @classmethod
-    def of(cls, call: Call) -> "Alignment":
-        """The alignment of `call`.
-
-        The first query tells whether a call looks back: every mask that isn't causal lets it attend, or says that it
-        may let it attend, to keys after itself.
-        """
-        offset = call.m - call.n
-        looks_back = call.rule.mask.span(0, 1, call.m).last <= offset + 1
-        same_tokens = call.place.stream != "cross"
-        has_sink = call.rule.sink is not None
-        return cls(
-            call.n, call.m, call.keys, offset, same_tokens, looks_back, has_sink, bool(hidden_keys(call)), call.like
-        )
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether the weights of a row may add up to less than 1."""
-        return self.has_sink or self.hides
-
-    @cached_property
-    def positions(self) -> Array:
-        """The numbers 0, 1, 2 ... `[max(n, m)]`, as floats, where the weights are."""
-        count = max(self.m, self.n)
-        return zeros((count,), self.like) + indices(0, count, self.like)
+from attn_cli.summaries.calls.hidden_keys import HiddenBand
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,40 +32,6 @@ class BandRows:
             return self.numbers[WeightSum()]
         weights = self.band.weights
         return namespace(weights).astype(self.numbers[LargestWeight()] > 0, weights.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class AlignedTexts:
-    """The alignments of the texts of a batch whose rows lie one after the other; of a call by itself there is one.
-
-    But for their tokens and lengths they are alike.
-    """
-
-    texts: tuple[Alignment, ...]
-
-    @property
-    def any(self) -> Alignment:
-        """What all texts have in common: of n, m, keys and offset it says nothing."""
-        return self.texts[0]
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        """The first row of every text `[texts]`."""
-        return np.cumsum([0, *(text.n for text in self.texts[:-1])])
-
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """The number of rows of every text `[texts]`."""
-        return np.array([text.n for text in self.texts])
-
-    @cached_property
-    def places(self) -> np.ndarray:
-        """The key at which every query stands, counted in its text `[rows]`."""
-        return np.concatenate([np.arange(text.offset, text.offset + text.n) for text in self.texts])
-
-    def keys_of(self, cell: "Cell") -> np.ndarray:
-        """The key of every query, counted in its text `[rows]`; -1 where it has none."""
-        return np.concatenate([cell.keys(text) for text in self.texts])
 
 
 class RowNumber(ABC):
@@ -267,6 +182,10 @@ class Cell(RowNumber):
     @abstractmethod
     def keys(self, alignment: Alignment) -> np.ndarray:
         """The key of every query `[n]`, -1 where it has none."""
+
+    def keys_of_texts(self, texts: AlignedTexts) -> np.ndarray:
+        """The key of every query of all texts, counted in its text `[rows]`; -1 where it has none."""
+        return np.concatenate([self.keys(text) for text in texts.texts])
 
 
 @dataclass(frozen=True)

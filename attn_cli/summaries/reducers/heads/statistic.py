@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.summaries.reducers.heads.row_numbers import (
-    AlignedTexts,
-    Alignment,
-    Cell,
-    HiddenSum,
-    LargestWeight,
-    RowNumber,
-    WeightSum,
-)
+from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
+from attn_cli.summaries.reducers.heads.row_numbers import Cell, HiddenSum, LargestWeight, RowNumber, WeightSum
 from attn_cli.summaries.reducers.rest import shares_of
 
 
