@@ -67,6 +67,27 @@ def test_one_kind_of_part_is_no_overview() -> None:
     assert "tokens  0 t0" not in screen_of(summary(0, HeadStatistics()), summary(1, HeadStatistics()))
 
 
+class CountedToken(Token):
+    """A token that counts how often any was hashed."""
+
+    hashed = 0
+
+    def __hash__(self) -> int:
+        CountedToken.hashed += 1
+        return hash(self.text)
+
+
+def test_drawing_what_receives_most_takes_no_square_of_the_tokens() -> None:
+    n = 300
+    tokens = tuple(CountedToken(i, f"t{i}") for i in range(n))
+    x = np.random.default_rng(0).normal(size=(1, n, 2))
+    call = AttentionCall(x, x, x, Rule(1.0), Place(0, "it", (0,), (0,)), tokens, tokens)
+    found = reduce(call, ReceivedShares(), HeadStatistics())
+    CountedToken.hashed = 0
+    screen_of(found)
+    assert CountedToken.hashed < 20 * n
+
+
 def test_what_stands_in_for_too_many_queries_says_so_once_at_the_end() -> None:
     text = screen_of(*(summary(layer, OverallKeys(2, abridged=True)) for layer in range(2)), summary(2, TopKeys(2)))
     assert text.count("too many queries") == 1

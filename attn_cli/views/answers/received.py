@@ -64,7 +64,7 @@ def received_lines(
         here = {*summary.hidden, *(key for stream, key in sinks if stream == summary.place.stream)}
         hidden.setdefault(summary.keys, here).intersection_update(here)
     for keys, parts in by_keys.items():
-        mean = mean_received(parts)
-        order = [key for key in np.argsort(-mean, kind="stable").tolist() if key not in hidden[keys]][:count]
+        mean, left_out = mean_received(parts), hidden[keys]  # a look-up hashes all the tokens
+        order = [key for key in np.argsort(-mean, kind="stable").tolist() if key not in left_out][:count]
         most = float(mean[order[0]]) if order else 1.0
         yield from (key_bar(keys[key], float(mean[key]), most, screen) for key in order)
