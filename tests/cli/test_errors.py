@@ -318,3 +318,37 @@ def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
     refused(attn("top", "river bank", "-m", "a/" * 40_000), 3, "name too long")
     assert time.process_time() - started < 5  # it was 30 and more, for every way to shorten the name was measured
     assert attn("top", "river bank", env={"COLUMNS": "9" * 5000}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["kinds"], "try: attn heads --kinds    all commands: attn --help"),
+        (["kinds", "-m", "toy"], "try: attn heads --kinds -m toy    all commands: attn --help"),
+        (["tour"], "try: attn guide tour    all commands: attn --help"),
+        (["ladder"], "try: attn guide ladder    all commands: attn --help"),
+        (["generate", "a b"], 'try: attn inspect "a b" --generate 20    all commands: attn --help'),
+        (["compute", "a b", "-l", "5"], "one attention has no layers; a model's: attn matrix TEXT -m MODEL -l 5"),
+        (["compute", "--Q", "q.npy"], "did you mean --q? try: attn compute --help"),
+        (["compute", "q.npy", "k.npy", "v.npy"], "try: attn compute --q q.npy --k k.npy --v v.npy"),
+        (["compute", "the cat", "a dog"], 'try: attn compute "the cat"'),
+        (["compare", "a b", "b c", "d"], 'try: attn compare "a b" "b c"'),
+        (["--model", "toy", "top", "a b"], 'options stand after the command: attn top "a b" --model toy'),
+        (["-v"], "options stand after the command: attn inspect TEXT -q"),
+        (["matrix", "a b", "-L", "0"], "did you mean -l? try: attn matrix --help"),
+        (["matrix", "a b", "--scores", "3"], 'try: attn matrix "a b" --scores'),
+        (["matrix", "a b", "--temperature", "2"], "try: attn matrix --help"),
+        (["inspect", "a b", "--generate"], "try: attn inspect --help"),
+        (["inspect", "a b", "tiny.gguf"], 'try: attn inspect "a b" -m tiny.gguf'),
+        (["top", "tiny.gguf", "a b", "-k", "2"], 'try: attn top "a b" -m tiny.gguf -k 2'),
+        (["inspect", "a b", "--mask", "causal"], "a model's own rule is in use; --mask is of attn compute"),
+        (["inspect", "-5 degrees"], "a text that starts with - goes after --: attn inspect -- TEXT"),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else None,
+)  # fmt: skip
+def test_a_line_that_was_typed_wrongly_is_answered_in_two(arguments: list[str], hint: str, here: Path) -> None:
+    """What is wrong, and what to type."""
+    (here / "tiny.gguf").touch()
+    run = attn(*arguments)
+    assert run.code == USAGE
+    assert [line.strip() for line in run.errors.splitlines()][1:] == [hint], run.errors

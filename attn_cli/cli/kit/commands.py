@@ -217,7 +217,12 @@ _OTHER_WORDS = {
     "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
     "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("explore",), "view": ("matrix",),
     "viz": ("matrix",), "heatmap": ("matrix",), "check": ("guide", "matrices"), "list": ("--help",),
+    "kinds": ("heads", "--kinds"), "induction": ("heads", "--kinds"), "ladder": ("guide", "ladder"),
+    "tour": ("guide", "tour"), "show": ("--help",), "plot": ("matrix",), "explain": ("inspect",), "run": ("inspect",),
+    "ablate": ("knock",), "diff": ("compare",), "similar": ("nearest",), "attend": ("inspect",), "tokens": ("inspect",),
+    "tokenize": ("inspect",),
 }  # fmt: skip
+_WITH_MORE = {"generate": ("inspect", "--generate", "20"), "steps": ("compute", "--steps"), "why": ("top", "--why")}
 _NEAR = 0.65  # how similar a mistyped command must be
 
 
@@ -233,7 +238,10 @@ def suggestion(words: Sequence[str]) -> str:
     """
     if words[0] in _OTHER_WORDS:
         line = _OTHER_WORDS[words[0]]
-        return command_words(line if line[0] == "guide" else [*line, *words[1:]])
+        return command_words(line if line[0] in ("guide", "--help") else [*line, *words[1:]])
+    if words[0] in _WITH_MORE and words[1:]:
+        name, *more = _WITH_MORE[words[0]]
+        return command_words([name, *words[1:], *more])
     near = get_close_matches(words[0], COMMANDS, 1, _NEAR)
     if near:
         return command_words([near[0], *words[1:]])

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from attn_cli.cli.kit.brief_help import examples_of
+from attn_cli.cli.kit.commands import COMMANDS
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
@@ -27,30 +29,62 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
+_OF_COMPUTE = {"--causal": "--mask causal"} | {
+    name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
+}
+_OF_MODELS = ("-l", "--layer", "--layers")
+_OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
+
+
 def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     """The message of a usage error on the command line `words`, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
-        given = extra[1].split(" ")
+        given = _words_of(extra[1], words)
         takes_none = all(each.param_type_name != "argument" for each in error.ctx.command.params)
-        return _no_text(given[0], error, command) if takes_none else _several_texts(given, words, command)
+        return _no_text(given[0], error, command) if takes_none else _several_texts(given, words, error)
     if (unknown := re.search(r"No such option: (\S+)", message)) is None:
         example = _example(error, command) if message.startswith("Missing") else ""
-        return message, f"try: {example}{command} --help"
-    message = message.split(" (")[0]
-    if unknown[1] in _OTHER_NAMES and _takes(error, _OTHER_NAMES[unknown[1]]):
-        return message, f"try: {_OTHER_NAMES[unknown[1]]}    all options: {command} --help"
-    if unknown[1] == "--causal":
-        hint = "a model's own mask is in use; --mask causal is of attn compute"
-        return message, f"{hint}    all options: {command} --help"
-    near = get_close_matches(unknown[1], getattr(error, "possibilities", None) or (), 2, 0.7)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    more = f"try: {command} --help"
-    if not near and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
-        more = f"{more}    a text that starts with - goes after --: {command} -- TEXT"
-    more = f"{more}    options stand after the command: attn inspect TEXT -q" if command == "attn" else more
-    return message, f"{meant}{more}"
+        named = next((each for each in (" ".join(words[:2]), *words[:1]) if each in COMMANDS), "")
+        of_command = f"attn {named}" if command == "attn" and named else command
+        return message, f"try: {example}{of_command} --help"
+    return message.split(" (")[0], _other_option(unknown[1], error, words, command)
+
+
+def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) -> str:
+    """What to type in place of an option that a command doesn't have."""
+    more = f"all options: {command} --help"
+    other = _OTHER_NAMES.get(unknown)
+    if other and _takes(error, other):
+        return f"try: {other}    {more}"
+    if unknown in _OF_COMPUTE and command != "attn compute":
+        return f"a model's own rule is in use; {_OF_COMPUTE[unknown]} is of attn compute"
+    if unknown in _OF_MODELS and command == "attn compute":
+        return "one attention has no layers; a model's: attn matrix TEXT -m MODEL -l 5"
+    if command == "attn" and (moved := _options_moved(words)):
+        return f"options stand after the command: {moved}"
+    near = get_close_matches(unknown, getattr(error, "possibilities", None) or (), 2, 0.7)
+    near = near or [name for name in _names(error) if name.lower() == unknown.lower()]
+    if near:
+        return f"did you mean {' or '.join(near)}? try: {command} --help"
+    is_text = any(word.startswith(unknown) and (" " in word or word[1:2].isdigit()) for word in words)
+    if is_text and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
+        return f"a text that starts with - goes after --: {command} -- TEXT"
+    return "options stand after the command: attn inspect TEXT -q" if command == "attn" else f"try: {command} --help"
+
+
+def _options_moved(words: Sequence[str]) -> str:
+    """The command line whose options stood before its command, with them behind it; "" without a command."""
+    at = next((at for at, word in enumerate(words) if word in COMMANDS), 0)
+    return command_words([*words[at:], *words[:at]]) if at else ""
+
+
+def _words_of(extra: str, words: Sequence[str]) -> list[str]:
+    """The arguments that a message lists between spaces, as they stand on the command line."""
+    ends = ((start, stop) for start in range(len(words)) for stop in range(start + 1, len(words) + 1))
+    return next((list(words[start:stop]) for start, stop in ends if " ".join(words[start:stop]) == extra),
+                extra.split(" "))  # fmt: skip
 
 
 def _example(error: Any, command: str, holds: str = "") -> str:
@@ -69,21 +103,45 @@ def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:
 def _takes(error: Any, words: str) -> bool:
     """Whether the command has the option that `words` begin with; what is no option always helps."""
     option = words.partition(" ")[0]
-    names = {name for each in error.ctx.command.params for name in each.opts}
-    return not option.startswith("--") or option in names
+    return not option.startswith("--") or option in _names(error)
 
 
-def _several_texts(extra: Sequence[str], words: Sequence[str], command: str) -> tuple[str, str]:
+def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tuple[str, str]:
     """What to say of more arguments than a command takes: a text in several words belongs into quotes."""
+    command = error.ctx.command_path
     rest = list(words)
     for word in extra:  # the last ones of their kind: an option may have the same value
         if word in rest:
             del rest[len(rest) - 1 - rest[::-1].index(word)]
     before = len(words) - 1 - words[::-1].index(extra[0]) - 1 if extra[0] in words else 0
+    first = f"{beginning(extra[0])!r} is one argument too many"
     if before < 1 or words[before].startswith("-"):
-        return f"{beginning(extra[0])!r} is one argument too many", f"a text goes in quotes    try: {command} --help"
-    together = [*rest[:before], " ".join([words[before], *extra]), *rest[before + 1 :]]
+        flags = {name for each in error.ctx.command.params if getattr(each, "is_flag", False) for name in each.opts}
+        if words[before] in flags:
+            return f"{words[before]} takes no value, and got {beginning(extra[0])!r}", f"try: {command_words(rest)}"
+        return first, f"a text goes in quotes    try: {command} --help"
+    given = [words[before], *extra]
+    if command == "attn compute" and all(word.endswith(_OF_MATRICES) for word in given):
+        files = [each for name, word in zip(("--q", "--k", "--v"), given, strict=False) for each in (name, word)]
+        return "files of matrices stand after --q, --k and --v", f"try: {command_words([*rest[:before], *files])}"
+    models = [word for word in given if _is_model(word)]
+    if len(models) == 1 and "-m" in _names(error):
+        text = " ".join(word for word in given if word not in models)
+        line = [*rest[:before], text, "-m", *models, *rest[before + 1 :]]
+        return "a model stands after -m", f"try: {command_words(line)}"
+    if any(" " in word for word in given):  # in quotes already
+        return first, f"try: {command_words(rest)}"
+    together = [*rest[:before], " ".join(given), *rest[before + 1 :]]
     return "a text of several words goes in quotes", f"try: {command_words(together)}"
+
+
+def _is_model(word: str) -> bool:
+    """Whether a word names a model's folder or file that is here."""
+    return Path(word, "config.json").is_file() or (word.endswith(".gguf") and Path(word).is_file())
+
+
+def _names(error: Any) -> set[str]:
+    return {name for each in error.ctx.command.params for name in each.opts}
 
 
 def _value_error(error: Any) -> str:
