@@ -23,7 +23,7 @@ from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.explore.command_line import Origin
+from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.first_paint import first_paint
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
@@ -162,15 +162,15 @@ class _Reader:
         return Recording(dict(self.source.about), prompt, tuple(layers))
 
 
-def _origin(options: ExploreOptions) -> Origin:
+def _origin(options: ExploreOptions) -> LineOrigin:
     """The words of the command line that say what is read."""
     if is_recording(options.model):
-        return Origin((), ("-m", options.model))
+        return LineOrigin((), ("-m", options.model))
     given = current.get()
     assert given is not None
     text = [word for each in given.given if each.name in ("text", "file") for word in each.words]
     text = ["--", *text] if text and text[0].startswith("-") and not given.has("file") else text
-    return Origin(tuple(text), tuple(given.words_without(_OWN)))
+    return LineOrigin(tuple(text), tuple(given.words_without(_OWN)))
 
 
 def _write(recording: Recording, other: Recording | None, words: list[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
+from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
@@ -54,7 +54,7 @@ def heads(
       attn heads "Paris is in" --against "Rome is in" -m gpt2 --sort last
     """
     if against.requested({"--kinds": kinds} | hiding.given):
-        comparison = Comparison(
+        comparison = AgainstCommand(
             "head_changes",
             lambda view, pair, rows: head_changes(pair),
             words=options.merges(words),

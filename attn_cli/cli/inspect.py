@@ -11,7 +11,7 @@ from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.drawing_options import DrawingOptions
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.measure_options import MeasureOptions
-from attn_cli.cli.kit.run import Look, ReducersFor, Rows
+from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.sources import Source
@@ -73,7 +73,7 @@ def inspect(
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
-    def reducers(view: View, source: Source) -> Look:
+    def reducers(view: View, source: Source) -> ReportPlan:
         if isinstance(view, SizedView) and size is not None:
             view.size = size
         height, width = view.largest or _LARGEST_IN_DATA
@@ -107,7 +107,7 @@ def inspect(
         def finished(report: Report) -> Report:
             return replace(report, summaries=with_worthiest_alone(report.summaries)) if weights else report
 
-        return Look(of_call, finished, recordable=not any(changes.values()))
+        return ReportPlan(of_call, finished, recordable=not any(changes.values()))
 
     return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure)
 

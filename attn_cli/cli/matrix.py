@@ -8,7 +8,7 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
+from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.figure_options import FigureOptions
@@ -156,7 +156,7 @@ def matrix(
     return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure)
 
 
-def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool) -> Comparison:
+def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool) -> AgainstCommand:
     """What --against shows: pooled on a screen, whole in files."""
 
     def memory(view: View, source: Source, prompt: Prompt) -> None:
@@ -167,7 +167,7 @@ def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: 
             check_memory(8 * heads * rows * n, f"{heads:,} matrices of {rows:,} x {n:,}",
                          "choose layers, heads or rows with -l, -H and --token, or add --mean")  # fmt: skip
 
-    return Comparison(
+    return AgainstCommand(
         "change_matrix",
         lambda view, pair, rows: change_matrix(pair, rows, mean_heads=mean, largest=view.largest),
         token=token,

@@ -9,7 +9,7 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.against_options import AgainstOptions, Comparison
+from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
@@ -114,7 +114,7 @@ def top(
     if against.requested(others):
         return against.run(
             options,
-            Comparison(
+            AgainstCommand(
                 "changed_keys",
                 lambda view, pair, rows: changed_keys(pair, k, rows, mean_heads=reading.mean),
                 token=token,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.explore.grids import Grid
-from attn_cli.explore.window import Window
+from attn_cli.explore.window import MatrixWindow
 
 AT_ONCE = 2**20  # cells that are computed while somebody waits: some milliseconds
 _KEPT = 24  # pictures
@@ -41,7 +41,9 @@ class Answers:
         self._waiting: list[threading.Thread] = []
         self._lock = threading.Lock()
 
-    def picture(self, key: Hashable, grid: Grid, window: Window, *, scores: bool = False, slot: int = 0) -> Picture:
+    def picture(
+        self, key: Hashable, grid: Grid, window: MatrixWindow, *, scores: bool = False, slot: int = 0
+    ) -> Picture:
         """The cells of a window of a grid, which `key` stands for; coarse ones until `refine` has made them true.
 
         Another picture of the slot that is still being computed is given up.
@@ -82,7 +84,7 @@ class Answers:
             self._kept.popitem(last=False)
         return picture
 
-    def _refine(self, key: Hashable, grid: Grid, window: Window, scores: bool) -> None:
+    def _refine(self, key: Hashable, grid: Grid, window: MatrixWindow, scores: bool) -> None:
         """Compute the picture in strips of whole cells; the coarse one gives way to each."""
         total, step = window.bottom - window.top, window.form.rows
         step *= max(AT_ONCE // (step * (window.right - window.left) * grid.cost), 1)
@@ -105,14 +107,14 @@ class Answers:
             self.changed()
 
 
-def _computed(grid: Grid, window: Window, scores: bool, start: int, stop: int) -> np.ndarray:
+def _computed(grid: Grid, window: MatrixWindow, scores: bool, start: int, stop: int) -> np.ndarray:
     """The cells of the window's queries start:stop."""
     rows = slice(window.top + start, window.top + stop)
     block = (window.form.rows, window.form.keys)
     return grid.pooled(rows, slice(window.left, window.right), block, scores=scores)
 
 
-def _enlarged(grid: Grid, window: Window, scores: bool) -> np.ndarray:
+def _enlarged(grid: Grid, window: MatrixWindow, scores: bool) -> np.ndarray:
     """What a thumbnail has in the middle of each of the window's cells; of scores, and without one, nothing."""
     down, across = window.shape
     coarse = None if scores else grid.coarse()

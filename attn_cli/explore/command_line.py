@@ -10,7 +10,7 @@ _WIDTH = "84mm"  # of a figure: one column of a paper
 
 
 @dataclass(frozen=True)
-class Origin:
+class LineOrigin:
     """What was read, as words of a command line.
 
     text     the words that name the text; none for a recording
@@ -20,7 +20,7 @@ class Origin:
     text: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-    def with_text(self, text: str) -> "Origin":
+    def with_text(self, text: str) -> "LineOrigin":
         """The same with another text."""
         words = ("--", text) if text.startswith("-") else (text,)
         return replace(self, text=words)
@@ -31,7 +31,7 @@ class Origin:
         return [command, *([] if "--" in text else text), *self.options, *options, *(text if "--" in text else [])]
 
 
-def command_words(origin: Origin, scene: Scene, view: Viewpoint) -> list[str]:
+def command_words(origin: LineOrigin, scene: Scene, view: Viewpoint) -> list[str]:
     """The words of the command that gives what the pane shows."""
     if view.pane == "heads":
         statistic = scene.statistic(view)
@@ -48,7 +48,7 @@ def command_words(origin: Origin, scene: Scene, view: Viewpoint) -> list[str]:
     return origin.words("matrix", [*options, *key, *_look_options(view)])
 
 
-def written_words(origin: Origin, scene: Scene, view: Viewpoint, *, is_figure: bool) -> list[str]:
+def written_words(origin: LineOrigin, scene: Scene, view: Viewpoint, *, is_figure: bool) -> list[str]:
     """The words of the command that writes what the pane shows; as a figure, a head's map or the text in its colours.
 
     A comparison with another text has no figure: its screen is what is drawn.

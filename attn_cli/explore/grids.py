@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
-from attn_cli.summaries.against.alignment import Alignment
+from attn_cli.summaries.against.alignment import TokenAlignment
 from attn_cli.summaries.calls.in_words import MergedWords, words_of
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.sinks import expected_sinks
@@ -155,7 +155,7 @@ class WithoutSinks(_CellsGrid):
 class Difference(_CellsGrid):
     """Another grid less this one, cell by cell, where both texts have the tokens; blocks keep the largest change."""
 
-    def __init__(self, grid: Grid, other: Grid, rows: Alignment, columns: Alignment) -> None:
+    def __init__(self, grid: Grid, other: Grid, rows: TokenAlignment, columns: TokenAlignment) -> None:
         self.grid, self.other, self.cost = grid, other, grid.cost + other.cost
         self.queries, self.keys = grid.queries, grid.keys
         self._partner = [_partners(rows, len(grid.queries)), _partners(columns, len(grid.keys))]
@@ -208,7 +208,7 @@ def _added(cells: np.ndarray, rows: MergedWords, i: slice, columns: MergedWords,
     return sums.astype(np.float64)
 
 
-def _partners(alignment: Alignment, size: int) -> np.ndarray:
+def _partners(alignment: TokenAlignment, size: int) -> np.ndarray:
     """The place of every token in the other text `[size]`, -1 where it has none."""
     partners = np.full(size, -1)
     partners[alignment.first] = alignment.second

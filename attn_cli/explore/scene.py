@@ -11,7 +11,7 @@ from attn_cli.explore.answers import Answers, Picture
 from attn_cli.explore.grids import Difference, Grid, HeadGrid, MeanGrid, ValueGrid, WithoutSinks, WordGrid, hidden_keys
 from attn_cli.explore.text_layout import TextLayout, layout_of
 from attn_cli.explore.viewpoint import Pane, Viewpoint
-from attn_cli.explore.window import CellForm, Space, Window, forms, window_at
+from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window_at
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.against.alignment import Aligner
@@ -196,12 +196,12 @@ class Scene:
         steps = self.forms(view)
         return view.form if view.form in steps else steps[0]
 
-    def window(self, view: Viewpoint) -> Window:
+    def window(self, view: Viewpoint) -> MatrixWindow:
         """The part of the matrix that is seen."""
         corner, cursor = (view.top, view.left), (view.query, view.key)
         return window_at(self.form(view), self.size(view), self.space(view), corner, cursor)
 
-    def other_window(self, view: Viewpoint) -> Window:
+    def other_window(self, view: Viewpoint) -> MatrixWindow:
         """The part of the matrix that it is compared with which is seen: in cells of the same form, at the cursor."""
         grid = self.other_grid(view)
         size = max(len(grid.queries), 1), max(len(grid.keys), 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attn_cli.errors import AttnError, InputError
-from attn_cli.explore.command_line import Origin, command_words, written_words
+from attn_cli.explore.command_line import LineOrigin, command_words, written_words
 from attn_cli.explore.commands import Command, command_named, command_of, completions
 from attn_cli.explore.line_entry import LineEntry
 from attn_cli.explore.moves import head_named
@@ -45,7 +45,7 @@ class Outside:
     read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
     """
 
-    origin: Origin
+    origin: LineOrigin
     pick: Pick
     write: Write
     read: Read | None = None
@@ -207,7 +207,7 @@ class Session:
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
             return
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
-        origin = Origin((), ("-m", "shown.attn"))
+        origin = LineOrigin((), ("-m", "shown.attn"))
         if suffix in _OF_EVERYTHING:
             line = origin.words("inspect", [])
         else:

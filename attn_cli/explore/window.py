@@ -37,7 +37,7 @@ class Space(NamedTuple):
         return max(self.lines * (2 if form.halves else 1), 1), max(self.columns // form.columns, 1)
 
 
-class Window(NamedTuple):
+class MatrixWindow(NamedTuple):
     """The queries top:bottom and keys left:right of a matrix, in cells of a form."""
 
     form: CellForm
@@ -81,7 +81,7 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
 
 def window_at(
     form: CellForm, size: tuple[int, int], space: Space, corner: tuple[int, int], cursor: tuple[int, int]
-) -> Window:
+) -> MatrixWindow:
     """The window with `cursor` (query, key) in it whose corner is nearest to `corner`; both on the grid of cells.
 
     size  queries and keys of the matrix, at least one each
@@ -93,4 +93,4 @@ def window_at(
         cells, at = -(-total // block), place // block
         first = min(max(start // block, at - fits + 1), at, max(cells - fits, 0))
         ends += [first * block, min((first + fits) * block, total)]
-    return Window(form, *ends)
+    return MatrixWindow(form, *ends)

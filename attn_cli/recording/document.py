@@ -29,7 +29,7 @@ _BAD = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowErr
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
+class RecordingContents:
     """All that a recording is.
 
     about   the source: model, type, revision, dtype, device
@@ -47,14 +47,14 @@ class BadDocument(Exception):
 
 
 @dataclass(frozen=True)
-class Document:
+class RecordingDocument:
     """A recording without its arrays, `content`, and these by name: those of layer 3 are 3.q, 3.k and so on."""
 
     content: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
-def document_of(recording: Contents) -> Document:
+def document_of(recording: RecordingContents) -> RecordingDocument:
     """A recording as it is written; equal arrays of rules, such as one mask in all layers, are written once."""
     arrays: dict[str, np.ndarray] = {}
     names: dict[bytes, str] = {}
@@ -101,10 +101,10 @@ def document_of(recording: Contents) -> Document:
         "result": {**tables.document(), "layers": layers},
         "warnings": list(recording.prompt.warnings),
     }
-    return Document(content, arrays)
+    return RecordingDocument(content, arrays)
 
 
-def contents_of(content: Mapping[str, Any], arrays: Arrays) -> Contents:
+def contents_of(content: Mapping[str, Any], arrays: Arrays) -> RecordingContents:
     """The recording again, whose arrays are those given; BadDocument for what is none."""
     try:
         result = content["result"]
@@ -119,7 +119,7 @@ def contents_of(content: Mapping[str, Any], arrays: Arrays) -> Contents:
     except _BAD as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise BadDocument(what) from None
-    return Contents(about, prompt, layers)
+    return RecordingContents(about, prompt, layers)
 
 
 def _word(name: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import LoadError, OutputError, reason
-from attn_cli.recording.document import BadDocument, Contents, contents_of, document_of
+from attn_cli.recording.document import BadDocument, RecordingContents, contents_of, document_of
 from attn_cli.text import excerpt
 from attn_cli.whole_file import WholeFile
 
@@ -26,7 +26,7 @@ _LONGEST_HEADER = 10**8
 _AGAIN = "write it again: attn inspect TEXT -m MODEL -o FILE.attn"
 
 
-def chunks(recording: Contents) -> Iterator[bytes | memoryview]:
+def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
     """The bytes of the file, piece by piece; arrays are not copied.
 
     Raises LoadError for a layer whose numbers can't be written, such as those in a precision beyond 64 bits.
@@ -50,7 +50,7 @@ def chunks(recording: Contents) -> Iterator[bytes | memoryview]:
             yield memoryview(np.ascontiguousarray(values).view(np.uint8).reshape(-1))  # type: ignore[arg-type]
 
 
-def save(recording: Contents, path: str | os.PathLike[str]) -> None:
+def save(recording: RecordingContents, path: str | os.PathLike[str]) -> None:
     """Write the file whole, in place of one of that name; OutputError where that can't be done."""
     try:
         whole = WholeFile(Path(path).expanduser().resolve())
@@ -63,7 +63,7 @@ def save(recording: Contents, path: str | os.PathLike[str]) -> None:
         raise OutputError(f"can't write {path}: {reason(error)}", "is the folder there and writable?") from error
 
 
-def load(path: str | os.PathLike[str]) -> Contents:
+def load(path: str | os.PathLike[str]) -> RecordingContents:
     """Read a recording; LoadError for a file that is none, with what is wrong with it."""
     label = excerpt(os.fspath(path), 200)
     try:

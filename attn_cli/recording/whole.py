@@ -6,13 +6,13 @@ from pathlib import Path
 from attn_cli.display import Displayed, drawing
 from attn_cli.errors import InputError
 from attn_cli.recording import file
-from attn_cli.recording.document import Contents
+from attn_cli.recording.document import RecordingContents
 from attn_cli.recording.head import RecordedHead
 from attn_cli.selection import ranges
 from attn_cli.text import counted
 
 
-class Recording(Contents, Displayed):
+class Recording(RecordingContents, Displayed):
     """One text that a model has read: `about` the model, `prompt`, and its `layers` in the order of the forward pass.
 
     Any cell, row, column or block of any head again, without n x n and without the model; `attn_cli.record` makes one.

@@ -16,7 +16,7 @@ from attn_cli.scans.examples import EXAMPLE_KINDS, Numbered, examples_of
 from attn_cli.scans.places import STEPS
 from attn_cli.scans.quantiles import Quantiles
 from attn_cli.scans.row_counts import CHANCE_NAMES, RowCounts
-from attn_cli.scans.sums import ModulePlace, ModuleSums, Moments, PartSums, Ranges, TokenCounts
+from attn_cli.scans.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.scans.token_rows import TokenRows
 from attn_cli.scans.values import NAMES, STATISTIC_NAMES, BatchValues
 from attn_cli.summaries.reduce import reduce
@@ -122,12 +122,12 @@ class BatchCollector(BatchVisit):
         return together
 
 
-def _module_place(place: Place) -> ModulePlace:
-    return ModulePlace(place.stream, place.layer, place.name, place.call, place.heads, place.groups)
+def _module_place(place: Place) -> ModuleHeads:
+    return ModuleHeads(place.stream, place.layer, place.name, place.call, place.heads, place.groups)
 
 
 def _sums(
-    place: ModulePlace, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
+    place: ModuleHeads, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
 ) -> ModuleSums:
     """The sums of a module over texts whose rows' numbers are known."""
     targets, made = counts.targets, BatchValues(numbers, counts)

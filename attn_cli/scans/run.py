@@ -25,7 +25,7 @@ _SHARDS_APART = 64  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
 
 
-class Progress(NamedTuple):
+class ScanProgress(NamedTuple):
     """How far a scan has come.
 
     records        read by now, of shards under way by the share of their tokens
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
     seconds: float
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[ScanProgress], None]
 Compute = Callable[[Iterator[Shard], Steps], Iterator[tuple[Shard, ScanSums]]]
 """Every shard with its sums, in any order; calls `Steps` while they are computed."""
 
@@ -204,7 +204,7 @@ class _Done:
         documents = sum(part.documents for part in self.underway.values())
         tokens = sum(part.tokens for part in self.underway.values())
         self.report(
-            Progress(
+            ScanProgress(
                 self.records + int(documents), self.records, self.tokens + int(tokens),
                 self.fresh[0] + documents, self.fresh[1] + tokens, time.monotonic() - self.begun,
             )

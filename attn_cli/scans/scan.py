@@ -9,7 +9,7 @@ from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.manifest import ScannedModel, manifest_of
 from attn_cli.scans.memory import DEFAULT_MEMORY, longest_text, within
 from attn_cli.scans.ray_workers import OpenSource, ray_workers
-from attn_cli.scans.run import Compute, Progress, Scan, in_this_process
+from attn_cli.scans.run import Compute, Scan, ScanProgress, in_this_process
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
 from attn_cli.selection import Selection
@@ -36,7 +36,7 @@ class Running:
     cores: int | None = None
     strict: bool = False
     force: bool = False
-    report: Callable[[Progress], None] = lambda progress: None
+    report: Callable[[ScanProgress], None] = lambda progress: None
 
 
 def scan(

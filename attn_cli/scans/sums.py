@@ -100,7 +100,7 @@ def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class ModulePlace:
+class ModuleHeads:
     """Which attention module, which of its heads, and the key head that each reads."""
 
     stream: str
@@ -165,7 +165,7 @@ class ModuleSums:
     blocks     sums of every statistic `[S, h]`, documents in a row together
     """
 
-    place: ModulePlace
+    place: ModuleHeads
     documents: int
     values: Moments
     chances: Moments
@@ -178,7 +178,7 @@ class ModuleSums:
     blocks: Blocks
 
     @classmethod
-    def none(cls, place: ModulePlace) -> "ModuleSums":
+    def none(cls, place: ModuleHeads) -> "ModuleSums":
         """Of no document."""
         h = len(place.heads)
         return cls(
@@ -287,7 +287,7 @@ def _module_of(head: dict[str, Any], arrays: Any, lead: str) -> ModuleSums:
     for at, each in enumerate(orjson.loads(arrays[f"{lead}examples.excerpt"].tobytes())):
         excerpts[at] = None if each is None else Excerpt(*each)
     return ModuleSums(
-        ModulePlace(**place), head["documents"], **groups,
+        ModuleHeads(**place), head["documents"], **groups,
         quantiles=Quantiles.from_arrays(arrays[f"{lead}quantiles.bytes"], arrays[f"{lead}quantiles.sizes"]),
         examples=Examples(**numbers, excerpt=excerpts.reshape(numbers["weight"].shape)),
         parts=PartSums(tuple(head["parts"]), arrays[f"{lead}parts.weight"], arrays[f"{lead}parts.even"], head["rows"]),

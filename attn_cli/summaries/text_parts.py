@@ -28,7 +28,7 @@ _LONGEST = 8  # characters of an abbreviation with what stands before it
 Kind = Literal["given", "written", "other"]
 
 
-class Span(NamedTuple):
+class PartSpan(NamedTuple):
     """Characters start:end of a text, and the name of the part that they belong to."""
 
     start: int
@@ -68,7 +68,7 @@ class TextPart:
         return "".join(whole[start:end] for start, end in self.spans)
 
 
-def parts_of(prompt: Prompt, cut: str, within: Sequence[Span] | None = None) -> tuple[TextPart, ...]:
+def parts_of(prompt: Prompt, cut: str, within: Sequence[PartSpan] | None = None) -> tuple[TextPart, ...]:
     """The text cut into parts; written tokens are the last ones.
 
     cut     "lines", "paragraphs", "sentences" or "words"
@@ -82,7 +82,7 @@ def parts_of(prompt: Prompt, cut: str, within: Sequence[Span] | None = None) -> 
     return _assigned(prompt, parts, _written(prompt, cut), "rest" if within is None else "template")
 
 
-def named_parts(prompt: Prompt, spans: Sequence[Span], rest: str) -> tuple[TextPart, ...]:
+def named_parts(prompt: Prompt, spans: Sequence[PartSpan], rest: str) -> tuple[TextPart, ...]:
     """The parts of these spans, in the order of the text; the other characters are a part named `rest`.
 
     Spans of the same name are one part. What the model wrote is a part of its own, the last.
@@ -90,13 +90,13 @@ def named_parts(prompt: Prompt, spans: Sequence[Span], rest: str) -> tuple[TextP
     return _assigned(prompt, spans, _written(prompt, None), rest)
 
 
-def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[Span]:
+def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSpan]:
     """Where the contents of (role, content) messages stand in the text that a chat template made of them.
 
     Each is searched for after the one before, also without the space around it. A role that speaks several times has
     the number of its turn. Raises InputError for a content that the template left out or changed.
     """
-    spans: list[Span] = []
+    spans: list[PartSpan] = []
     roles = [role for role, _ in messages]
     contents = [content for _, content in messages]
     at = 0
@@ -110,7 +110,7 @@ def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[Span]:
         start = text.index(found, at)
         at = start + len(found)
         turn = roles[: number + 1].count(role)
-        spans.append(Span(start, at, f"{role} {turn}" if roles.count(role) > 1 else role))
+        spans.append(PartSpan(start, at, f"{role} {turn}" if roles.count(role) > 1 else role))
     return spans
 
 
@@ -161,20 +161,22 @@ def _word_starts(prompt: Prompt, start: int, end: int) -> list[int]:
     return [next(pieces).start or 0 for _, pieces in words][1:]
 
 
-def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[Span]:
-    return [Span(start, end, f"{noun} {number}") for number, (start, end) in enumerate(places, 1)]
+def _numbered(places: Sequence[tuple[int, int]], noun: str) -> list[PartSpan]:
+    return [PartSpan(start, end, f"{noun} {number}") for number, (start, end) in enumerate(places, 1)]
 
 
-def _written(prompt: Prompt, cut: str | None) -> list[Span]:
+def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
     """The spans of what the model generated: cut likewise, or one."""
     if prompt.generated is None or prompt.generated.start is None or not prompt.generated.tokens:
         return []
     start, end = prompt.generated.start, len(prompt.text)
     pieces = _pieces(prompt, cut, start, end) if cut else []
-    return _numbered(pieces, "written") if len(pieces) > 1 else [Span(start, end, "written")]
+    return _numbered(pieces, "written") if len(pieces) > 1 else [PartSpan(start, end, "written")]
 
 
-def _assigned(prompt: Prompt, spans: Sequence[Span], written: Sequence[Span], rest: str) -> tuple[TextPart, ...]:
+def _assigned(
+    prompt: Prompt, spans: Sequence[PartSpan], written: Sequence[PartSpan], rest: str
+) -> tuple[TextPart, ...]:
     """The parts of the spans with their tokens, in the order of the text, and of the tokens in none of them."""
     ordered = [*sorted(spans), *written]
     for one, other in pairwise(ordered):
@@ -198,7 +200,7 @@ def _assigned(prompt: Prompt, spans: Sequence[Span], written: Sequence[Span], re
     return tuple(sorted(parts, key=lambda part: (part.kind == "written", _place(part))))
 
 
-def _kind(span: Span, written: Sequence[Span]) -> Kind:
+def _kind(span: PartSpan, written: Sequence[PartSpan]) -> Kind:
     return "written" if span in written else "given"
 
 

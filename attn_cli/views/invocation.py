@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValue:
     """An argument or option that was given: its name in the program, and its words on the command line.
 
     An option's first word is its flag; an argument has its values alone.
@@ -19,7 +19,7 @@ class Given:
 class Invocation:
     """What was given on the command line, in the order of --help: arguments first."""
 
-    given: tuple[Given, ...]
+    given: tuple[GivenValue, ...]
 
     def has(self, name: str) -> bool:
         """Whether that argument or option was given."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.explore import _write
-from attn_cli.explore.command_line import Origin
+from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> str:
 @pytest.fixture
 def explorer(file: str) -> Session:
     made = session(Recording.load(file))
-    made.outside = replace(made.outside, origin=Origin((), ("-m", file)), write=_write)
+    made.outside = replace(made.outside, origin=LineOrigin((), ("-m", file)), write=_write)
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from attn_cli.cli.kit import memory, progress
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import Request, answer_texts
+from attn_cli.cli.kit.run import CommandRequest, answer_texts
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from tests.program import SHORT, attn, refused
@@ -155,6 +155,8 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     source.read.side_effect = read
     for quiet in (False, True):
         with pytest.raises(InputError):
-            answer_texts(Request("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet))
+            answer_texts(
+                CommandRequest("top", source, iter(["a"]), view, mock.Mock(), Selection(), generate=8, quiet=quiet)
+            )
     lines = [line.rstrip() for line in terminal.getvalue().split("\r")]
     assert list(dict.fromkeys(line for line in lines if line)) == ["writing token 3 of up to 8"]

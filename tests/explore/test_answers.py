@@ -8,12 +8,12 @@ import pytest
 from attn_cli.explore import answers
 from attn_cli.explore.answers import Answers
 from attn_cli.explore.grids import HeadGrid
-from attn_cli.explore.window import Space, Window, forms, window_at
+from attn_cli.explore.window import MatrixWindow, Space, forms, window_at
 from tests.explore.recordings import recording
 from tests.program import SHORT
 
 
-def whole_window() -> tuple[HeadGrid, Window]:
+def whole_window() -> tuple[HeadGrid, MatrixWindow]:
     grid = HeadGrid(recording(n=300).layers[0], 1)
     space = Space(20, 64, True)
     return grid, window_at(forms(300, 300, space)[0], (300, 300), space, (0, 0), (0, 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.explore.command_line import Origin
+from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.session import Session
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
@@ -24,7 +24,7 @@ PIECES = "unfolding the riverbanks"
 
 def explorer(of: Recording, text: str, *options: str) -> Session:
     made = session(of)
-    made.outside = replace(made.outside, origin=Origin((text,), options))
+    made.outside = replace(made.outside, origin=LineOrigin((text,), options))
     made.view = replace(made.view, scale="linear")
     return made
 
@@ -137,7 +137,7 @@ def test_a_sorted_table_is_a_sorted_table(toy: Recording) -> None:
 
 
 def test_a_text_like_an_option_goes_after_the_options() -> None:
-    origin = Origin((), ("-m", "gpt2")).with_text("-l is a letter")
+    origin = LineOrigin((), ("-m", "gpt2")).with_text("-l is a letter")
     assert origin.words("heads", ["--sort", "first"]) == [
         "heads",
         "-m",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_cli.cli.kit.picking import picked_tokens
-from attn_cli.explore.command_line import Origin
+from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.commands import COMMANDS
 from attn_cli.explore.frame import draw
 from attn_cli.explore.panes.lines import width_of
@@ -26,7 +26,7 @@ def session(
     of: Recording | None = None, *, size: tuple[int, int] = (80, 24), depth: str = "truecolor", ascii_only: bool = False
 ) -> Session:
     screen = Screen(size[0], depth, ascii_only, size[1])
-    outside = Outside(Origin((), ("-m", "run.attn")), picked_tokens, lambda recording, other, words: None)
+    outside = Outside(LineOrigin((), ("-m", "run.attn")), picked_tokens, lambda recording, other, words: None)
     return Session(Scene(of or recording(), screen), outside)
 
 

@@ -19,7 +19,7 @@ from attn_cli.scans.manifest import LAYOUT
 from attn_cli.scans.memory import within
 from attn_cli.scans.meter import Steps
 from attn_cli.scans.results import open_scan
-from attn_cli.scans.run import Progress
+from attn_cli.scans.run import ScanProgress
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
@@ -104,9 +104,9 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 def test_progress_moves_within_shards_and_begins_with_what_is_kept(tmp_path: Path) -> None:
-    file, said = written(tmp_path, sentences(10)), list[Progress]()
+    file, said = written(tmp_path, sentences(10)), list[ScanProgress]()
 
-    def interrupted(progress: Progress) -> None:
+    def interrupted(progress: ScanProgress) -> None:
         said.append(progress)
         if progress.kept == 6:
             raise ZeroDivisionError
@@ -116,7 +116,7 @@ def test_progress_moves_within_shards_and_begins_with_what_is_kept(tmp_path: Pat
     records = [progress.records for progress in said]
     assert records == sorted(records) and any(each % 3 for each in records)  # of a shard of three, one or two
     assert sorted({progress.kept for progress in said}) == [0, 3, 6]
-    again = list[Progress]()
+    again = list[ScanProgress]()
     counts = scan("toy", str(file), str(tmp_path / "scan"), report=again.append)
     fresh = [progress for progress in again if progress.fresh_records]
     assert fresh[0].kept == 6 and again[-1].records == again[-1].kept == 10
@@ -125,7 +125,7 @@ def test_progress_moves_within_shards_and_begins_with_what_is_kept(tmp_path: Pat
 
 @pytest.mark.usefixtures("small_shards")
 def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path) -> None:
-    corpus, said = open_corpus([str(written(tmp_path, sentences(40)))], sample="25%"), list[Progress]()
+    corpus, said = open_corpus([str(written(tmp_path, sentences(40)))], sample="25%"), list[ScanProgress]()
     counts = scan("toy", corpus, str(tmp_path / "scan"), report=said.append)
     assert 0 < counts["documents"] < 20
     assert said[-1].records == counts["documents"] == corpus.count_below(40) == len(list(corpus.documents()))

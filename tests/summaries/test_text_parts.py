@@ -4,7 +4,7 @@ import pytest
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Generated, Prompt, Token
-from attn_cli.summaries.text_parts import Span, TextPart, message_spans, named_parts, parts_of, rows_of_last
+from attn_cli.summaries.text_parts import PartSpan, TextPart, message_spans, named_parts, parts_of, rows_of_last
 
 
 def prompt_of(text: str, *, written: int = 0) -> Prompt:
@@ -89,9 +89,11 @@ def test_messages_are_found_in_the_order_of_the_chat() -> None:
 
 def test_spans_of_one_name_are_one_part_and_may_not_overlap() -> None:
     prompt = prompt_of("one two three four")
-    parts = named_parts(prompt, [Span(0, 3, "a"), Span(8, 13, "a"), Span(4, 7, "b"), Span(13, 13, "none")], "rest")
+    parts = named_parts(
+        prompt, [PartSpan(0, 3, "a"), PartSpan(8, 13, "a"), PartSpan(4, 7, "b"), PartSpan(13, 13, "none")], "rest"
+    )
     assert [(part.name, part.text(prompt.text), part.tokens) for part in parts] == [
         ("special", "", (0,)), ("none", "", ()), ("a", "onethree", (1, 3)), ("b", "two", (2,)), ("rest", "four", (4,)),
     ]  # fmt: skip
     with pytest.raises(InputError, match="overlap"):
-        named_parts(prompt, [Span(0, 5, "a"), Span(4, 7, "b")], "rest")
+        named_parts(prompt, [PartSpan(0, 5, "a"), PartSpan(4, 7, "b")], "rest")

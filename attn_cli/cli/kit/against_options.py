@@ -18,7 +18,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources import Reading, Source
-from attn_cli.summaries.against.alignment import Aligner, Alignment
+from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
 from attn_cli.summaries.against.kept import kept_bytes, kept_call, kept_rows
 from attn_cli.summaries.against.side_by_side import SideBySide, side_by_side
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
@@ -35,7 +35,7 @@ _WORTH_A_NOTE = 2**27  # bytes of kept queries and keys
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AgainstCommand:
     """What a command makes of two runs.
 
     command  its name, for the report
@@ -89,7 +89,7 @@ class AgainstOptions:
             raise InputError(f"{option} and {other} at once", f"it compares weights; leave out {other}")
         return True
 
-    def run(self, options: TextCommandOptions, comparison: Comparison) -> ExitCode:
+    def run(self, options: TextCommandOptions, comparison: AgainstCommand) -> ExitCode:
         """Answer each text: both runs, and a report of what differs."""
         texts, reading = options.texts_and_reading()
         other_text = None if self.against is None else whole_texts([self.against])[0]
@@ -124,7 +124,7 @@ class AgainstOptions:
 class _Runs:
     """Both runs of one text, and the parts that come of them."""
 
-    def __init__(self, source: Source, other: Source, options: TextCommandOptions, comparison: Comparison) -> None:
+    def __init__(self, source: Source, other: Source, options: TextCommandOptions, comparison: AgainstCommand) -> None:
         self.source, self.other, self.options, self.comparison = source, other, options, comparison
         self.aligner = Aligner()
         self.waiting: dict[tuple[str, int, int], Call] = {}
@@ -249,7 +249,7 @@ def _check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
         raise InputError(f"{model} reads the text as other tokens", "compare models with one tokenizer")
 
 
-def _alone(tokens: Sequence[Token], others: Sequence[Token], alignment: Alignment) -> tuple[str, ...]:
+def _alone(tokens: Sequence[Token], others: Sequence[Token], alignment: TokenAlignment) -> tuple[str, ...]:
     """A note on the tokens that have no partner; none where all have one."""
     parts = [
         f"{words}: {listed([f'{each[place].index} {each[place].text}' for place in places], 8)}"

@@ -11,7 +11,7 @@ from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.run import Look, MemoryEstimate, ReducersFor, Request, answer_texts
+from attn_cli.cli.kit.run import CommandRequest, MemoryEstimate, ReducersFor, ReportPlan, answer_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
@@ -85,7 +85,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     def run(
         self,
         command: str,
-        reducers: Callable[[View, Source], ReducersFor | Look],
+        reducers: Callable[[View, Source], ReducersFor | ReportPlan],
         *,
         token: str | None = None,
         memory: Callable[[View, Source], MemoryEstimate] | None = None,
@@ -96,9 +96,9 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
-        reducers      makes `Request.reducers`, or these and more of the request, from the view and the source
+        reducers      makes `CommandRequest.reducers`, or these and more of the request, from the view and the source
         token         names the query rows, None for all
-        memory        makes `Request.memory` from the view and the source; None without a check
+        memory        makes `CommandRequest.memory` from the view and the source; None without a check
         hiding        which keys and rows are left out
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
@@ -112,13 +112,13 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 return answer_texts(self._recording(command, source, texts, view))
             look = reducers(view, source)
             return answer_texts(
-                Request(
+                CommandRequest(
                     command=command,
                     source=source,
                     texts=texts,
                     view=view,
-                    reducers=look.reducers if isinstance(look, Look) else look,
-                    finish=look.finish if isinstance(look, Look) else None,
+                    reducers=look.reducers if isinstance(look, ReportPlan) else look,
+                    finish=look.finish if isinstance(look, ReportPlan) else None,
                     selection=selection,
                     token=token,
                     lines=self.lines,
@@ -130,7 +130,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     words=words,
                     ranking=ranking,
                     measure=measure,
-                    recordable=look.recordable if isinstance(look, Look) else True,
+                    recordable=look.recordable if isinstance(look, ReportPlan) else True,
                     quiet=self.quiet,
                     verbose=self.verbose,
                 )
@@ -138,7 +138,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
 
     def _recording(
         self, command: str, source: Source, texts: Iterator[str | InputError], view: RecordingAlone
-    ) -> Request:
+    ) -> CommandRequest:
         """What a file of a recording takes, whatever a command shows: all keys and rows of the chosen heads."""
         budget = MemoryBudget(free_memory())
 
@@ -146,7 +146,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             print_notes(filter(None, [left_out_note(budget)]), quiet=self.quiet)
             return report
 
-        return Request(
+        return CommandRequest(
             command=command,
             source=source,
             texts=texts,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from attn_cli.views.invocation import Given, Invocation
+from attn_cli.views.invocation import GivenValue, Invocation
 
 current: ContextVar[Invocation | None] = ContextVar("current", default=None)
 """The command line of the command that runs; None outside of one."""
@@ -20,7 +20,7 @@ def invocation_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) ->
         value, declared = values[parameter.name], _declared(parameter)
         if declared is None or value is None or value == parameter.default:
             continue
-        given.append((isinstance(declared, OptionInfo), Given(parameter.name, _words(declared, value))))
+        given.append((isinstance(declared, OptionInfo), GivenValue(parameter.name, _words(declared, value))))
     return Invocation(tuple(each for _, each in sorted(given, key=lambda pair: pair[0])))
 
 

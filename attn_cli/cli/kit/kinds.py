@@ -3,7 +3,7 @@
 from attn_cli.call import Call
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import Look, ReducersFor, Rows
+from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.sources import Source
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
@@ -17,7 +17,7 @@ def kinds_of_heads(options: TextCommandOptions, *, words: bool, seed: int | None
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text:
-        return options.run("kinds", lambda view, source: Look(text_kinds(seed or 0), with_kinds),
+        return options.run("kinds", lambda view, source: ReportPlan(text_kinds(seed or 0), with_kinds),
                            words=options.merges(words))  # fmt: skip
     for name, value in (
         ("--pair", options.pair),

@@ -39,7 +39,7 @@ ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
 
 
 @dataclass(frozen=True)
-class Look:
+class ReportPlan:
     """The reducers for a call, what becomes of each report before it is shown, and whether it may be recorded."""
 
     reducers: ReducersFor
@@ -52,7 +52,7 @@ MemoryEstimate = Callable[[Prompt, Rows], str]
 
 
 @dataclass(frozen=True)
-class Request:
+class CommandRequest:
     """What a command computes, of which texts, and how it is reported.
 
     command       its name, for the report
@@ -127,7 +127,7 @@ class Question:
         return None if self.display is self.prompt else len(self.prompt.tokens)
 
 
-def answer_texts(request: Request) -> ExitCode:
+def answer_texts(request: CommandRequest) -> ExitCode:
     """Answer every text and show a report for each, in order.
 
     With `lines` a text that can't be answered is named on stderr, the others go on, and the worst exit code is
@@ -146,7 +146,7 @@ def answer_texts(request: Request) -> ExitCode:
     return worst
 
 
-def _read_window(request: Request, count: int) -> list[Question | AttnError]:
+def _read_window(request: CommandRequest, count: int) -> list[Question | AttnError]:
     """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
 
     Of lines that somebody types only those that are there already. With `lines` an error is printed, else raised.
@@ -170,14 +170,14 @@ def _read_window(request: Request, count: int) -> list[Question | AttnError]:
     return window
 
 
-def _has_room(request: Request, texts: int, cells: int) -> bool:
+def _has_room(request: CommandRequest, texts: int, cells: int) -> bool:
     """Whether one more text is read before these are answered; their matrices have so many `cells` together."""
     if not request.lines or request.source.batch_size == 1:
         return False
     return texts < _SMALL_WINDOW or (request.generate is None and texts < _WINDOW and cells < _WINDOW_CELLS)
 
 
-def _question(request: Request, number: int, text: str | InputError) -> Question:
+def _question(request: CommandRequest, number: int, text: str | InputError) -> Question:
     """Read and check one text: all errors that can be detected before the model runs are raised here."""
     if isinstance(text, InputError):
         raise text
@@ -189,7 +189,7 @@ def _question(request: Request, number: int, text: str | InputError) -> Question
     return question
 
 
-def _written(request: Request, number: int, text: str) -> Question:
+def _written(request: CommandRequest, number: int, text: str) -> Question:
     """As `_read`, while the tokens that the model writes are counted; with `verbose` the time that they took."""
     start = time.monotonic()
     with counting_line(f"writing token {{}} of up to {request.generate}", quiet=request.quiet) as count:
@@ -203,7 +203,7 @@ def _written(request: Request, number: int, text: str) -> Question:
     return question
 
 
-def _read(request: Request, number: int, text: str) -> Question:
+def _read(request: CommandRequest, number: int, text: str) -> Question:
     prompt = request.source.read([text], request.pair)[0]
     streams = (prompt.tokens, *prompt.others.values())
     display = prompt_in_words(prompt) if request.words and any(map(has_words, streams)) else prompt
@@ -240,7 +240,7 @@ def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
 
 
 @dataclass(eq=False)
-class LookedAt:
+class SeenText:
     """One text and what was seen of it: its layers' summaries, what is hidden, and its recording if a view asks."""
 
     question: Question
@@ -249,9 +249,9 @@ class LookedAt:
     recorded: list[RecordedLayer] = field(default_factory=list)
 
 
-def _answer(request: Request, questions: Sequence[Question], notes: TextNotes, earlier_texts: int) -> None:
+def _answer(request: CommandRequest, questions: Sequence[Question], notes: TextNotes, earlier_texts: int) -> None:
     """Run these texts and show their reports, in order; `earlier_texts` texts were answered before them."""
-    texts = [LookedAt(question) for question in questions]
+    texts = [SeenText(question) for question in questions]
     layers, done = len(request.source.planned_layers(request.selection)), earlier_texts
     lengths = [len(question.prompt.tokens) for question in questions]
     for batch in batches_by_length(lengths, request.source.batch_size):
@@ -262,7 +262,7 @@ def _answer(request: Request, questions: Sequence[Question], notes: TextNotes, e
         _show(request, text, notes)
 
 
-def _show(request: Request, text: LookedAt, notes: TextNotes) -> None:
+def _show(request: CommandRequest, text: SeenText, notes: TextNotes) -> None:
     """Print the notes on a text and show its report."""
     question, summaries = text.question, tuple(text.summaries)
     if request.token is not None and not summaries:
@@ -283,7 +283,7 @@ def _show(request: Request, text: LookedAt, notes: TextNotes) -> None:
         request.recorder.show_recorded(report, recording)
 
 
-def _look(request: Request, texts: Sequence[LookedAt], progress: Progress) -> None:
+def _look(request: CommandRequest, texts: Sequence[SeenText], progress: Progress) -> None:
     """Run these texts through the source together, and collect what is seen of each."""
     rows_of = [memoised(partial(_rows_of_stream, request, text.question)) for text in texts]
 
@@ -319,7 +319,7 @@ def _without_record(summary: Summary, recorded: list[RecordedLayer]) -> Summary:
     return replace(summary, parts=summary.parts[:-1])
 
 
-def _rows_of_stream(request: Request, question: Question, queries: Sequence[Token]) -> Rows:
+def _rows_of_stream(request: CommandRequest, question: Question, queries: Sequence[Token]) -> Rows:
     """The rows of a call that are shown: None for all, empty where no query matches the pick or all are hidden.
 
     Every stream is searched separately: a word of the text is not among the queries of a vision tower.

@@ -10,14 +10,16 @@ from contextlib import ExitStack, contextmanager
 
 from attn_cli.cli.kit.stderr import blank_line, broken_between_words, over_the_line, ticking_line
 from attn_cli.interrupts import last_words
-from attn_cli.scans.run import Progress
+from attn_cli.scans.run import ScanProgress
 from attn_cli.sources.corpora import Corpus
 
 _BETWEEN_LINES = 0.2  # seconds
 
 
 @contextmanager
-def scan_progress(corpus: Corpus, before: str | None = None, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+def scan_progress(
+    corpus: Corpus, before: str | None = None, *, quiet: bool
+) -> Iterator[Callable[[ScanProgress], None]]:
     """Context manager: a function that shows how far a scan has come; the line is removed at the end.
 
     Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
@@ -45,12 +47,12 @@ class _Line:
 
     def __init__(self, corpus: Corpus, first: Callable[[], None]) -> None:
         self.corpus, self.first = corpus, first
-        self.last: Progress | None = None
+        self.last: ScanProgress | None = None
         self.total: int | None = None
         self.drawn = 0.0
         threading.Thread(target=self._count, daemon=True).start()
 
-    def draw(self, progress: Progress) -> None:
+    def draw(self, progress: ScanProgress) -> None:
         """Show how far the scan has come, unless the line is fresh."""
         if self.last is None:
             self.first()
@@ -75,12 +77,12 @@ class _Line:
         self.total = None if count is None else self.corpus.count_below(count)
 
 
-def last_line(progress: Progress, total: int | None) -> str:
+def last_line(progress: ScanProgress, total: int | None) -> str:
     """What an interrupted scan has kept.
 
-    >>> last_line(Progress(500, 480, 9000, 400, 8000, 4.0), 1000)
+    >>> last_line(ScanProgress(500, 480, 9000, 400, 8000, 4.0), 1000)
     'attn: interrupted; 480 of 1,000 documents kept, run it again to go on'
-    >>> last_line(Progress(500, 0, 9000, 400, 8000, 4.0), None)
+    >>> last_line(ScanProgress(500, 0, 9000, 400, 8000, 4.0), None)
     'attn: interrupted before a first part was finished: nothing is kept'
     """
     if not progress.kept:
@@ -89,12 +91,12 @@ def last_line(progress: Progress, total: int | None) -> str:
     return f"attn: interrupted; {progress.kept:,}{of_all} documents kept, run it again to go on"
 
 
-def line_of(progress: Progress, total: int | None) -> str:
+def line_of(progress: ScanProgress, total: int | None) -> str:
     """How far a scan has come, in a line.
 
-    >>> line_of(Progress(500, 480, 9000, 400, 8000, 4.0), 1000)
+    >>> line_of(ScanProgress(500, 480, 9000, 400, 8000, 4.0), 1000)
     'document 500 of 1,000 · 2,000 tokens/s · 5 s left'
-    >>> line_of(Progress(500, 480, 9000, 400, 8000, 4.0), None)
+    >>> line_of(ScanProgress(500, 480, 9000, 400, 8000, 4.0), None)
     'document 500 · 2,000 tokens/s'
     """
     words = [f"document {progress.records:,}" + (f" of {total:,}" if total else "")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attn_cli.errors import InputError, reason
 from attn_cli.prompt import Prompt
-from attn_cli.summaries.text_parts import CUTS, Span, TextPart, message_spans, named_parts, parts_of
+from attn_cli.summaries.text_parts import CUTS, PartSpan, TextPart, message_spans, named_parts, parts_of
 
 _EXAMPLE = "a line of it: 0,31,introduction"
 
@@ -21,7 +21,7 @@ class TextCut:
     """
 
     how: str | None
-    spans: tuple[Span, ...] = ()
+    spans: tuple[PartSpan, ...] = ()
 
     def parts(self, prompt: Prompt, messages: Sequence[tuple[str, str]] | None) -> tuple[str, tuple[TextPart, ...]]:
         """How the prompt was divided, and its parts.
@@ -59,7 +59,7 @@ def text_cut(value: str | None) -> TextCut:
     return TextCut(value, tuple(_read(path, value)))
 
 
-def _read(path: Path, file: str) -> list[Span]:
+def _read(path: Path, file: str) -> list[PartSpan]:
     """The spans of a file: a line each, after a heading if there is one."""
     try:
         rows = list(csv.reader(path.read_text("utf-8-sig").splitlines()))
@@ -73,17 +73,17 @@ def _read(path: Path, file: str) -> list[Span]:
     return [_span(row, f"{file}: line {number}", number) for number, row in lines]
 
 
-def _span(row: list[str], where: str, number: int) -> Span:
+def _span(row: list[str], where: str, number: int) -> PartSpan:
     try:
         start, end = int(row[0]), int(row[1])
     except (ValueError, IndexError):
         raise InputError(f"{where} is not start,end,name", _EXAMPLE) from None
     if not 0 <= start <= end:
         raise InputError(f"{where} goes from character {start} to {end}", "start is 0 or more, end one past the last")
-    return Span(start, end, ",".join(row[2:]).strip() or f"part {number}")
+    return PartSpan(start, end, ",".join(row[2:]).strip() or f"part {number}")
 
 
-def _check_ends(spans: Sequence[Span], prompt: Prompt) -> None:
+def _check_ends(spans: Sequence[PartSpan], prompt: Prompt) -> None:
     """InputError for a span beyond the end of what the model was given."""
     generated = prompt.generated
     length = len(prompt.text) if generated is None or generated.start is None else generated.start

@@ -14,7 +14,7 @@ from attn_cli.explore.panes.lines import BOLD, CURSOR, DIM, PLAIN, Line, line, p
 from attn_cli.explore.panes.names import cell_line, head_name, short_label
 from attn_cli.explore.scene import Region, Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.explore.window import CellForm, Window
+from attn_cli.explore.window import CellForm, MatrixWindow
 from attn_cli.prompt import Token
 from attn_cli.text import ascii_visible
 from attn_cli.views.drawing.cells import fit
@@ -77,7 +77,7 @@ def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[
     return lines[:height]
 
 
-def _title(scene: Scene, view: Viewpoint, window: Window, ramp: Ramp, *, coarse: bool) -> list[str]:
+def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, *, coarse: bool) -> list[str]:
     n, m = scene.size(view)
     form = window.form
     kind = "change of weights" if view.difference and view.against else "scores" if view.scores else "weights"
@@ -96,7 +96,7 @@ def _range(ramp: Ramp, scale: str) -> str:
     return "each row from 0 to its maximum" if scale == "row" else f"{scale} scale 0 to {ramp.high:.3g}"
 
 
-def _ruler(scene: Scene, grid: Grid, window: Window, cursor: int) -> Line:
+def _ruler(scene: Scene, grid: Grid, window: MatrixWindow, cursor: int) -> Line:
     """Keys over the cells, by number; their words over wide cells; a mark over the cursor."""
     form, across = window.form, window.shape[1]
     columns = form.columns
@@ -123,7 +123,7 @@ def _over(token: Token, scene: Scene, columns: int) -> str:
 
 
 def _body(
-    scene: Scene, grid: Grid, window: Window, picture: Picture, ramp: Ramp, cursor: tuple[int, int]
+    scene: Scene, grid: Grid, window: MatrixWindow, picture: Picture, ramp: Ramp, cursor: tuple[int, int]
 ) -> list[Line]:
     """The cells, and a label behind each line; the cursor's cell is marked."""
     form, screen = window.form, scene.screen
@@ -195,7 +195,7 @@ def _number(value: float, ramp: Ramp) -> str:
     return f"{value:7.4f}"
 
 
-def _row_label(scene: Scene, grid: Grid, window: Window, top: int, here: bool, labels: int) -> Line:
+def _row_label(scene: Scene, grid: Grid, window: MatrixWindow, top: int, here: bool, labels: int) -> Line:
     """The query of a line, or the first and last of those that it stands for; a mark where the cursor is."""
     rows = window.form.rows * (2 if window.form.halves and window.form.rows > 1 else 1)
     first = window.top + top * window.form.rows

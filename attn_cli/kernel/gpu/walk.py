@@ -27,7 +27,7 @@ _CELLS = 16  # single cells of every row at a time, of a longer list of them
 _WIDEST = 256  # numbers of a query, key or value; wider ones don't fit beside each other in a core's memory
 
 
-class Tile(NamedTuple):
+class KernelTile(NamedTuple):
     """How many queries and keys a kernel takes at a time, and its warps and stages."""
 
     rows: int
@@ -68,7 +68,7 @@ def row_numbers(
     output: Array | None,
     *,
     span: Intervals | None = None,
-    tile: Tile | None = None,
+    tile: KernelTile | None = None,
 ) -> RowNumbers | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
@@ -106,14 +106,14 @@ def _asks_too_much(needs: RowNeeds) -> bool:
     return needs.means or (needs.rows is not None and (needs.received or needs.few > 0 or needs.pool is not None))
 
 
-def tile_of(q: Array, v: Array) -> Tile:
+def tile_of(q: Array, v: Array) -> KernelTile:
     """A tile that fits a core's memory for this many numbers of a query and a value, and their type."""
     wide = max(q.shape[2], v.shape[2])
     if str(q.dtype) == "torch.float32":
-        return Tile(64, 32) if wide <= 64 else Tile(32, 32)
+        return KernelTile(64, 32) if wide <= 64 else KernelTile(32, 32)
     if wide <= 64:
-        return Tile(128, 64, 4, 3)
-    return Tile(128, 64, 8, 3) if wide <= 128 else Tile(64, 32, 4, 2)
+        return KernelTile(128, 64, 4, 3)
+    return KernelTile(128, 64, 8, 3) if wide <= 128 else KernelTile(64, 32, 4, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class _Walk:
     v: Array
     rule: Rule
     span: Intervals
-    tile: Tile
+    tile: KernelTile
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -186,7 +186,7 @@ class _Walk:
         h, n, m = self.sizes
         row_blocks, key_blocks = _blocks(n, pool.rows), _blocks(m, pool.keys)
         pooled = self._empty(h, row_blocks, key_blocks)
-        tile = Tile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
+        tile = KernelTile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
         blocks[(row_blocks * key_blocks, h)](
             *self._call, log_sum, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
         )
@@ -273,7 +273,7 @@ class _Walk:
         rule = (float(self.rule.scale), float(self.rule.softcap or 1), slopes, offset, numbers, *strides)
         return (*_strided(self.q), *_strided(self.k), *rows, *sizes, *rule)
 
-    def _shape(self, tile: Tile | None = None) -> dict[str, Any]:
+    def _shape(self, tile: KernelTile | None = None) -> dict[str, Any]:
         """What a kernel is compiled for."""
         rows, keys, warps, stages = tile or self.tile
         sloped = isinstance(self.rule.bias, Alibi)

@@ -113,7 +113,7 @@ class CompiledCall:
         at_once = g if self.needs.means else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
-    def done(self, key_heads: slice) -> bool:
+    def walk(self, key_heads: slice) -> bool:
         """Walk these key heads with their query heads; False if their values are not finite."""
         share = self.q.shape[0] // self.k.shape[0]
         heads = slice(key_heads.start * share, key_heads.stop * share)
@@ -126,22 +126,22 @@ class CompiledCall:
             setattr(job, name, x.ctypes.data)
             setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
             setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
-        self._show_keys(job, heads.start)
+        self._write_keys(job, heads.start)
         job.panels, job.locks = panels.ctypes.data, locks.ctypes.data
         job.task_rows = _MEAN_ROWS if self.needs.means else _TASK_ROWS
         self.rule.write(job, heads)
-        self._ask(job, heads)
+        self._write_needs(job, heads)
         cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
         return _run(job, self.vectors, h * cells * d)
 
-    def _show_keys(self, job: AttentionStruct, head: int) -> None:
+    def _write_keys(self, job: AttentionStruct, head: int) -> None:
         """Say in a job for heads from this one on which keys their rows may attend to."""
         job.first, job.last = self.span.first.ctypes.data, self.span.last.ctypes.data
         if self.gaps is not None:
             job.gap_head = len(self.span.first) if self.gaps.of_heads else 0
             job.gap_rows, job.gaps = self.gaps.rows[head * job.gap_head :].ctypes.data, self.gaps.keys.ctypes.data
 
-    def _ask(self, job: AttentionStruct, heads: slice) -> None:
+    def _write_needs(self, job: AttentionStruct, heads: slice) -> None:
         """Say in the job what is noted, and where."""
         arrays = (
             "list_sums",

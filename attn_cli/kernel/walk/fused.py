@@ -101,7 +101,7 @@ def row_numbers(
     asked = AskedKeys.of(needs, q.shape[1], k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
     work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, needs, numbers, vectors)
-    if not all(work.done(key_heads) for key_heads in work.parts()):
+    if not all(work.walk(key_heads) for key_heads in work.parts()):
         return None
     if output is not None and itemsize(output) < 4:
         output[...] = namespace(output).asarray(memory)

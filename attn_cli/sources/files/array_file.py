@@ -5,7 +5,7 @@ from typing import BinaryIO
 from attn_cli.errors import InputError
 from attn_cli.sources.files.checks import Matrix, as_floats, require_finite
 from attn_cli.sources.files.json_lists import read_json
-from attn_cli.sources.files.kinds import Kind, kind_of
+from attn_cli.sources.files.kinds import FileKind, kind_of
 from attn_cli.sources.files.npy import read_npy, read_npz
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.raw import Raw, is_file, open_raw
@@ -43,21 +43,21 @@ def widened_from(spec: str, *, name: str) -> str | None:
     if not is_file(spec):  # a pipe is read once
         return None
     raw = open_raw(spec, None)
-    return stored_precision(raw, name) if kind_of(raw) is Kind.SAFETENSORS else None
+    return stored_precision(raw, name) if kind_of(raw) is FileKind.SAFETENSORS else None
 
 
 def _read(raw: Raw, name: str) -> tuple[Matrix, str, str | None]:
     """Return the array, what messages call it, and its JSON path if it has one."""
     match kind_of(raw):
-        case Kind.NPZ:
+        case FileKind.NPZ:
             return *read_npz(raw, name), None
-        case Kind.SAFETENSORS:
+        case FileKind.SAFETENSORS:
             return *read_safetensors(raw, name), None
-        case Kind.JSON:
+        case FileKind.JSON:
             array, root = read_json(raw, name)
             return array, raw.label, root
         case kind:
             if raw.member is not None:
                 raise InputError(f"{raw.label} holds one array and no names", "leave out the colon and what follows")
-            read = read_npy(raw.data, name, raw.label) if kind is Kind.NPY else read_text(raw.data, raw.label)
+            read = read_npy(raw.data, name, raw.label) if kind is FileKind.NPY else read_text(raw.data, raw.label)
             return read, raw.label, None

@@ -7,7 +7,7 @@ from attn_cli.errors import InputError
 from attn_cli.sources.files.raw import Raw
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """The kinds that can be read; the value is what a message calls them."""
 
     NPY = ".npy"
@@ -20,12 +20,12 @@ class Kind(Enum):
 READABLE = "matrices come as .npy, .npz, .safetensors, .csv, .tsv, .txt or .json"
 
 _BY_SUFFIX = {
-    ".npy": Kind.NPY,
-    ".npz": Kind.NPZ,
-    ".safetensors": Kind.SAFETENSORS,
-    ".json": Kind.JSON,
-    ".csv": Kind.TEXT,
-    ".tsv": Kind.TEXT,
+    ".npy": FileKind.NPY,
+    ".npz": FileKind.NPZ,
+    ".safetensors": FileKind.SAFETENSORS,
+    ".json": FileKind.JSON,
+    ".csv": FileKind.TEXT,
+    ".tsv": FileKind.TEXT,
 }
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -50,7 +50,7 @@ _FOREIGN = (
 _PACKED = ("a gzip file", "a bzip2 file", "an xz file", "a zstd file")
 
 
-def kind_of(raw: Raw) -> Kind:
+def kind_of(raw: Raw) -> FileKind:
     """Return the kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown.
 
     Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
@@ -62,7 +62,7 @@ def kind_of(raw: Raw) -> Kind:
     kind = _BY_SUFFIX.get(raw.suffix, content)
     if kind is None:
         raise InputError(f"{raw.label} is of no kind that is known here", READABLE)
-    if content in (None, kind) or {content, kind} == {Kind.JSON, Kind.TEXT}:
+    if content in (None, kind) or {content, kind} == {FileKind.JSON, FileKind.TEXT}:
         return kind
     assert content is not None
     raise InputError(
@@ -79,16 +79,16 @@ def pickle_error(label: str) -> InputError:
     )
 
 
-def _sniff(start: bytes) -> Kind | None:
+def _sniff(start: bytes) -> FileKind | None:
     if start.startswith(_NPY_MAGIC) or _NPY_MAGIC.startswith(start):
-        return Kind.NPY
+        return FileKind.NPY
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return Kind.NPZ
+        return FileKind.NPZ
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**8:
-        return Kind.SAFETENSORS
+        return FileKind.SAFETENSORS
     if any(start.startswith(magic) for magic, _ in _FOREIGN) or not _is_text(start):
         return None
-    return Kind.JSON if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else Kind.TEXT
+    return FileKind.JSON if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else FileKind.TEXT
 
 
 def _is_text(start: bytes) -> bool:

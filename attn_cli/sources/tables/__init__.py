@@ -10,10 +10,10 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.sources.tables.small import SMALL_TABLES
-from attn_cli.sources.tables.table import Table, WordTable
+from attn_cli.sources.tables.table import VectorTable, WordTable
 from attn_cli.sources.tables.words import split_words
 
-__all__ = ["MINILM_FILE", "TABLE_NAMES", "Table", "WordTable", "open_table", "split_words"]
+__all__ = ["MINILM_FILE", "TABLE_NAMES", "VectorTable", "WordTable", "open_table", "split_words"]
 
 MINILM_FILE = Path(__file__).with_name("minilm.npz")
 TABLE_NAMES = (
@@ -25,7 +25,7 @@ TABLE_NAMES = (
 )  # in words, so that a shell completes them without NumPy
 
 
-def open_table(name: str = "") -> Table:
+def open_table(name: str = "") -> VectorTable:
     """The built-in table of that name; the empty name means `minilm`.
 
     Raises InputError for a name that isn't built in.
@@ -40,10 +40,10 @@ def open_table(name: str = "") -> Table:
     return SMALL_TABLES[name]
 
 
-def _open_minilm() -> Table:
+def _open_minilm() -> VectorTable:
     with np.load(MINILM_FILE, allow_pickle=False) as file:
         words, vectors = file["words"], file["vectors"]
-    return Table(
+    return VectorTable(
         name="minilm",
         words=tuple(words.tobytes().decode("utf-8").split("\n")),
         vectors=vectors,  # float16, half as large; rows and blocks are float32, in which sums of products stay exact

@@ -14,13 +14,13 @@ from attn_cli.sources.files.npy import npz_archive, read_any_npy, read_npy, read
 from attn_cli.sources.files.raw import Raw
 from attn_cli.sources.files.tensors import read_safetensors, safetensors_header, tensor_bytes
 from attn_cli.sources.files.text import decode_text
-from attn_cli.sources.tables.table import Table
+from attn_cli.sources.tables.table import VectorTable
 from attn_cli.text import counted, excerpt
 
 _EXPECTED = "a table has `words` and `vectors` [words, d]"
 
 
-def npz_table(raw: Raw) -> Table:
+def npz_table(raw: Raw) -> VectorTable:
     """The table in the arrays `words` (text, or UTF-8 bytes joined by line ends) and `vectors`.
 
     A compressed archive is unpacked in memory; in one that np.savez wrote, the vectors are mapped.
@@ -36,7 +36,7 @@ def npz_table(raw: Raw) -> Table:
     return _table(raw.label, _words_of(words, raw.label), vectors)
 
 
-def safetensors_table(raw: Raw) -> Table:
+def safetensors_table(raw: Raw) -> VectorTable:
     """The table with the tensor `vectors`; words come from the metadata, a tensor, or a text file.
 
     In the metadata `words` is a JSON list, as a tensor UTF-8 bytes; the text file of `vectors.safetensors` is
@@ -65,7 +65,7 @@ def safetensors_table(raw: Raw) -> Table:
     return _table(raw.label, words, vectors)
 
 
-def json_table(raw: Raw) -> Table:
+def json_table(raw: Raw) -> VectorTable:
     """The table in a JSON object: words with their lists of numbers, or the two lists `words` and `vectors`."""
     value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
@@ -90,7 +90,7 @@ def json_table(raw: Raw) -> Table:
     return _table(raw.label, words, np.array(lists, dtype=np.float64))
 
 
-def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
+def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> VectorTable:
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
         raise InputError(f"{label}: vectors has shape {vectors.shape} and dtype {vectors.dtype}", _EXPECTED)
     if len(words) != len(vectors):
@@ -98,7 +98,7 @@ def _table(label: str, words: tuple[str, ...], vectors: Matrix) -> Table:
                          "there is one vector for every word")  # fmt: skip
     if vectors.dtype.kind != "f":
         vectors = vectors.astype(np.float64)
-    return Table(name=Path(label).name, words=words, vectors=vectors, heads=1, about=label)
+    return VectorTable(name=Path(label).name, words=words, vectors=vectors, heads=1, about=label)
 
 
 def _require(names: set[str], label: str) -> None:

@@ -7,7 +7,7 @@ from typing import BinaryIO
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.sources.tables.records import Record
+from attn_cli.sources.tables.records import WordRecord
 from attn_cli.text import excerpt
 
 _LONGEST_WORD = 1000
@@ -33,7 +33,7 @@ class BinaryFormat:
         if not 1 <= self.d <= most_bytes // 4:
             raise InputError(f"{label}: the first line promises {self.d:,} numbers a word", _HINT)
 
-    def records(self, row: int, start: int) -> Iterator[Record]:
+    def records(self, row: int, start: int) -> Iterator[WordRecord]:
         """The records from number `row` on, as many as the first line states."""
         place, buffer, at = start or self.begin, b"", 0  # the buffer holds the file from byte `place` on
         while row < self.count:
@@ -46,10 +46,10 @@ class BinaryFormat:
                     raise self._broken(row)
                 place, buffer, at = place + at, buffer[at:] + more, 0
                 continue
-            yield Record(buffer[at:blank].lstrip(b"\n"), row, place + at, place + stop, buffer[at:stop])
+            yield WordRecord(buffer[at:blank].lstrip(b"\n"), row, place + at, place + stop, buffer[at:stop])
             row, at = row + 1, stop
 
-    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """The word and its d numbers."""
         word = record.first.decode("utf-8", "backslashreplace")
         numbers = np.frombuffer(record.raw[-4 * self.d :], "<f4")

@@ -13,7 +13,7 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.tables.table import BLOCK, Vectors
 
 
-class Record(NamedTuple):
+class WordRecord(NamedTuple):
     """One word with its vector, before parsing.
 
     first  the word, or its first part up to a blank, as bytes of the file
@@ -35,10 +35,10 @@ class RecordFormat(Protocol):
     d: int
     label: str
 
-    def records(self, row: int, start: int) -> Iterator[Record]:
+    def records(self, row: int, start: int) -> Iterator[WordRecord]:
         """The records from number `row` on; `start` is that record's first byte. 0, 0 for all records."""
 
-    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """The word and its numbers; InputError for what isn't a vector of d finite numbers."""
 
 
@@ -138,13 +138,13 @@ class RecordTable:
                     return
         self._at_end = True
 
-    def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[Record]:
+    def _candidates(self, open_keys: dict[int, set[str]]) -> Iterator[WordRecord]:
         """The records already read whose hash is in `open_keys`, read again."""
         hashes = np.array(self._hashes)  # a copy: an array with a view of it can't grow
         for row in np.flatnonzero(np.isin(hashes, np.array(list(open_keys), dtype=np.int64))):
             yield next(self.format.records(int(row), self._places[int(row)]))
 
-    def _take(self, record: Record, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
+    def _take(self, record: WordRecord, open_keys: dict[int, set[str]], other_case_rows: dict[str, int]) -> None:
         """Keep the record if its word is sought; of equal words the first is kept."""
         key = _key(record.first)
         open_words = open_keys.get(key, set())

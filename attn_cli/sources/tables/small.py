@@ -14,7 +14,7 @@ its v into .5970 .3159 .3575 .6017. That row is a number example of its own: q k
 import numpy as np
 import numpy.typing as npt
 
-from attn_cli.sources.tables.table import Table
+from attn_cli.sources.tables.table import VectorTable
 
 
 def _rows(*rows: tuple[float, ...]) -> npt.NDArray[np.float64]:
@@ -27,7 +27,7 @@ _ANKIT_VECTORS = _rows((0.12, 0.33), (0.51, -0.20), (0.22, 0.78), (0.88, 0.12))
 SMALL_TABLES = {
     table.name: table
     for table in (
-        Table(
+        VectorTable(
             name="the-cat-sat",
             words=("the", "cat", "sat"),
             vectors=_rows((0.2, 0.7, 0.1, 0.4), (0.8, 0.3, 0.5, 0.2), (0.1, 0.6, 0.9, 0.4)),
@@ -37,14 +37,14 @@ SMALL_TABLES = {
             heads=1,
             about="a worked example: three words, d = 4, with given q, k and v (bare numbers, no licence needed)",
         ),
-        Table(
+        VectorTable(
             name="my-name-is-ankit",
             words=_ANKIT_WORDS,
             vectors=_ANKIT_VECTORS,
             heads=1,
             about="a worked example: four words in the plane, nothing projected (bare numbers, no licence needed)",
         ),
-        Table(
+        VectorTable(
             name="my-name-is-ankit-projected",
             words=_ANKIT_WORDS,
             vectors=_ANKIT_VECTORS,
@@ -53,7 +53,7 @@ SMALL_TABLES = {
             heads=1,
             about="a worked example: the same four words with given q and k (bare numbers, no licence needed)",
         ),
-        Table(
+        VectorTable(
             name="the-cat-sat-down",
             words=("The", "cat", "sat", "down"),
             vectors=_rows((1, 0, 0), (0, 1, 0.2), (0.1, 0.2, 1), (0, 0, 1)),

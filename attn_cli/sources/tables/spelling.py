@@ -5,7 +5,7 @@ from string import ascii_lowercase
 from typing import Protocol
 
 
-class Words(Protocol):
+class WordIndex(Protocol):
     """What knows words: a table."""
 
     def look_up(self, words: Sequence[str]) -> None:
@@ -18,7 +18,7 @@ class Words(Protocol):
 _LONGEST = 40  # letters of a word that is worth guessing at
 
 
-def near_words(words: Sequence[str], table: Words) -> dict[str, str]:
+def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
     """For each word the one that was probably meant, if the table has any: letters swapped, doubled, missing, wrong.
 
     Of several words that are one slip away it is that of the likelier slip, then the one that the table has first.
@@ -34,7 +34,7 @@ def near_words(words: Sequence[str], table: Words) -> dict[str, str]:
     return near
 
 
-def asked(words: Sequence[str], table: Words) -> list[str]:
+def asked(words: Sequence[str], table: WordIndex) -> list[str]:
     """The words, each with the one that was probably meant: "bnak (bank?)"."""
     near = near_words(words, table)
     return [f"{word} ({near[word]}?)" if word in near else word for word in words]

@@ -56,13 +56,13 @@ class WordTable(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class VectorTable:
     """A table in memory; some tables have queries, keys and values of their own.
 
     vectors [words, d]; q and k [words, d_q]; v [words, e]; each of q, k, v may be None, and is then the vectors
     themselves. `heads` divides d. `about` is one line that names origin and licence.
 
-    >>> table = Table("pair", ("My", "name"), np.eye(2), heads=1, about="")
+    >>> table = VectorTable("pair", ("My", "name"), np.eye(2), heads=1, about="")
     >>> table.index("name"), table.index("MY"), table.index("is")
     (1, 0, None)
     """

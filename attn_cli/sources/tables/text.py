@@ -6,7 +6,7 @@ from math import isfinite
 from typing import BinaryIO
 
 from attn_cli.errors import InputError
-from attn_cli.sources.tables.records import Record
+from attn_cli.sources.tables.records import WordRecord
 from attn_cli.text import counted, excerpt
 
 LONGEST_LINE = 2**20
@@ -36,7 +36,7 @@ class TextFormat:
             raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
-    def records(self, row: int, start: int) -> Iterator[Record]:
+    def records(self, row: int, start: int) -> Iterator[WordRecord]:
         """Every line; blank ones may stand at the end."""
         start = start or self.begin
         self.file.seek(start)
@@ -46,7 +46,7 @@ class TextFormat:
                 if self.file.read(LONGEST_LINE).strip():
                     raise InputError(f"{self.label} line {self._number(row)} is blank", _LINE)
                 break
-            yield Record(cells[0], row, start, start + len(line), line)
+            yield WordRecord(cells[0], row, start, start + len(line), line)
             row, start = row + 1, start + len(line)
         if self.word_count is not None and row < self.word_count:
             raise InputError(
@@ -54,7 +54,7 @@ class TextFormat:
                 "download it again, or correct the first line",
             )
 
-    def parse(self, record: Record) -> tuple[str, Sequence[float]]:
+    def parse(self, record: WordRecord) -> tuple[str, Sequence[float]]:
         """The word, which may hold blanks, and the d numbers behind it."""
         cells = record.raw.rsplit(None, self.d)
         if len(cells) == self.d + 1 and b"_" not in record.raw[len(cells[0]) :]:  # float() takes 1_0 for 10
@@ -66,7 +66,7 @@ class TextFormat:
                 return _text(cells[0].strip()), numbers
         raise self._spoilt(record)
 
-    def _spoilt(self, record: Record) -> InputError:
+    def _spoilt(self, record: WordRecord) -> InputError:
         """The error for a line that can't be parsed, with its number."""
         place = f"{self.label} line {self._number(record.row)}"
         cells = record.raw.split()

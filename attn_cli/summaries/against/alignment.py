@@ -11,7 +11,7 @@ from attn_cli.prompt import Token
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class TokenAlignment:
     """Pairs of places in two sequences, ascending in the first, and the places that are in no pair.
 
     first, second              the places of each pair `[pairs]`
@@ -51,7 +51,7 @@ class Alignment:
         return both[:, 0], both[:, 1]
 
 
-def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> Alignment:
+def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> TokenAlignment:
     """The tokens of two texts side by side.
 
     Longest matching blocks of equal tokens are pairs, by id, or by text where they have none; so are runs of equal
@@ -74,7 +74,7 @@ def aligned_tokens(first: Sequence[Token], second: Sequence[Token]) -> Alignment
             partner[place] = left_over[_kind(token)].pop(0)
     pairs = np.array(sorted(partner.items()), dtype=np.int64).reshape(-1, 2)
     taken = set(partner.values())
-    return Alignment(
+    return TokenAlignment(
         pairs[:, 0],
         pairs[:, 1],
         np.array([place for place in range(len(first)) if place not in partner], dtype=np.int64),
@@ -86,9 +86,9 @@ class Aligner:
     """Aligns tokens that it has not aligned before: all layers of a model have the same tokens."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[Sequence[Token], Sequence[Token], Alignment]] = []
+        self._known: list[tuple[Sequence[Token], Sequence[Token], TokenAlignment]] = []
 
-    def of(self, first: Sequence[Token], second: Sequence[Token]) -> Alignment:
+    def of(self, first: Sequence[Token], second: Sequence[Token]) -> TokenAlignment:
         """As `aligned_tokens`; tokens are compared with earlier ones by identity."""
         for one, other, alignment in self._known:
             if one is first and other is second:

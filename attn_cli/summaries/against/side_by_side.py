@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
 from attn_cli.prompt import Token
-from attn_cli.summaries.against.alignment import Aligner, Alignment
+from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
@@ -40,8 +40,8 @@ class SideBySide:
 
     call: Call
     other: Call
-    rows: Alignment
-    keys: Alignment
+    rows: TokenAlignment
+    keys: TokenAlignment
 
     def __post_init__(self) -> None:
         if self.call.h != self.other.h:

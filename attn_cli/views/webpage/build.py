@@ -17,9 +17,9 @@ from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
     AtLeast,
-    Cells,
     Choice,
     Heaviest,
+    PackedCells,
     PackedHead,
     chosen_cells,
     packed,
@@ -121,7 +121,7 @@ def _rows_of(places: Sequence[_Place], room: int) -> _Rows:
     words = "weights of {} and more".format
     some = places[:: max(len(places) // _SAMPLE, 1)]
     sample = _cells(some, AtLeast(_THRESHOLDS[0]))
-    cells: list[Cells] = []
+    cells: list[PackedCells] = []
     for threshold in _THRESHOLDS:
         expected = _size(_pack(some, sample, threshold)) * len(places) / max(len(some), 1)
         if expected > _SURELY * room:
@@ -133,12 +133,12 @@ def _rows_of(places: Sequence[_Place], room: int) -> _Rows:
     return _Rows(_as_many(places, AtLeast(_THRESHOLDS[-1]), room), words(_THRESHOLDS[-1]), _THRESHOLDS[-1])
 
 
-def _cells(places: Sequence[_Place], choice: Choice) -> list[Cells]:
+def _cells(places: Sequence[_Place], choice: Choice) -> list[PackedCells]:
     with ThreadPoolExecutor(_THREADS) as pool:  # NumPy lets go of the interpreter
         return list(pool.map(lambda place: chosen_cells(place[0], place[1], choice), places))
 
 
-def _pack(places: Sequence[_Place], cells: Sequence[Cells], threshold: float) -> list[PackedHead]:
+def _pack(places: Sequence[_Place], cells: Sequence[PackedCells], threshold: float) -> list[PackedHead]:
     with ThreadPoolExecutor(_THREADS) as pool:  # and so does zlib
         layers = [layer for layer, _ in places]
         return list(pool.map(lambda layer, some: packed_head(layer, some.at_least(threshold)), layers, cells))

@@ -62,7 +62,7 @@ class Heaviest:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class PackedCells:
     """Some cells of a head `[k]`, by key and then by query, and the sums of its whole rows `[n]`."""
 
     queries: np.ndarray
@@ -70,10 +70,10 @@ class Cells:
     weights: np.ndarray
     sums: np.ndarray
 
-    def at_least(self, threshold: float) -> "Cells":
+    def at_least(self, threshold: float) -> "PackedCells":
         """Those of at least `threshold`."""
         left = np.abs(self.weights) >= threshold
-        return Cells(self.queries[left], self.keys[left], self.weights[left], self.sums)
+        return PackedCells(self.queries[left], self.keys[left], self.weights[left], self.sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class PackedHead:
     total: float
 
 
-def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> Cells:
+def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> PackedCells:
     """The cells that `choice` takes."""
     queries, keys, weights, sums = [], [], [], []
     for start in range(0, layer.n, _ROWS):
@@ -105,10 +105,10 @@ def chosen_cells(layer: RecordedLayer, head: int, choice: Choice) -> Cells:
         sums.append(block.sum(axis=1, dtype=np.float64))
     every_query, every_key = np.concatenate(queries), np.concatenate(keys)
     order = np.argsort(every_key, kind="stable")  # rows came in order
-    return Cells(every_query[order], every_key[order], np.concatenate(weights)[order], np.concatenate(sums))
+    return PackedCells(every_query[order], every_key[order], np.concatenate(weights)[order], np.concatenate(sums))
 
 
-def packed_head(layer: RecordedLayer, cells: Cells) -> PackedHead:
+def packed_head(layer: RecordedLayer, cells: PackedCells) -> PackedHead:
     """Cells of one head of a layer as a page has them."""
     size = np.abs(cells.weights)
     high = max(1.0, float(size.max(initial=0.0)))

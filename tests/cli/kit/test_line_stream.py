@@ -10,7 +10,7 @@ import pytest
 
 from attn_cli.cli.kit.line_stream import LineStream
 from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.run import Question, Request, _read_window
+from attn_cli.cli.kit.run import CommandRequest, Question, _read_window
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.summaries.report import Report
@@ -62,9 +62,9 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
     with os.fdopen(os.dup(reading)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
-        request = Request("top", source, texts, NoView(), lambda rows, call: [], Selection(), lines=True)
+        request = CommandRequest("top", source, texts, NoView(), lambda rows, call: [], Selection(), lines=True)
 
-        def read(request: Request) -> list[str]:
+        def read(request: CommandRequest) -> list[str]:
             window = _read_window(request, 0)
             return [question.prompt.text for question in window if isinstance(question, Question)]
 

@@ -19,7 +19,7 @@ from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
-from attn_cli.kernel.gpu.walk import Tile, row_numbers, tile_of
+from attn_cli.kernel.gpu.walk import KernelTile, row_numbers, tile_of
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.prompt import Token
@@ -38,7 +38,7 @@ def arrays(h: int, g: int, n: int, m: int, d: int, e: int) -> list[np.ndarray]:
     return [RANDOM.normal(size=size).astype(np.float32) for size in ((h, n, d), (g, m, d), (g, m, e))]
 
 
-def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, tile: Tile) -> RowNumbers:
+def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, tile: KernelTile) -> RowNumbers:
     output = torch.empty(q.shape[0], q.shape[1], v.shape[2])
     numbers = row_numbers(*map(torch.tensor, (q, k, v)), rule, needs, output, tile=tile)
     assert numbers is not None
@@ -63,7 +63,7 @@ def needs_of(n: int, m: int, top: int = 3) -> RowNeeds:
 def test_every_mask(name: str) -> None:
     q, k, v = arrays(2, 1, N, M, 8, 12)
     rule, needs = Rule(0.4, mask=masks(N, M)[name]), needs_of(N, M)
-    agree(walked(q, k, v, rule, needs, Tile(16, 16)), q, k, v, rule, needs)
+    agree(walked(q, k, v, rule, needs, KernelTile(16, 16)), q, k, v, rule, needs)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 17)])
@@ -72,7 +72,7 @@ def test_sums_of_blocks_learned_sinks_and_heads_that_share_keys(n: int, m: int) 
     sink = RANDOM.normal(size=6).astype(np.float32)
     rule = Rule(24**-0.5, mask=Causal(m - n), sink=sink)
     needs = replace(needs_of(n, m, top=2), pool=Pool(5, 3, sums=True))
-    agree(walked(q, k, v, rule, needs, Tile(32, 16)), q, k, v, rule, needs)
+    agree(walked(q, k, v, rule, needs, KernelTile(32, 16)), q, k, v, rule, needs)
 
 
 def biases() -> dict[str, object]:
@@ -92,7 +92,7 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
     mask = Intersection((Causal(M - N), Window(13, M - N)))
     rule = Rule(0.8, softcap=softcap, bias=biases()[name], mask=mask)
     needs = RowNeeds(moments=True, cells=RANDOM.integers(-1, M, size=(N, 2)), received=True, pool=Pool(8, 11))
-    numbers = walked(q, k, v, rule, needs, Tile(16, 16))
+    numbers = walked(q, k, v, rule, needs, KernelTile(16, 16))
     exact = dense.attend(*(torch.tensor(x, dtype=torch.float64) for x in (q, k, v)), rule)
     weights, scores = exact.weights.numpy(), exact.scores.numpy()
     np.testing.assert_allclose(numbers.output, exact.output.numpy(), rtol=2e-5, atol=2e-5)
@@ -108,7 +108,7 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
 
 def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
     x = np.zeros((1, 3, 4), np.float32)
-    numbers = walked(x, x, x, Rule(1.0, mask=Causal()), RowNeeds(top=3), Tile(16, 16))
+    numbers = walked(x, x, x, Rule(1.0, mask=Causal()), RowNeeds(top=3), KernelTile(16, 16))
     assert numbers.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
     np.testing.assert_allclose(numbers.top_weights[0], [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], rtol=1e-6)
     assert np.isneginf(numbers.top_scores[0, 0]).tolist() == [False, True, True]
@@ -117,7 +117,7 @@ def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
 def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32() -> None:
     q, k, v = (torch.tensor(x).half() for x in arrays(2, 2, 33, 33, 16, 16))
     output = torch.empty(2, 33, 16, dtype=torch.float16)
-    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(moments=True), output, tile=Tile(16, 16))
+    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(moments=True), output, tile=KernelTile(16, 16))
     exact = dense.attend(*(x.double() for x in (q, k, v)), Rule(0.25, mask=Causal()))
     weights = exact.weights.numpy()
     np.testing.assert_allclose(output.float().numpy(), exact.output.numpy(), rtol=2e-3, atol=2e-3)
@@ -128,11 +128,11 @@ def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32() -> None:
 def test_scores_of_any_size_and_what_is_not_finite() -> None:
     q, k, v = arrays(1, 1, 18, 18, 4, 4)
     rule = Rule(1000.0, mask=Causal())
-    numbers = walked(q, k, v, rule, RowNeeds(moments=True), Tile(16, 16))
+    numbers = walked(q, k, v, rule, RowNeeds(moments=True), KernelTile(16, 16))
     exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
     np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-3, atol=2e-3)
     q[0, 7, 0] = np.nan
-    numbers = walked(q, k, v, rule, RowNeeds(moments=True), Tile(16, 16))
+    numbers = walked(q, k, v, rule, RowNeeds(moments=True), KernelTile(16, 16))
     assert np.isnan(numbers.output).any(axis=-1)[0].nonzero()[0].tolist() == [7]
     v[0, 17, 0] = np.inf  # a masked value must not matter, and times a weight of 0 it would
     tensors = [torch.tensor(x) for x in (q, k, v)]
@@ -142,7 +142,7 @@ def test_scores_of_any_size_and_what_is_not_finite() -> None:
 def test_it_takes_arrays_with_gaps_and_writes_where_a_model_reads() -> None:
     q, k, v = (torch.tensor(RANDOM.normal(size=(20, 2, 8)), dtype=torch.float32).transpose(0, 1) for _ in "qkv")
     there = torch.zeros(20, 2, 8)
-    row_numbers(q, k, v, Rule(0.3, mask=Causal()), RowNeeds(), there.transpose(0, 1), tile=Tile(16, 16))
+    row_numbers(q, k, v, Rule(0.3, mask=Causal()), RowNeeds(), there.transpose(0, 1), tile=KernelTile(16, 16))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, scale=0.3)
     torch.testing.assert_close(there.transpose(0, 1), expected[0], rtol=1e-5, atol=1e-5)
 

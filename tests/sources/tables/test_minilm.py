@@ -6,16 +6,16 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from attn_cli.sources.tables import MINILM_FILE, Table, open_table, split_words
+from attn_cli.sources.tables import MINILM_FILE, VectorTable, open_table, split_words
 from attn_cli.sources.tables.make_minilm import MODEL_PACKAGE, dealt_to_heads, main
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Table:
+def minilm() -> VectorTable:
     return open_table()
 
 
-def attention_of(table: Table, text: str, word: str) -> dict[str, float]:
+def attention_of(table: VectorTable, text: str, word: str) -> dict[str, float]:
     """What `word` gives to each word of the text: x as q, k and v, scale 1/sqrt(head size), the mean over heads."""
     rows = [table.index(found) for found, _, _ in split_words(text, table)]
     x = table.vectors[rows].astype(np.float64).reshape(len(rows), table.heads, -1).transpose(1, 0, 2)
@@ -26,26 +26,26 @@ def attention_of(table: Table, text: str, word: str) -> dict[str, float]:
     return dict(zip(words, weights.mean(axis=0)[words.index(word)].tolist(), strict=True))
 
 
-def nearest(table: Table, vector: np.ndarray, count: int) -> list[str]:
+def nearest(table: VectorTable, vector: np.ndarray, count: int) -> list[str]:
     cosines = table.vectors @ vector / np.linalg.norm(table.vectors, axis=1)
     return [table.words[row] for row in np.argsort(-cosines)[:count]]
 
 
-def test_bank_looks_to_the_river(minilm: Table) -> None:
+def test_bank_looks_to_the_river(minilm: VectorTable) -> None:
     weights = attention_of(minilm, "he sat on the river bank", "bank")
     assert 0.5 < weights.pop("bank") < 0.7  # 0.60: it stands out, and leaves room for the others
     assert weights.pop("river") > 0.13  # 0.141
     assert max(weights.values()) < 0.075  # he 0.071, half of what the river gets
 
 
-def test_bank_looks_to_the_loan(minilm: Table) -> None:
+def test_bank_looks_to_the_loan(minilm: VectorTable) -> None:
     weights = attention_of(minilm, "the bank approved my loan application", "bank")
     assert 0.45 < weights.pop("bank") < 0.65  # 0.54
     assert weights.pop("loan") > 0.15  # 0.155
     assert max(weights.values()) < 0.09  # approved 0.087
 
 
-def test_apple_looks_to_the_phone(minilm: Table) -> None:
+def test_apple_looks_to_the_phone(minilm: VectorTable) -> None:
     weights = attention_of(minilm, "I love apple phone", "apple")
     assert 0.55 < weights.pop("apple") < 0.75  # 0.65
     assert weights.pop("phone") > 0.16  # 0.169
@@ -65,24 +65,26 @@ def test_apple_looks_to_the_phone(minilm: Table) -> None:
         ("the teacher gave students a book to read", "teacher", "students"),
     ],
 )
-def test_a_word_looks_to_its_companion_before_any_other(minilm: Table, text: str, word: str, companion: str) -> None:
+def test_a_word_looks_to_its_companion_before_any_other(
+    minilm: VectorTable, text: str, word: str, companion: str
+) -> None:
     weights = attention_of(minilm, text, word)
     del weights[word]
     assert max(weights, key=weights.__getitem__) == companion
 
 
-def test_words_with_little_to_say_look_everywhere(minilm: Table) -> None:
+def test_words_with_little_to_say_look_everywhere(minilm: VectorTable) -> None:
     weights = attention_of(minilm, "he sat on the river bank", "the")
     assert max(weights.values()) < 0.2  # even would be 1/6 = 0.167; "the" gives itself 0.19
 
 
-def test_king_less_man_plus_woman_is_queen(minilm: Table) -> None:
+def test_king_less_man_plus_woman_is_queen(minilm: VectorTable) -> None:
     king, man, woman = (minilm.vectors[minilm.index(word)] for word in ("king", "man", "woman"))
     # king itself is nearer than any other word, as in every such table
     assert nearest(minilm, king - man + woman, 2) == ["king", "queen"]
 
 
-def test_the_words_next_to_bank_are_about_money(minilm: Table) -> None:
+def test_the_words_next_to_bank_are_about_money(minilm: VectorTable) -> None:
     close = nearest(minilm, minilm.vectors[minilm.index("bank")], 8)
     assert close[0] == "bank"
     assert {"banks", "banking", "banker", "money"} <= set(close)
@@ -92,7 +94,7 @@ def test_the_default_is_minilm() -> None:
     assert open_table("").words == open_table("minilm").words
 
 
-def test_what_the_table_holds(minilm: Table) -> None:
+def test_what_the_table_holds(minilm: VectorTable) -> None:
     assert minilm.vectors.shape == (22_016, 64)
     assert len(set(minilm.words)) == 22_016
     assert sum(word.isalpha() for word in minilm.words) == 21_745
@@ -101,26 +103,26 @@ def test_what_the_table_holds(minilm: Table) -> None:
     assert "Apache-2.0" in minilm.about
 
 
-def test_vectors_are_kept_as_in_the_file_and_computed_with_in_float32(minilm: Table) -> None:
+def test_vectors_are_kept_as_in_the_file_and_computed_with_in_float32(minilm: VectorTable) -> None:
     assert minilm.vectors.dtype == np.float16  # half the memory of every run on the table
     assert minilm.rows([0, 1]).dtype == np.float32
     assert all(vectors.dtype == np.float32 for _, _, vectors in minilm.blocks())
 
 
-def test_case_is_forgiven_and_a_missing_word_is_none(minilm: Table) -> None:
+def test_case_is_forgiven_and_a_missing_word_is_none(minilm: VectorTable) -> None:
     assert minilm.index("Paris") == minilm.index("paris") is not None
     assert minilm.index("2012") is not None
     assert minilm.index("blorptastic") is None
     assert minilm.index("") is None
 
 
-def test_the_heads_have_fair_shares(minilm: Table) -> None:
+def test_the_heads_have_fair_shares(minilm: VectorTable) -> None:
     variance = minilm.vectors.astype(np.float64).reshape(-1, 4, 16).var(axis=0).sum(axis=1)
     share = variance / variance.sum()
     assert np.all((share > 0.23) & (share < 0.27))
 
 
-def test_a_typical_vector_has_length_five(minilm: Table) -> None:
+def test_a_typical_vector_has_length_five(minilm: VectorTable) -> None:
     letters = [row for row, word in enumerate(minilm.words) if word.isalpha()]
     squares = (minilm.vectors[letters].astype(np.float64) ** 2).sum(axis=1)
     # entries are rounded to 1/256, which moves a mean over 22,000 words of 64 entries by far less than 0.001

@@ -12,7 +12,7 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.known_types import Tiles, type_of
 
 
-class Grid(NamedTuple):
+class PatchGrid(NamedTuple):
     """A grid of `rows` x `columns` patches."""
 
     rows: int
@@ -23,9 +23,9 @@ class Grid(NamedTuple):
         """The number of patches."""
         return self.rows * self.columns
 
-    def in_squares(self, side: int) -> "Grid":
+    def in_squares(self, side: int) -> "PatchGrid":
         """The grid of squares of `side` x `side` patches; patches left over at the edges are in none."""
-        return Grid(self.rows // side, self.columns // side)
+        return PatchGrid(self.rows // side, self.columns // side)
 
 
 class Patch(NamedTuple):
@@ -51,19 +51,19 @@ class Patch(NamedTuple):
         return replace(token, text=self.name, row=self.row, column=self.column, piece=piece)
 
 
-def row_by_row(grid: Grid, tile: int | None = None) -> list[Patch]:
+def row_by_row(grid: PatchGrid, tile: int | None = None) -> list[Patch]:
     """The patches of an image, or of a tile of one, in reading order.
 
-    >>> [patch.name for patch in row_by_row(Grid(2, 2))]
+    >>> [patch.name for patch in row_by_row(PatchGrid(2, 2))]
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1']
     """
     return [Patch(row, column, tile) for row, column in product(range(grid.rows), range(grid.columns))]
 
 
-def square_by_square(grid: Grid, side: int) -> list[Patch]:
+def square_by_square(grid: PatchGrid, side: int) -> list[Patch]:
     """The patches of one square of `side` x `side` after the other, squares in reading order and patches in each.
 
-    >>> [patch.name for patch in square_by_square(Grid(2, 4), 2)]
+    >>> [patch.name for patch in square_by_square(PatchGrid(2, 4), 2)]
     ['r0,c0', 'r0,c1', 'r1,c0', 'r1,c1', 'r0,c2', 'r0,c3', 'r1,c2', 'r1,c3']
     """
     return [
@@ -91,26 +91,26 @@ def tiles_of(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tenso
     return pixels if pixels.ndim == 4 and (pixels.shape[0] == 1 or axis is Tiles.BATCH) else None
 
 
-def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> Grid | None:
+def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGrid | None:
     """How many patches of the vision tower's size fit into a tile, down and across; None where either is unknown."""
     size = getattr(vision, "patch_size", None)
     if tiles is None or size is None:
         return None
     height, width = (size, size) if isinstance(size, int) else size
-    return Grid(tiles.shape[2] // height, tiles.shape[3] // width)
+    return PatchGrid(tiles.shape[2] // height, tiles.shape[3] // width)
 
 
-def spatial_grid(arrays: Mapping[str, Any]) -> Grid | None:
+def spatial_grid(arrays: Mapping[str, Any]) -> PatchGrid | None:
     """The grid of one image in `spatial_shapes` `[1, 2]`, rows and columns, as SigLIP 2 gets it; or None."""
     pixels, shapes = arrays.get("pixel_values"), arrays.get("spatial_shapes")
     if not isinstance(pixels, torch.Tensor) or not isinstance(shapes, torch.Tensor) or pixels.ndim != 3:
         return None
-    return Grid(int(shapes[0, 0]), int(shapes[0, 1])) if shapes.shape == (1, 2) and pixels.shape[0] == 1 else None
+    return PatchGrid(int(shapes[0, 0]), int(shapes[0, 1])) if shapes.shape == (1, 2) and pixels.shape[0] == 1 else None
 
 
-def thw_grid(arrays: Mapping[str, Any]) -> Grid | None:
+def thw_grid(arrays: Mapping[str, Any]) -> PatchGrid | None:
     """The grid of one image in `image_grid_thw` `[1, 3]`: frames, rows, columns, as Qwen2-VL gets it; or None."""
     grid = arrays.get("image_grid_thw")
     if not isinstance(grid, torch.Tensor) or grid.shape != (1, 3) or int(grid[0, 0]) != 1:
         return None
-    return Grid(int(grid[0, 1]), int(grid[0, 2]))
+    return PatchGrid(int(grid[0, 1]), int(grid[0, 2]))

@@ -23,8 +23,8 @@ from attn_cli.sources.huggingface.known_types import (
     type_of,
 )
 from attn_cli.sources.huggingface.read.image_patches import (
-    Grid,
     Patch,
+    PatchGrid,
     pixel_grid,
     row_by_row,
     spatial_grid,
@@ -67,7 +67,7 @@ def _patches(model: PreTrainedModel, arrays: Mapping[str, Any], count: int) -> S
         case PackedTiles():
             return _packed(model, arrays)
         case CoarserGrid():
-            return [] if tiles_of(config, arrays) is None else row_by_row(Grid(isqrt(count), isqrt(count)))
+            return [] if tiles_of(config, arrays) is None else row_by_row(PatchGrid(isqrt(count), isqrt(count)))
         case EachPatch():
             return _in_tiles(config, arrays, 1)
         case Squares() as squares:
