@@ -114,7 +114,7 @@ class _Reader:
         alone = options.without_text or (is_recording(options.model) and (options.text, options.file) == (None, None))
         self.text = next(Texts("" if alone else options.text, options.file, lines=False, quiet=quiet))
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
-            reading["texts"] = [self.text]
+            reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
         layers = self.selection.layers or ()
         self.source = options.open(

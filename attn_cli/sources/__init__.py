@@ -81,7 +81,7 @@ class Reading(TypedDict, total=False):
     image: str | None
     audio: str | None
     chat: Sequence[Mapping[str, str]] | None
-    texts: Sequence[str]
+    known_texts: Sequence[str]
 
 
 class Loading(TypedDict, total=False):
@@ -95,7 +95,7 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     offline: bool
     predicts: bool
-    texts: Sequence[str]
+    known_texts: Sequence[str]
     chosen_layers: Sequence[int]
 
 
@@ -160,7 +160,7 @@ def open_source(
     loaded = load(
         origin,
         generates=generate is not None,
-        check=lambda config, tokenizer: check_known_texts(origin.options.texts, config, tokenizer, origin.name),
+        check=lambda config, tokenizer: check_known_texts(origin.options.known_texts, config, tokenizer, origin.name),
     )
     return ModelSource(loaded, decoder_text, inputs, chat, media, generate)
 

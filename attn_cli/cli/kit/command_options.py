@@ -219,5 +219,5 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if not self.lines:
             known = list(texts)
             texts, plain = iter(known), (self.inputs, self.image, self.audio) == (None, None, None)
-            reading["texts"] = [text for text in known if isinstance(text, str)] if plain else []
+            reading["known_texts"] = [text for text in known if isinstance(text, str)] if plain else []
         return texts, reading

@@ -48,7 +48,7 @@ class OriginOptions:
     backend            one of BACKENDS
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a head of words is loaded with it
-    texts              texts that will be read, as far as they are known
+    known_texts        texts that will be read, as far as they are known
     chosen_layers      layers that will be looked at, where single ones were chosen
     """
 
@@ -61,7 +61,7 @@ class OriginOptions:
     backend: str = "attn"
     device_map: str | None = None
     predicts: bool = False
-    texts: Sequence[str] = ()
+    known_texts: Sequence[str] = ()
     chosen_layers: Sequence[int] = ()
 
 
