@@ -1,6 +1,5 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -317,30 +316,3 @@ class TextBatch:
         Cells are asked as keys of each row's own text, for the rows of text after text `[rows, c]`.
         """
         return self.rows.of_texts([call.packed.rows for call in self.calls if call.packed is not None], needs)
-
-
-@dataclass(frozen=True, eq=False)
-class BatchCall:
-    """One attention of all texts of a batch, side by side.
-
-    texts   queries, keys and values of all texts; a row of padding may attend to nothing
-    count   how many texts there are
-    length  how many rows each has, with its padding: text i has rows i * length .. (i + 1) * length - 1
-    """
-
-    place: Place
-    texts: PackedTexts
-    count: int
-    length: int
-
-
-class BatchVisit(ABC):
-    """A visitor that takes the attention of all texts of a batch at once, where they can be walked together."""
-
-    @abstractmethod
-    def of_batch(self, call: BatchCall) -> bool:
-        """Take in the texts of a batch, filling their output; False to be called with one text after the other."""
-
-    @abstractmethod
-    def __call__(self, call: Call) -> None:
-        """Take in one text."""

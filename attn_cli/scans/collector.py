@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.call import AttentionCall, BatchCall, BatchVisit, Call, Place
+from attn_cli.batch_call import BatchCall, BatchVisit
+from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.padded import padded_numbers
 from attn_cli.kernel.walk.row_numbers import RowNumbers

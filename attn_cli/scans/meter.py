@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from attn_cli.call import BatchCall, BatchVisit, Call
+from attn_cli.batch_call import BatchCall, BatchVisit
+from attn_cli.call import Call
 
 
 class Underway(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from attn_cli.call import BatchVisit
+from attn_cli.batch_call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.scans.word_texts import WordTexts

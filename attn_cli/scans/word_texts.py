@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attn_cli.call import BatchVisit
+from attn_cli.batch_call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token

@@ -6,7 +6,8 @@ from functools import partial
 
 import torch
 
-from attn_cli.call import BatchCall, BatchVisit, Call, Ingredients, Place
+from attn_cli.batch_call import BatchCall, BatchVisit
+from attn_cli.call import Call, Ingredients, Place
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayouts
 from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
