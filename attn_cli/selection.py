@@ -66,6 +66,10 @@ class Selection:
         return tuple(head for x, head in self.pairs if _from_start(x, layers) == layer)
 
 
+ALL = Selection()
+"""Every layer and head."""
+
+
 def _from_start(number: int, total: int) -> int:
     """A number that counts from the end where it is negative, counted from the start."""
     return number + total if number < 0 else number

@@ -216,7 +216,8 @@ def _report(
 def _with_answer(report: Report, matrices: Matrices) -> Report:
     """The report with one answer that holds all arrays, in the axes of the user's matrices."""
     operands = {"q": matrices.q, "k": matrices.k, "v": matrices.v} if matrices.from_embeddings else {}
-    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands)
+    answer = Computation(report.summaries, matrices.lead, matrices.head_axis, matrices.joined, operands,
+                         mixed=matrices.projection is not None)  # fmt: skip
     return replace(report, answer=answer)
 
 

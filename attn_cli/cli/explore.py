@@ -116,9 +116,8 @@ class _Reader:
         if isinstance(self.text, str) and not (options.inputs or options.image or options.audio):
             reading["known_texts"] = [self.text]
         self.selection = selection_of(options.layer, options.head)
-        layers = self.selection.layers or ()
         self.source = options.open(
-            options.model, quiet=quiet, projections=options.projections, chosen_layers=layers, **reading
+            options.model, quiet=quiet, projections=options.projections, chosen=self.selection, **reading
         )
 
     def first(self) -> Recording:

@@ -290,7 +290,7 @@ class Session:
         after = [place for place in places if (place > now if step > 0 else place < now)]
         place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]
         self._stand(self.scene.on_heaviest(view.with_subject(place)))
-        self.message = f"{words}: {places.index(place) + 1} of {len(places)}"
+        self.message = f"{words}: {places.index(place) + 1:,} of {len(places):,}"
 
 
 def _beginnings(places: list[int]) -> list[int]:

@@ -96,7 +96,7 @@ class Loading(TypedDict, total=False):
     offline: bool
     predicts: bool
     known_texts: Sequence[str]
-    chosen_layers: Sequence[int]
+    chosen: Selection
 
 
 def open_source(
@@ -122,8 +122,8 @@ def open_source(
     projections   a file with W_Q and W_K for a table
     loading       how a model is loaded: revision, device, device_map, dtype, backend, trust_remote_code, offline; and
                   whether one that has a head of words is loaded with it, because it predicts; and texts that will be
-                  read and layers that will be looked at, as far as they are known: a model without positions
-                  for one, or without such a layer, isn't loaded
+                  read, layers and heads that will be looked at, as far as they are known: a model without positions
+                  for one, or without such a layer or head, isn't loaded
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """

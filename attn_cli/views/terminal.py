@@ -14,6 +14,7 @@ from attn_cli.summaries.answers.compute import Computation
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.answers.steps import Steps
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
@@ -28,8 +29,9 @@ _DIM = Style(dim=True)
 _BOLD = Style(bold=True)
 _WALK = "--token walks one query"
 _HEADS = "-H chooses heads"
+_QUERIES = "--token picks a query"
 _CHOICES = {  # what chooses less, by command
-    "top": ("--mean, --token, -l and -H choose",),
+    "top": ("--mean, -l and -H choose", _QUERIES),
     "overall": ("--mean, -l and -H choose",),
     "matrix": ("-l, -H, --mean choose",),
     "compute": (_HEADS, "-o out.npz has all"),
@@ -84,7 +86,9 @@ def _helps(words: str, report: Report) -> bool:
     """Whether a choice leaves less of this report: not of a single head, or of heads that W_O mixes."""
     if words == _WALK:
         return not _walks_one_query(report)
-    mixed = isinstance(report.answer, Computation) and report.answer.joined
+    if words == _QUERIES:
+        return any(len(part.rows) > 1 for summary in report.summaries if (part := summary.part(Top)) is not None)
+    mixed = isinstance(report.answer, Computation) and report.answer.mixed
     return words != _HEADS or (not mixed and any(len(summary.place.heads) > 1 for summary in report.summaries))
 
 

@@ -93,6 +93,20 @@ def test_what_is_left_out_is_counted_with_what_chooses() -> None:
     assert "-l, -H, --mean choose" in last
 
 
+def test_no_choice_is_advised_that_was_made_or_leaves_no_less() -> None:
+    env = {"COLUMNS": "80", "LINES": "12", "NO_COLOR": "1"}
+    for command, advised in (
+        (["top", SENTENCE], "--token picks a query"),
+        (["top", SENTENCE, "-t", "bank"], "--mean, -l and -H choose"),
+        (["compute", SENTENCE, "-H", "0"], "-o out.npz has all"),
+        (["compute", SENTENCE], "-H chooses heads · -o out.npz has all"),
+        (["compute", SENTENCE, "--random-projections", "1", "--heads", "2"], "-o out.npz has all"),
+    ):
+        lines = attn(*command, terminal=True, env=env).lines
+        said = " ".join(lines[next(at for at, line in enumerate(lines) if line.startswith("… ")) :]).split(" next: ")[0]
+        assert said.endswith(f"less for all · {advised}") or (len(command) == 2 and said.endswith(advised)), said
+
+
 def test_cells_that_nobody_may_look_at_differ_from_weights_of_0() -> None:
     words = ("compute", "the cat sat", "--mask", "causal", "-H", "0")
     run = attn(*words, terminal=True, env={"COLUMNS": "40", "NO_COLOR": "1"})

@@ -42,7 +42,7 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
         """Open the source that --model and its options name; `predicts` and `reading` as for `open_source`."""
         return self.open(
             self.model, quiet=self.quiet, verbose=self.says_times, projections=self.projections, predicts=predicts,
-            chosen_layers=self.selection.layers or (), **reading,
+            chosen=self.selection, **reading,
         )  # fmt: skip
 
     @property

@@ -2,13 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Unpack
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
+from attn_cli.selection import ALL, Selection
 from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.model_files import size_on_disk
@@ -49,7 +49,7 @@ class LoadOptions:
         verbose: bool = False,
         projections: str | None = None,
         predicts: bool = False,
-        chosen_layers: Sequence[int] = (),
+        chosen: Selection = ALL,
         **reading: Unpack[Reading],
     ) -> Source:
         """Open the source of a --model value, with a status line while it loads; the rest is as for `open_source`."""
@@ -70,7 +70,7 @@ class LoadOptions:
                 offline=self.offline,
                 projections=projections,
                 predicts=predicts,
-                chosen_layers=chosen_layers,
+                chosen=chosen,
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)

@@ -69,7 +69,7 @@ def _other_half(scene: Scene, view: Viewpoint, width: int, height: int) -> list[
     ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
     name = "the other text" if against.text is not None else head_name(scene, view, against.at, against.head)
     cursor = window.cell_of(min(view.query, len(grid.queries) - 1), min(view.key, len(grid.keys) - 1))
-    title = [f"against {name}", f"{len(grid.queries)} x {len(grid.keys)}", *(["coarse"] if picture.coarse else []),
+    title = [f"against {name}", f"{len(grid.queries):,} x {len(grid.keys):,}", *(["coarse"] if picture.coarse else []),
              _range(ramp, view.scale)]  # fmt: skip
     lines = [parts_line(title, width, BOLD), _ruler(scene, grid, window, cursor[1]),
              *_body(scene, grid, window, picture, ramp, cursor)]  # fmt: skip
@@ -83,7 +83,7 @@ def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, *, c
     kind = "change of weights" if view.difference and view.against else "scores" if view.scores else "weights"
     kind = "by value" if scene.reads_values(view) else kind
     kind += " between words" if view.words and scene.has_words(view) else ""
-    parts = [head_name(scene, view), kind, f"{n} x {m}"]
+    parts = [head_name(scene, view), kind, f"{n:,} x {m:,}"]
     parts += ["coarse"] if coarse else []
     parts += [f"max over {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
     parts.append(_range(ramp, view.scale))

@@ -54,7 +54,7 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     terms = scene.layer(view).terms(view.head, view.query, view.key)
     seen = int(scene.layer(view).allowed(slice(view.query, view.query + 1), slice(None)).sum())
     score = [] if terms.score is None else [f"score {terms.score:.2f}"]
-    rank = [] if terms.rank is None else [f"rank {terms.rank} of {seen}"]
+    rank = [] if terms.rank is None else [f"rank {terms.rank:,} of {seen:,}"]
     read = [f"by value {value:.4f}"] if scene.reads_values(view) and view.pane != "cell" else []
     return [names, *read, f"weight {terms.weight:.4f}", *_written(scene, view), *score, *rank]
 

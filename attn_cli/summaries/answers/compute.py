@@ -19,6 +19,7 @@ class Computation(Answer):
     batch      the axes before heads and rows
     head_axis  whether the user's matrices have an axis of heads; if not, the arrays have none either
     joined     whether heads of the output were put side by side
+    mixed      whether W_O mixes the heads, so that none can be chosen
     operands   q, k and v `[*batch, h, ...]` by these names, where they were computed from other matrices
     """
 
@@ -29,6 +30,7 @@ class Computation(Answer):
     head_axis: bool
     joined: bool
     operands: Mapping[str, np.ndarray]
+    mixed: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The rows of every entry's first part, with the number of the entry where there is a batch."""

@@ -157,7 +157,7 @@ class HeatMap:
         return self.screen.depth != "none" or not self._cell[1]
 
     def _heading(self) -> list[list[Segment]]:
-        parts = [*self.title.split(" · "), f"{len(self.rows)} x {len(self.columns)}"]
+        parts = [*self.title.split(" · "), f"{len(self.rows):,} x {len(self.columns):,}"]
         pooled = self.block != (1, 1)
         if self._finite.size:
             low, high = f"{self._finite.min():.3g}", f"{self._finite.max():.3g}"

@@ -25,7 +25,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.load.chosen_layers import check_chosen_layers
+from attn_cli.sources.huggingface.load.chosen_layers import check_chosen_heads, check_chosen_layers
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
@@ -85,7 +85,8 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
             if not origin.gguf:
                 check_sizes(config, folder, origin)
-            check_chosen_layers(origin.options.chosen_layers, config, origin.name)
+            check_chosen_layers(origin.options.chosen.layers or (), config, origin.name)
+            check_chosen_heads(origin.options.chosen, config)
             tokenizer = _tokenizer(origin)
             if check is not None:
                 check(config, tokenizer)

@@ -1,4 +1,4 @@
-"""Layers that a model doesn't have, refused by its configuration: before its weights are loaded."""
+"""Layers and heads that a model doesn't have, refused by its configuration: before its weights are loaded."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ import torch
 from transformers import PreTrainedConfig
 
 from attn_cli.errors import InputError
-from attn_cli.selection import ranges
+from attn_cli.selection import Selection, ranges
+from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
 
@@ -33,6 +34,31 @@ def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
             raise InputError(f"there is no layer {layer}", f"{name} has layers {ranges(range(blocks))}")
 
 
+def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
+    """Raise InputError for a head that no attention of a model of that configuration has.
+
+    As with layers, the model is built without memory for weights where the configuration's own count makes a number
+    doubtful; one with an attention that states no count of heads is asked again once it is loaded.
+    """
+    pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
+    usual = getattr(config.get_text_config(), "num_attention_heads", None)
+    if isinstance(usual, int) and all(-usual <= head < usual for _, head in pairs):
+        return
+    if pairs and (most := _head_count(config)):
+        for layer, _ in pairs:
+            chosen.pick_heads(most, layer, 0)  # 0 layers: a negative number stays as it was typed
+
+
+def _head_count(config: PreTrainedConfig) -> int:
+    """The heads of the attention that has most, however the model is loaded; 0 where any of them is unknown."""
+    kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
+    try:
+        counts = [heads_of(module) for kind in kinds if kind is not None for module in _places(kind, config).attention]
+    except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
+        return 0
+    return max((count or 0 for count in counts), default=0) if all(counts) else 0
+
+
 def _block_count(config: PreTrainedConfig) -> int:
     """The blocks of the largest stack with attention, however the model is loaded; 0 where it can't be built."""
     kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
@@ -44,7 +70,12 @@ def _block_count(config: PreTrainedConfig) -> int:
 
 def _blocks_of(kind: type, config: PreTrainedConfig) -> int:
     """The blocks of the largest stack of a model of class `kind`."""
+    places = _places(kind, config)
+    return max((place.blocks for module in places.attention for place in places.of(module)), default=0)
+
+
+def _places(kind: type, config: PreTrainedConfig) -> ModulePlaces:
+    """The modules of a model of class `kind` that is built without memory for weights."""
     build = getattr(kind, "_from_config", None) or kind.from_config  # type: ignore[attr-defined]
     with torch.device("meta"):
-        places = ModulePlaces(build(config))
-    return max((place.blocks for module in places.attention for place in places.of(module)), default=0)
+        return ModulePlaces(build(config))

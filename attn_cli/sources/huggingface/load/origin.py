@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError
+from attn_cli.selection import ALL, Selection
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
@@ -49,7 +50,7 @@ class OriginOptions:
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a head of words is loaded with it
     known_texts        texts that will be read, as far as they are known
-    chosen_layers      layers that will be looked at, where single ones were chosen
+    chosen             the layers and heads that will be looked at
     """
 
     revision: str | None = None
@@ -62,7 +63,7 @@ class OriginOptions:
     device_map: str | None = None
     predicts: bool = False
     known_texts: Sequence[str] = ()
-    chosen_layers: Sequence[int] = ()
+    chosen: Selection = ALL
 
 
 @dataclass(frozen=True)
