@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -55,7 +55,8 @@ def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile
     """The files of the inputs, in their order; those of a folder or a glob sorted by name.
 
     `kind` is that of all files, None to go by their suffixes. A folder is searched with its subfolders for files of
-    known suffixes, hidden ones left out. InputError for what is not there, and for a folder that holds no text.
+    known suffixes, without hidden ones, pipes and devices. InputError for what is not there, and for a folder without
+    text.
     """
     if kind is not None and kind not in KINDS:
         raise InputError(f"--as {excerpt(kind, 40)}", f"one of {', '.join(KINDS)}")
@@ -117,15 +118,15 @@ def _packing(name: str) -> str:
 def _files_of_folder(name: str, kind: str | None) -> Iterator[CorpusFile]:
     folder = expanded(name)
     if (folder / _DATASET_SPLITS).is_file():
-        splits = [str(split) for split in _json(folder / _DATASET_SPLITS).get("splits") or ["SPLIT"]]
+        splits = _names_in(folder / _DATASET_SPLITS, "splits", lambda split: split) or ["SPLIT"]
         raise InputError(f"{excerpt(name)} is a dataset with the splits {listed(map(excerpt, splits))}",
                          f"name those that are meant: {excerpt(str(Path(name) / splits[0]))}")  # fmt: skip
     if (folder / _DATASET_STATE).is_file():
-        files = _json(folder / _DATASET_STATE).get("_data_files") or []
-        for file in files:
-            yield CorpusFile(str(Path(name) / str(file["filename"])), "arrow")
+        for file in _names_in(folder / _DATASET_STATE, "_data_files", lambda entry: entry["filename"]):
+            yield from _files_of_input(str(Path(name) / file), "arrow")
         return
-    found = [file for file in _walk(folder) if kind or Path(_unpacked_name(file)).suffix.lower() in _SUFFIXES]
+    known = [file for file in _walk(folder) if kind or Path(_unpacked_name(file)).suffix.lower() in _SUFFIXES]
+    found = [file for file in known if kind_of_path(Path(file), InputError) not in (PathKind.PIPE, PathKind.DEVICE)]
     if not found:
         raise InputError(f"{excerpt(name)} holds no texts", f"files of texts end in {', '.join(_SUFFIXES)}")
     for file in found:
@@ -145,11 +146,21 @@ def _refuse(error: OSError) -> None:
     raise InputError(f"{excerpt(str(error.filename))} can't be read: {reason(error)}", "check its permissions")
 
 
-def _json(file: Path) -> dict[str, Any]:
-    value = read_json_document(file, excerpt(str(file)), InputError, "was the dataset saved whole?")
-    if not isinstance(value, dict):
-        raise InputError(f"{excerpt(str(file))} is no object", "was the dataset saved whole?")
-    return value
+def _names_in(file: Path, key: str, name_of: Callable[[Any], object]) -> list[str]:
+    """The names of a list in a dataset's own file, each of something in the dataset's folder.
+
+    Raises InputError for a file that isn't such JSON, and for a name that leads out of the folder.
+    """
+    label, hint = excerpt(str(file)), "was the dataset saved whole?"
+    value = read_json_document(file, label, InputError, hint)
+    try:
+        names = [name_of(entry) for entry in value.get(key) or ()]
+    except (AttributeError, KeyError, TypeError):
+        raise InputError(f"{label} names no {key.strip('_')}", hint) from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or name in ("", ".."):
+            raise InputError(f"{label} names {excerpt(str(name), 60)}, which is nothing in its folder", hint)
+    return [str(name) for name in names]
 
 
 def _nearest(path: Path) -> str:

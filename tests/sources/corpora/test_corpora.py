@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import os
 import pickle
+import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -18,6 +20,7 @@ from pyarrow import ipc, parquet
 from attn_cli.errors import AttnError, InputError
 from attn_cli.sources import corpora
 from attn_cli.sources.corpora import Corpus, Document, Poison, TextField, inputs, line_records, open_corpus
+from attn_cli.sources.corpora.inputs import files_of
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
 
@@ -159,6 +162,42 @@ def test_a_dataset_saved_on_disk(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     with pytest.raises(InputError, match="splits train, test"):
         open_corpus([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("[1]", "names no data_files"),
+        ('{"_data_files": 5}', "names no data_files"),
+        ('{"_data_files": [{}]}', "names no data_files"),
+        ('{"_data_files": [{"filename": 5}]}', "names 5, which is nothing in its folder"),
+        ('{"_data_files": [{"filename": "../a.arrow"}]}', "names ../a.arrow, which is nothing in its folder"),
+        ('{"_data_files": [{"filename": ".."}]}', "names .., which is nothing in its folder"),
+        ('{"_data_files": [{"filename": "pipe.arrow"}]}', "is a pipe"),
+        ('{"_data_files": [{"filename": "a\\u0000b"}]}', "no file"),
+    ],
+)
+def test_a_dataset_that_names_no_files_of_its_own_is_refused(state: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.arrow").write_bytes(as_arrow(TEXTS))
+    split = tmp_path / "train"
+    split.mkdir()
+    os.mkfifo(split / "pipe.arrow")
+    (split / "state.json").write_text(state)
+    with pytest.raises(InputError, match=re.escape(words)):
+        files_of([str(split)])
+
+
+def test_splits_that_are_no_list_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "dataset_dict.json").write_text('{"splits": 5}')
+    with pytest.raises(InputError, match="names no splits"):
+        files_of([str(tmp_path)])
+
+
+def test_pipes_and_devices_in_a_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a text\n")
+    os.mkfifo(tmp_path / "b.txt")
+    (tmp_path / "c.txt").symlink_to(os.devnull)
+    assert [file.path.name for file in files_of([str(tmp_path)])] == ["a.txt"]
 
 
 def test_standard_input_that_is_hardly_text_is_left_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
