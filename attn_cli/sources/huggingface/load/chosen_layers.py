@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 from transformers import PreTrainedConfig
 
 from attn_cli.errors import InputError
@@ -53,10 +54,17 @@ def _head_count(config: PreTrainedConfig) -> int:
     """The heads of the attention that has most, however the model is loaded; 0 where any of them is unknown."""
     kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
     try:
-        counts = [heads_of(module) for kind in kinds if kind is not None for module in _places(kind, config).attention]
+        modules = [module for kind in kinds if kind is not None for module in _places(kind, config).attention]
+        counts = [heads_of(module) or _configured(module) for module in modules]
     except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
         return 0
     return max((count or 0 for count in counts), default=0) if all(counts) else 0
+
+
+def _configured(module: nn.Module) -> int:
+    """The heads that the configuration of an attention states, where the module itself does not; 0 if neither does."""
+    count = getattr(getattr(module, "config", None), "num_attention_heads", None)
+    return count if isinstance(count, int) else 0
 
 
 def _block_count(config: PreTrainedConfig) -> int:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from transformers import AlbertConfig, BartConfig, BertConfig, PreTrainedConfig, SwinConfig
+from transformers import AlbertConfig, BartConfig, BertConfig, LlamaConfig, PreTrainedConfig, SwinConfig
 
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
@@ -44,7 +44,8 @@ def test_no_weights_are_read(minilm: LoadedModel) -> None:
 def test_one_head_more_than_there_are() -> None:
     bert = BertConfig(num_hidden_layers=2, **_TINY)
     swin = SwinConfig(depths=[1, 1], num_heads=[2, 4], embed_dim=8, image_size=16, patch_size=4, window_size=2)
-    for config, heads in ((bert, 2), (swin, 4)):
+    llama = LlamaConfig(num_hidden_layers=1, num_key_value_heads=1, **_TINY)  # its attention states no count
+    for config, heads in ((bert, 2), (swin, 4), (llama, 2)):
         check_chosen_heads(Selection(heads=(0, heads - 1, -heads)), config)
         check_chosen_heads(Selection(pairs=((-1, heads - 1),)), config)
         for head in (heads, -heads - 1):
