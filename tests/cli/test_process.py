@@ -16,6 +16,26 @@ from tests.program import SHORT, attn, environment, heeding_signals, process, pr
 LONG = b"river bank\n" * 3000  # thousands of answers: far more than a pipe holds, and seconds of work
 
 
+@pytest.mark.parametrize("arguments", [["top"], ["heads", "-f", "jsonl"], ["nearest", "-f", "csv"]], ids=" ".join)
+def test_an_answer_is_out_before_the_next_line_comes(arguments: list[str]) -> None:
+    with subprocess.Popen(
+        program(*arguments, "--lines"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(),
+    ) as run:  # fmt: skip
+        assert run.stdin
+        assert run.stdout
+        patience = threading.Timer(SHORT, run.kill)
+        patience.start()
+        run.stdin.write(b"river\n")
+        run.stdin.flush()
+        first = os.read(run.stdout.fileno(), 2**16)  # waits; it is empty where the program was killed
+        patience.cancel()
+        run.stdin.close()
+        rest = run.stdout.read()
+    assert b"river" in first
+    assert run.returncode == 0, rest
+
+
 @pytest.mark.parametrize(
     "arguments", [["top", "--lines", "--json"], ["matrix", "--lines", "-f", "csv"], ["inspect", "--lines"]]
 )
