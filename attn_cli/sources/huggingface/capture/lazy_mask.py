@@ -45,7 +45,8 @@ class LazyMask(torch.Tensor):
 
     def boolean(self) -> torch.Tensor | None:
         """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
-        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
+        with torch._C._EnableTorchFunction():  # as in `_elementwise`
+            mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
 
     def padding(self) -> torch.Tensor | None:
@@ -155,9 +156,11 @@ def _elementwise(
         # Mask functions of a model or a user may work for scalars only; transformers maps over them with vmap as well.
         from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
-        at, head = torch.tensor(batch, device=i.device), torch.tensor(0, device=i.device)
+        rows = i[:, 0]
+        at, head = torch.full_like(rows, batch), torch.zeros_like(rows)  # mapped over, as older torch asks of an index
         over_keys = torch.vmap(function, in_dims=(None, None, None, 0))
-        with TransformGetItemToIndex():
-            return torch.vmap(over_keys, in_dims=(None, None, 0, None))(at, head, i[:, 0], j[0])
+        # Capture switches torch's function modes off, and before 2.11 an index that is mapped over needs this one.
+        with torch._C._EnableTorchFunction(), TransformGetItemToIndex():
+            return torch.vmap(over_keys, in_dims=(0, 0, 0, None))(at, head, rows, j[0])
 
     return allowed
