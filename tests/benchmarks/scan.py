@@ -168,7 +168,7 @@ import sys, ray
 ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
 from attn_cli.scans.scan import scan
 from attn_cli.scans import shards
-shards.DOCUMENTS = 128  # so that both have work to the end
+shards.DOCUMENTS = 512  # half of the usual, so that both have work to the end
 done = []
 scan(sys.argv[1], sys.argv[2], sys.argv[3], ray="auto", cores=1, report=done.append)
 print(done[-1].seconds)
@@ -177,7 +177,7 @@ print(done[-1].seconds)
 
 def _ray(folder: Path, part: int) -> Iterator[str]:
     """Two workers of one core against one."""
-    file, seconds = written(folder, sentences(4000 // part, 1, 40)), []
+    file, seconds = written(folder, sentences(16_000 // part, 1, 40)), []
     for workers in (1, 2):
         output = str(folder / f"ray{workers}")
         command = [sys.executable, "-c", _ON_RAY, MINILM, str(file), output, str(workers)]
