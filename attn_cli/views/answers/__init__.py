@@ -37,13 +37,14 @@ def _together(report: Report, screen: Screen, below: int) -> Iterator[Renderable
     """The parts that are drawn together for all calls, on a screen of which `below` lines are left for others."""
     parts = [(part, summary) for summary in report.summaries for part in summary.parts if part.together]
     first = {part.name: (part, summary) for part, summary in reversed(parts)}
+    shared = report.is_overview and screen.height is not None  # each part gets what those above it leave
     for name in dict.fromkeys(part.name for part, _ in parts):
         part, summary = first[name]
         left = screen
         for renderable in drawer(name)(part, summary, report, screen.below(below)):
-            left = left.below(_height([renderable], screen))
+            left = left.below(_height([renderable], screen)) if shared else left
             yield renderable
-        screen = left if report.is_overview else screen
+        screen = left
 
 
 def _overview(report: Report, screen: Screen) -> list[RenderableType]:

@@ -2,7 +2,9 @@
 
 import io
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.drawing.screen import Screen
@@ -24,6 +26,27 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
         record=record,
         _environ={},
     )
+
+
+def print_part(renderable: RenderableType, console: Console, screen: Screen, *, crop: bool = True) -> None:
+    """Print on `console`, one of `screen`: what needs no Rich for it, lines of plain words, without Rich.
+
+    A thousand texts are ten thousand such lines, on each of which Rich spends ten times as long to the same end.
+    """
+    plain = _as_it_is(renderable, screen)
+    if plain is None:
+        console.print(renderable, soft_wrap=False, crop=crop)
+    else:
+        console.file.write(f"{plain}\n")
+
+
+def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
+    """The words that Rich would print as they stand: without colours, tabs or lines to break."""
+    if screen.depth != "none" or not isinstance(renderable, Text):
+        return "" if renderable == "" else None
+    plain = renderable.plain
+    fits = "\t" not in plain and all(cell_len(line) <= screen.width for line in plain.split("\n"))
+    return plain if fits else None
 
 
 def printed_text(console: Console, screen: Screen) -> str:

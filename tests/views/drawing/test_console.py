@@ -1,0 +1,54 @@
+"""What is printed past Rich is what Rich prints."""
+
+from unittest.mock import patch
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from attn_cli.views.drawing.console import console_for, print_part, printed_text
+from attn_cli.views.drawing.screen import Screen
+
+WORDS = st.text(st.sampled_from("ab  \n\t中é[]\u200d█"), max_size=70)
+TEXTS = st.builds(
+    lambda words, style, end, justify, wrap: Text(words, style, end=end, justify=justify, no_wrap=wrap),
+    WORDS,
+    st.sampled_from(["", "bold", "dim", "red"]),
+    st.sampled_from(["\n", "\n", "\n", "", " "]),
+    st.sampled_from([None, None, None, "right", "center"]),
+    st.sampled_from([None, None, True, False]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.one_of(TEXTS, st.just("")), max_size=4), st.integers(20, 60), st.sampled_from(["none", "truecolor"]))
+@example([Text("a\tb")], 20, "none")
+@example([Text("a " * 15)], 20, "none")
+@example([Text("中" * 10 + "b")], 20, "none")
+@example([Text("a", end="")], 20, "none")
+@example([Text("a", justify="right")], 20, "none")
+def test_a_part_is_printed_as_rich_prints_it(parts: list[Text | str], width: int, depth: str) -> None:
+    screen = Screen(width=width, depth=depth)
+    ours, rich = console_for(screen), console_for(screen)
+    for part in parts:
+        print_part(part, ours, screen)
+        rich.print(part, soft_wrap=False, crop=True)
+    assert printed_text(ours, screen) == printed_text(rich, screen)
+
+
+def test_rich_prints_only_what_needs_it() -> None:
+    table = Table("a")
+    for part, depth, printed in (
+        (Text("river bank", Style(bold=True)), "none", 0),
+        (Text("river bank", Style(bold=True)), "256", 1),
+        ("", "none", 0),
+        (table, "none", 1),
+    ):
+        screen = Screen(width=20, depth=depth)
+        console = console_for(screen)
+        with patch.object(Console, "print", autospec=True) as by_rich:
+            print_part(part, console, screen)
+        assert by_rich.call_count == printed, (part, depth)
