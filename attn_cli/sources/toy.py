@@ -16,10 +16,10 @@ from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
-from attn_cli.sources.tables.expression import split_terms
+from attn_cli.sources.tables.expression import split_terms, with_signs_apart
 from attn_cli.sources.tables.spelling import asked, near_words
 from attn_cli.sources.tables.table import Vectors
-from attn_cli.text import listed
+from attn_cli.text import excerpt, listed
 
 if TYPE_CHECKING:
     from attn_cli.sources.tables.projections import TableProjections
@@ -125,8 +125,10 @@ class TableSource:
         rows = [self.table.index(term.word) for term in terms]
         missing = [term.word for term, row in zip(terms, rows, strict=True) if row is None]
         if missing:
+            apart = excerpt(with_signs_apart(text))
+            hint = f"; signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
             raise InputError(f"not in the table {self.table.name}: {listed(asked(missing[:20], self.table), 20)}",
-                             f"it knows {self.table.extent}; signs stand apart: king - man")  # fmt: skip
+                             f"it knows {self.table.extent}{hint}")  # fmt: skip
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]
 

@@ -140,13 +140,17 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
         (["a" * 9999 + " " + "b" * 9999], "...' and 'b"),
         (["bank - bank"], "nothing is left"),
         (["zzqqy"], "not in the table minilm: zzqqy"),
-        (["king-man"], "signs stand apart"),
+        (["king-man+woman"], "signs stand apart: king - man + woman"),
         (["bank", "-m", "gpt2"], "gpt2 is no table"),
         (["bank", "-k", "0"], "'--top'"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_in_words(arguments: list[str], words: str) -> None:
     refused(attn("nearest", *arguments), 2, words)
+
+
+def test_signs_are_explained_to_those_who_wrote_some() -> None:
+    assert "signs" not in attn("nearest", "zzqqy").errors
 
 
 def test_words_from_a_hostile_table_are_made_visible(tmp_path: Path) -> None:

@@ -163,7 +163,9 @@ class Commands(TyperGroup):
             args = [" ".join(args[:2]), *args[2:]]
         if args[0] in self.commands or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        raise InputError(f"no command {beginning(args[0])!r}", f"try: {suggestion(args)}    all commands: attn --help")
+        line = suggestion(args)
+        more = "" if line == _ALL else f"    all commands: {_ALL}"
+        raise InputError(f"no command {beginning(args[0])!r}", f"try: {line}{more}")
 
     def get_help(self, ctx: Any) -> str:
         """The text of --help; a terminal that it is taller than has it in the pager."""
@@ -212,22 +214,23 @@ def declare(app: typer.Typer) -> None:
         app.command(name, help=line)(lambda: None)
 
 
+_ALL = "attn --help"
+_GUIDE = Path(__file__).parents[2] / "guide"
 # First words that are no command, and the command line that does what they ask for.
 _OTHER_WORDS = {
     "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),
     "tutorial": ("guide", "ladder"), "docs": ("guide",), "man": ("guide",), "tui": ("explore",), "view": ("matrix",),
     "viz": ("matrix",), "heatmap": ("matrix",), "check": ("guide", "matrices"), "list": ("--help",),
-    "kinds": ("heads", "--kinds"), "induction": ("heads", "--kinds"), "ladder": ("guide", "ladder"),
-    "tour": ("guide", "tour"), "show": ("--help",), "plot": ("matrix",), "explain": ("inspect",), "run": ("inspect",),
-    "ablate": ("knock",), "diff": ("compare",), "similar": ("nearest",), "attend": ("inspect",), "tokens": ("inspect",),
-    "tokenize": ("inspect",),
+    "kinds": ("heads", "--kinds"), "induction": ("heads", "--kinds"), "show": ("scan", "show"), "costs": ("cost",),
+    "plot": ("matrix",), "explain": ("inspect",), "run": ("inspect",), "ablate": ("knock",), "diff": ("compare",),
+    "similar": ("nearest",), "attend": ("inspect",), "tokens": ("inspect",), "tokenize": ("inspect",),
 }  # fmt: skip
 _WITH_MORE = {"generate": ("inspect", "--generate", "20"), "steps": ("compute", "--steps"), "why": ("top", "--why")}
 _NEAR = 0.65  # how similar a mistyped command must be
 
 
 def suggestion(words: Sequence[str]) -> str:
-    """The command line that was probably meant by `words`: a mistyped command, or a text for `inspect`.
+    """The command line that was probably meant by `words`: a mistyped command, a page, or a text for `inspect`.
 
     >>> print(suggestion(["hedas", "river bank", "-q"]))
     attn heads "river bank" -q
@@ -235,6 +238,8 @@ def suggestion(words: Sequence[str]) -> str:
     attn inspect "river bank" -m gpt2
     >>> print(suggestion(["explorer", "--file", "prompt.txt"]))
     attn explore --file prompt.txt
+    >>> print(suggestion(["sinks"]))
+    attn guide sinks
     """
     if words[0] in _OTHER_WORDS:
         line = _OTHER_WORDS[words[0]]
@@ -242,6 +247,8 @@ def suggestion(words: Sequence[str]) -> str:
     if words[0] in _WITH_MORE and words[1:]:
         name, *more = _WITH_MORE[words[0]]
         return command_words([name, *words[1:], *more])
+    if not words[1:] and words[0] in {page.stem for page in _GUIDE.glob("*.md")}:
+        return command_words(["guide", *words])
     near = get_close_matches(words[0], COMMANDS, 1, _NEAR)
     if near:
         return command_words([near[0], *words[1:]])

@@ -46,3 +46,12 @@ def split_terms(text: str) -> list[Term]:
     if not terms or sign is not None:
         raise InputError("no word" if not terms else f"{excerpt(text)!r} ends with a sign", _EXAMPLE)
     return terms
+
+
+def with_signs_apart(text: str) -> str:
+    """The expression that was meant where signs stand inside of words.
+
+    >>> with_signs_apart("king-man+woman")
+    'king - man + woman'
+    """
+    return re.sub(r"(?<=\w)[+-](?=\w)", lambda sign: f" {sign[0]} ", text)
