@@ -16,7 +16,7 @@ from attn_cli.errors import InputError, LoadError, OutputError, reason
 from attn_cli.scans.manifest import check_manifest, check_same
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.shards import Shard
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.sums import ScanSums, SumArrays
 from attn_cli.scans.tables import TABLES, check_table
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.files.parse_errors import parse_errors
@@ -193,11 +193,10 @@ class ScanFolder:
         """The numbers of shards whose sums lie in files of their own."""
         return {int(file.stem) for file in self.work.glob("*.npz") if file.stem.isdecimal()}
 
-    def write_shard(self, number: int, sums: ScanSums, content: str, about: Mapping[str, Any]) -> None:
-        """Keep the sums of one shard, and note it in the journal."""
-        arrays = sums.arrays() | {"content": np.frombuffer(content.encode(), np.uint8)}
-        self._save(self._shard_file(number), arrays)
-        line = orjson.dumps({"shard": number, "documents": sums.documents, "tokens": sums.tokens, **about}) + b"\n"
+    def write_shard(self, number: int, sums: SumArrays, content: str, about: Mapping[str, Any]) -> None:
+        """Keep the sums of one shard, and note it in the journal with what is said of it."""
+        self._save(self._shard_file(number), sums | {"content": np.frombuffer(content.encode(), np.uint8)})
+        line = orjson.dumps({"shard": number, **about}) + b"\n"
         with (self.work / _JOURNAL).open("ab") as file:
             file.write(line)
             file.flush()

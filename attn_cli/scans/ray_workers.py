@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
-
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.scans.manifest import ScannedModel
@@ -20,7 +18,7 @@ from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import Shard, scan_shard
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.sums import SumArrays
 from attn_cli.sources import Source
 from attn_cli.text import excerpt
 
@@ -57,7 +55,7 @@ class Worker:
         """The names of tokens."""
         return self.source.labels(ids)
 
-    def scan(self, shard: Shard) -> tuple[int, dict[str, np.ndarray], str | None]:
+    def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
         """The shard's number, as results come in any order, its sums as arrays, and a name if it replaces a worker."""
 
         def step(underway: Underway) -> None:
@@ -107,7 +105,7 @@ class RayWorkers:
         """The process numbers of all workers, once each has opened its model."""
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
-    def compute(self, shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(self, shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
         """Every shard with its sums, in any order."""
         from ray.util import ActorPool
 
@@ -115,7 +113,7 @@ class RayWorkers:
         handed_out: dict[int, Shard] = {}
         look = _Look(self.actors, self._ray)
 
-        def following() -> tuple[Shard, ScanSums]:
+        def following() -> tuple[Shard, SumArrays]:
             with _explained(self._ray):
                 while True:
                     try:
@@ -124,7 +122,7 @@ class RayWorkers:
                         steps(look.underway(handed_out))
                     else:
                         self.replaced |= {replaces} if replaces else set()
-                        return handed_out.pop(number), ScanSums.from_arrays(arrays)
+                        return handed_out.pop(number), arrays
 
         most = _AHEAD * len(self.actors)
         for shard in shards:

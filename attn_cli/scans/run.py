@@ -16,7 +16,7 @@ from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import ScansTexts
 from attn_cli.scans.shards import Shard, StrongestWeights, scan_shard, shards_of
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.sums import ScanSums, SumArrays
 from attn_cli.scans.tables import tables_of
 from attn_cli.sources.corpora import Corpus
 from attn_cli.text import excerpt
@@ -45,8 +45,8 @@ class ScanProgress(NamedTuple):
 
 
 Report = Callable[[ScanProgress], None]
-Compute = Callable[[Iterator[Shard], Steps], Iterator[tuple[Shard, ScanSums]]]
-"""Every shard with its sums, in any order; calls `Steps` while they are computed."""
+Compute = Callable[[Iterator[Shard], Steps], Iterator[tuple[Shard, SumArrays]]]
+"""Every shard with its sums as they are kept, in any order; calls `Steps` while they are computed."""
 
 
 @dataclass
@@ -122,14 +122,18 @@ class Scan:
                     ready.append(shard)
                     done.add(shard, tokens, fresh=False)
 
-        for shard, sums in compute(missing(), done.step):
+        for shard, arrays in compute(missing(), done.step):
             yield from self._read(ready)
+            sums = ScanSums.from_arrays(arrays)  # as they will be read after an interruption
             self._check(sums.poison.named)
-            self.folder.write_shard(
-                shard.number, sums, contents[shard.number], {"seconds": round(time.monotonic() - self._begun, 3)}
-            )
+            about = {
+                "documents": sums.documents,
+                "tokens": sums.tokens,
+                "seconds": round(time.monotonic() - self._begun, 3),
+            }
+            self.folder.write_shard(shard.number, arrays, contents[shard.number], about)
             done.add(shard, sums.tokens, fresh=True)
-            yield shard, ScanSums.from_arrays(sums.arrays())  # as it will be read after an interruption
+            yield shard, sums
         yield from self._read(ready)
 
     def _read(self, ready: list[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
@@ -233,11 +237,11 @@ def _of_shard(steps: Steps, number: int, underway: Underway) -> None:
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
     """Computes one shard after the other here."""
 
-    def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+    def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
         before = StrongestWeights()
         for shard in shards:
             sums = scan_shard(source, shard, options, before, partial(_of_shard, steps, shard.number))
             before.add(sums)
-            yield shard, sums
+            yield shard, sums.arrays()
 
     return compute

@@ -14,6 +14,9 @@ from attn_cli.scans.quantiles import Quantiles
 from attn_cli.scans.row_counts import CHANCE_NAMES
 from attn_cli.scans.values import NAMES, STATISTIC_NAMES
 
+SumArrays = dict[str, np.ndarray]
+"""`ScanSums` as arrays by name."""
+
 
 @dataclass
 class Moments:
@@ -227,8 +230,8 @@ class ScanSums:
             mine = self.modules.get(key) or ModuleSums.none(sums.place)
             self.modules[key] = mine.plus(sums, most_tokens)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything as arrays, for a file."""
+    def arrays(self) -> SumArrays:
+        """Everything as arrays, for a file or another process."""
         about = {
             "documents": self.documents, "tokens": self.tokens, "records": self.records,
             "poison": [self.poison.reasons, [list(record) for record in self.poison.named]],
@@ -241,7 +244,7 @@ class ScanSums:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Any) -> "ScanSums":
+    def from_arrays(cls, arrays: SumArrays) -> "ScanSums":
         """What `arrays` wrote."""
         about = orjson.loads(arrays["about"].tobytes())
         modules = [_module_of(head, arrays, f"{number}.") for number, head in enumerate(about["modules"])]
@@ -277,7 +280,7 @@ def _arrays_of(sums: ModuleSums) -> dict[str, np.ndarray]:
     return arrays | {f"quantiles.{name}": x for name, x in sums.quantiles.arrays().items()}
 
 
-def _module_of(head: dict[str, Any], arrays: Any, lead: str) -> ModuleSums:
+def _module_of(head: dict[str, Any], arrays: SumArrays, lead: str) -> ModuleSums:
     place = head["place"]
     place |= {"heads": tuple(place["heads"]), "groups": tuple(place["groups"])}
     groups = {group: kind(*(arrays[f"{lead}{group}.{name}"] for name in names))

@@ -19,7 +19,7 @@ from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.shards import Shard
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.sums import SumArrays
 from attn_cli.sources import open_source
 from tests.scans.corpora import sentences, table_scan, written
 from tests.sources.huggingface.conftest import folder_of
@@ -135,7 +135,7 @@ def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
                 run: RayWorkers = workers,
                 at: int = moment,
                 killed: list[int] = processes,
-            ) -> Iterator[tuple[Shard, ScanSums]]:
+            ) -> Iterator[tuple[Shard, SumArrays]]:
                 for done, result in enumerate(run.compute(shards, steps)):
                     if done == at:
                         os.kill(killed[at % len(killed)], signal.SIGKILL)

@@ -20,7 +20,7 @@ from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import ray_workers
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.shards import Shard
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.sums import SumArrays
 from attn_cli.sources import open_source
 from tests.program import environment
 from tests.scans.corpora import sentences, small_shards, table_scan, written
@@ -49,7 +49,7 @@ def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one
                 if shard.number == 5:
                     os.kill(first[0], signal.SIGKILL)
 
-        def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+        def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
             return workers.compute(killing(shards), steps)
 
         assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
