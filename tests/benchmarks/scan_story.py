@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.benchmarks.scan_survival import MINILM
+from tests.program import heeding_signals
 from tests.scans.corpora import files_of, sentences, written
 
 _QUERY = """SELECT layer, head, round(mean, 3) AS mean, round(high - mean, 4) AS apart
@@ -70,7 +71,11 @@ def _with_attn(folder: Path) -> dict[str, str]:
 
 def _interrupted(line: Sequence[str], folder: Path, documents: int, sent: signal.Signals) -> tuple[int, int]:
     """Run the line until so many documents are kept, and end it by a signal; its exit code, and how many were kept."""
-    process = subprocess.Popen([sys.executable, "-m", "attn_cli", *line], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attn_cli", *line],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=heeding_signals,
+    )
     deadline = time.monotonic() + _PATIENCE
     while (kept := _kept(folder)) < documents and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
