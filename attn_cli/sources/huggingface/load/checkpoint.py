@@ -83,8 +83,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
             check_memory(origin, folder)
         with _fast_gguf(origin), network_of(origin):
             config = AutoConfig.from_pretrained(origin.path, **origin.hub)
-            if not origin.gguf:
-                check_sizes(config, folder, origin)
+            check_sizes(config, folder, origin)
             check_chosen_layers(origin.options.chosen.layers or (), config, origin.name)
             check_chosen_heads(origin.options.chosen, config)
             tokenizer = _tokenizer(origin)
@@ -97,7 +96,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     # transformers raises errors of any type; each becomes one line, and --debug shows the traceback
     except Exception as error:
         raise load_error(error, origin) from error
-    check_weights(origin.name, report, with_head=generates)
+    check_weights(origin, report, with_head=generates)
     model = model.eval()
     if origin.options.device_map is None:
         model = model.to(device)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
@@ -11,6 +10,7 @@ from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
+from attn_cli.sources.huggingface.load.skeleton import skeleton
 
 
 def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: str) -> None:
@@ -84,6 +84,4 @@ def _blocks_of(kind: type, config: PreTrainedConfig) -> int:
 
 def _places(kind: type, config: PreTrainedConfig) -> ModulePlaces:
     """The modules of a model of class `kind` that is built without memory for weights."""
-    build = getattr(kind, "_from_config", None) or kind.from_config  # type: ignore[attr-defined]
-    with torch.device("meta"):
-        return ModulePlaces(build(config))
+    return ModulePlaces(skeleton(kind, config))

@@ -29,7 +29,7 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
             "save the weights as .safetensors, which can hold nothing else",
         )
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
-        return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", "is its config.json right?")
+        return LimitError(f"{origin.name} doesn't fit into memory: {first_line}", f"is {origin.settings} right?")
     if isinstance(error, hub_errors.GatedRepoError):
         return LoadError(f"{origin.name} is gated", "ask for access on its page, then: hf auth login")
     if isinstance(error, hub_errors.RevisionNotFoundError):
@@ -65,7 +65,8 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         )
     if broken := broken_weights(origin):
         return LoadError(f"{origin.name}: {broken}", "is the download complete?")
-    if origin.gguf and "config file" in first_line:  # as transformers says of a header that gguf can't parse
+    # What transformers says of a header that gguf can't parse, and what it trips over where one names a token too many.
+    if origin.gguf and ("config file" in first_line or isinstance(error, IndexError)):
         return LoadError(f"{origin.name}: its header is broken or cut short", "is the download complete?")
     return LoadError(f"{origin.name} can't be loaded: {first_line}", "--debug shows the whole story")
 

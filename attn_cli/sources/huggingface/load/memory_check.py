@@ -15,8 +15,7 @@ def check_memory(origin: Origin, folder: Path) -> None:
 
     Raises LimitError, which names both sizes.
     """
-    files = [folder / origin.gguf] if origin.gguf else weight_files(folder)
-    size, free = sum(file.stat().st_size for file in files), free_memory(swap=True)
+    size, free = weight_bytes(origin, folder), free_memory(swap=True)
     if free is not None and size > free:
         sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
         raise LimitError(
@@ -25,7 +24,13 @@ def check_memory(origin: Origin, folder: Path) -> None:
         )
 
 
-def weight_files(folder: Path) -> list[Path]:
+def weight_bytes(origin: Origin, folder: Path) -> int:
+    """The bytes of the weight files of `origin` in `folder`; 0 where there are none."""
+    files = [folder / origin.gguf] if origin.gguf else _weight_files(folder)
+    return sum(file.stat().st_size for file in files)
+
+
+def _weight_files(folder: Path) -> list[Path]:
     """The weight files in a model's folder that transformers reads; others may be copies in another format."""
     kinds = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
     return next((files for kind in kinds if (files := sorted(folder.glob(kind)))), [])

@@ -91,6 +91,11 @@ class Origin:
         return self.local or asked_for or bool(self.hub_problem)
 
     @property
+    def settings(self) -> str:
+        """What states the model's sizes, as messages name it."""
+        return "its header" if self.gguf else "its config.json"
+
+    @property
     def hub(self) -> dict[str, Any]:
         """The arguments of every `from_pretrained`.
 

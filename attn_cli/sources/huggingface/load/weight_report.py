@@ -6,6 +6,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.load.origin import Origin
 
 # Parts on top of the stack, without attention, whose weights a checkpoint may lack.
 _HEADS = re.compile(
@@ -27,10 +28,8 @@ def missing_weights(report: dict[str, Any]) -> list[str]:
     return sorted(key for key in report.get("missing_keys", ()) if not _HEADS.search(key))
 
 
-def check_weights(name: str, report: dict[str, Any], *, with_head: bool) -> None:
+def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) -> None:
     """Refuse weights that transformers would silently fill with random numbers; those of a head if the model has one.
-
-    name  the model's, for the message
 
     Raises LoadError, which names the first of them.
     """
@@ -41,17 +40,19 @@ def check_weights(name: str, report: dict[str, Any], *, with_head: bool) -> None
         head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
         if head:
             raise LoadError(
-                f"{name} lacks the head that writes text ({head[0]})", "leave out --generate, or load the whole model"
+                f"{origin.name} lacks the head that writes text ({head[0]})",
+                "leave out --generate, or load the whole model",
             )
     if missing:
         names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise LoadError(
-            f"{name}: {len(missing)} of the model's weights are missing from its files ({names})",
-            "they would be random numbers; is this the right checkpoint for its config.json?",
+            f"{origin.name}: {len(missing)} of the model's weights are missing from its files ({names})",
+            f"they would be random numbers; is this the right checkpoint for {origin.settings}?",
         )
     for key, file_shape, config_shape in mismatched:
         if not _HEADS.search(key):
             raise LoadError(
-                f"{name}: {key} is {list(file_shape)} in its files and {list(config_shape)} by config.json",
-                "is this the right checkpoint for its config.json?",
+                f"{origin.name}: {key} is {list(file_shape)} in its files "
+                f"and {list(config_shape)} by {origin.settings}",
+                f"is this the right checkpoint for {origin.settings}?",
             )

@@ -6,6 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import gguf
+import numpy as np
 import pytest
 import torch
 from transformers import BitsAndBytesConfig
@@ -13,6 +15,7 @@ from transformers import BitsAndBytesConfig
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.failures import why_failed
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
+from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
 from tests.sources.huggingface.models import sentence, tiny
@@ -159,10 +162,12 @@ def test_weights_larger_than_the_free_memory(
     opened(minilm_folder)
 
 
-def test_weights_by_config_json_that_no_memory_holds(folder: Path) -> None:
-    edited_config(folder, max_position_embeddings=10**12)
-    with pytest.raises(LimitError, match="doesn't fit into memory"):
-        opened(folder)
+def test_what_torch_says_of_weights_that_no_memory_holds(folder: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**15)
+    error = load_error(caught.value, find(str(folder), OriginOptions()))
+    assert isinstance(error, LimitError)
+    assert "doesn't fit into memory" in error.message
 
 
 @pytest.mark.parametrize("size", ["vocab_size", "num_hidden_layers", "intermediate_size"])
@@ -170,6 +175,56 @@ def test_more_numbers_than_its_weight_files_hold(folder: Path, size: str) -> Non
     edited_config(folder, **{size: 2 * 10**6})
     with pytest.raises(LoadError, match=f"config.json says {size} 2,000,000 and hidden_size 384, and its weight files"):
         opened(folder)
+
+
+@pytest.mark.parametrize("size", ["max_position_embeddings", "type_vocab_size"])
+def test_more_parameters_than_its_weight_files_hold(folder: Path, size: str) -> None:
+    edited_config(folder, **{size: 3 * 10**6})
+    with pytest.raises(LoadError, match=r"config.json says sizes that make 1,\d{3},\d{3},\d{3} parameters, and its"):
+        opened(folder)
+
+
+def test_a_number_that_would_be_too_large_a_size_and_is_none(folder: Path) -> None:
+    edited_config(folder, seed_of_training=10**12)
+    assert opened(folder).about["type"] == "bert"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"embedding_length": 2**21}, "vocab_size 258 and hidden_size 2,097,152"),
+        ({"block_count": 2**20}, "num_hidden_layers 1,048,576 and hidden_size 32"),
+        ({"head_count_kv": 2**20}, "sizes that make 1,073,7"),
+    ],
+)
+def test_sizes_of_a_gguf_header_that_its_file_cant_hold(sizes: dict[str, int], said: str, tmp_path: Path) -> None:
+    path = small_gguf(tmp_path, **sizes)
+    message = refused(path).message
+    assert f"its header says {said}" in message
+    assert f"its weight files have {path.stat().st_size:,} bytes" in message
+
+
+def test_a_token_that_the_vocabulary_of_a_gguf_file_lacks(tmp_path: Path) -> None:
+    path = small_gguf(
+        tmp_path, tokenizer_model="gpt2", token_list=["a", "b", "ab"], token_merges=["a b"], bos_token_id=3
+    )
+    assert "its header is broken or cut short" in refused(path).message
+
+
+def small_gguf(folder: Path, **header: Any) -> Path:
+    """A .gguf file with one tensor whose header says what `header` says; else a Llama of one layer."""
+    path = folder / "small.gguf"
+    writer = gguf.GGUFWriter(str(path), "llama")
+    usual = {"vocab_size": 258, "embedding_length": 32, "block_count": 1, "feed_forward_length": 32, "head_count": 2,
+             "head_count_kv": 1}  # fmt: skip
+    for name, value in (usual | header).items():
+        getattr(writer, f"add_{name}")(value)
+    writer.add_tensor("token_embd.weight", np.zeros((258, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
 
 
 def test_sizes_below_nothing(folder: Path) -> None:
