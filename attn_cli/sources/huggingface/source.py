@@ -18,6 +18,7 @@ from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
@@ -89,10 +90,10 @@ class ModelSource(PromptReader):
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected blocks with attention modules, with the head counts that these modules state."""
-        usual = getattr(self.loaded.model.config.get_text_config(), "num_attention_heads", None) or 1
+        usual = number_of(text_configuration(self.loaded.model.config), "num_attention_heads") or 1
         layers = []
         for module, places in self.modules.items():
-            heads = heads_of(module) or int(usual)
+            heads = heads_of(module) or usual
             layers += [
                 PlannedLayer(p.layer, selection.count_heads(heads, p.layer, p.blocks))
                 for p in places

@@ -2,6 +2,8 @@
 
 from torch import nn
 
+from attn_cli.sources.huggingface.anatomy.configuration import number_of
+
 _HIDDEN, _WIDEST = 6, 4  # arrays of a block at once: residuals, norms, projections; of its feed-forward part
 
 
@@ -15,6 +17,6 @@ def bytes_of_token(model: nn.Module) -> int:
     leave_out = embeddings | {id(getattr(head, "weight", None))}
     sizes = [(*weight.shape[-2:], weight.element_size()) for weight in model.parameters()
              if weight.ndim > 1 and id(weight) not in leave_out]  # fmt: skip
-    experts = getattr(getattr(model, "config", None), "num_experts_per_tok", None) or 1
+    experts = number_of(getattr(model, "config", None), "num_experts_per_tok") or 1
     return max((size * (_HIDDEN * min(rows, columns) + _WIDEST * experts * max(rows, columns))
                 for rows, columns, size in sizes), default=0)  # fmt: skip

@@ -11,6 +11,7 @@ from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import AttentionLayer, Floor, Intervention, Outcome, Target
 from attn_cli.prompt import Prompt, Token
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.answers import (
@@ -324,6 +325,6 @@ class ModelExperiment:
 
     def _most(self, way: Way, first: int, with_loss: bool) -> int:
         """How many interventions run at once, so that their logits fit and their rows stay in a cache."""
-        words = int(getattr(self._runner.model.config.get_text_config(), "vocab_size", 1) or 1) if self.speaks else 1
+        words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.speaks else 1
         spoken = len(self.tokens) - max(first, self._answers(with_loss))
         return max(1, min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(first)))

@@ -7,6 +7,7 @@ from transformers import PreTrainedConfig
 
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection, ranges
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
@@ -22,7 +23,7 @@ def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: s
     Only where the configuration's own count makes a number doubtful is the model built, without memory for weights, and
     its blocks are counted; one that can't be built so is asked again once it is loaded.
     """
-    usual = getattr(config.get_text_config(), "num_hidden_layers", None) or 0
+    usual = number_of(text_configuration(config), "num_hidden_layers") or 0
     if all(-usual <= layer < usual for layer in layers):
         return
     check_layer_numbers(layers, _block_count(config), name)
@@ -42,8 +43,8 @@ def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
     doubtful; one with an attention that states no count of heads is asked again once it is loaded.
     """
     pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
-    usual = getattr(config.get_text_config(), "num_attention_heads", None)
-    if isinstance(usual, int) and all(-usual <= head < usual for _, head in pairs):
+    usual = number_of(text_configuration(config), "num_attention_heads") or 0
+    if all(-usual <= head < usual for _, head in pairs):
         return
     if pairs and (most := _head_count(config)):
         for layer, _ in pairs:
@@ -63,8 +64,7 @@ def _head_count(config: PreTrainedConfig) -> int:
 
 def _configured(module: nn.Module) -> int:
     """The heads that the configuration of an attention states, where the module itself does not; 0 if neither does."""
-    count = getattr(getattr(module, "config", None), "num_attention_heads", None)
-    return count if isinstance(count, int) else 0
+    return number_of(getattr(module, "config", None), "num_attention_heads") or 0
 
 
 def _block_count(config: PreTrainedConfig) -> int:

@@ -26,14 +26,18 @@ _WITHOUT_ENCODER = (AutoModelForImageTextToText, AutoModelForCausalLM)
 def model_class(config: PreTrainedConfig) -> Any:
     """`AutoModel`, or the class that the checkpoint was saved from.
 
-    The latter for a type that `AutoModel` doesn't know, and for the decoder alone of a type whose stack has an encoder
-    too, such as a BartForCausalLM: `AutoModel` would add an encoder with random weights.
+    The latter for a type that `AutoModel` doesn't know, or knows as the class of one of its parts, as MusicGen's
+    decoder, and for the decoder alone of a type whose stack has an encoder too, such as a BartForCausalLM: `AutoModel`
+    would add an encoder with random weights.
     """
     original = saved_class(config)
     if original is None:
         return AutoModel
+    stacks = _stacks(config)
+    parts = config.sub_configs.values()
     lone_decoder = getattr(config, "is_decoder", False) and original.__name__.endswith("ForCausalLM")
-    return original if type(config) not in AutoModel._model_mapping or lone_decoder else AutoModel
+    is_known = bool(stacks) and not any(stack.config_class in parts for stack in stacks)
+    return AutoModel if is_known and not lone_decoder else original
 
 
 def saved_class(config: PreTrainedConfig) -> Any:
@@ -79,5 +83,10 @@ def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
     remote = (getattr(config, "auto_map", None) or {}).get("AutoModel")
     if remote is not None:
         return bool(str(remote).rpartition(".")[2] == kind.__name__)
+    return kind in _stacks(config)
+
+
+def _stacks(config: PreTrainedConfig) -> tuple[Any, ...]:
+    """The classes of transformers that `AutoModel` has for a configuration, none for a type that it doesn't know."""
     stacks = AutoModel._model_mapping.get(type(config), ())
-    return kind in (stacks if isinstance(stacks, tuple | list) else (stacks,))
+    return tuple(stacks) if isinstance(stacks, tuple | list) else (stacks,)

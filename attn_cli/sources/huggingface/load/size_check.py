@@ -6,6 +6,7 @@ from pathlib import Path
 from transformers import PreTrainedConfig
 
 from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.anatomy.configuration import number_of
 from attn_cli.sources.huggingface.load.load_errors import broken_weights
 from attn_cli.sources.huggingface.load.memory_check import weight_bytes
 from attn_cli.sources.huggingface.load.model_classes import model_class
@@ -30,7 +31,7 @@ def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
     doubtful = False
     for part in _parts(config):
         numbers = {name: value for name, value in vars(part).items() if isinstance(value, int)}
-        sizes = {name: size for name in _SIZES if isinstance(size := getattr(part, name, None), int)}
+        sizes = {name: size for name in _SIZES if (size := number_of(part, name)) is not None}
         for name, size in sizes.items():
             if size < 0:
                 raise LoadError(f"{origin.name}: {origin.settings} says {name} {size}", "sizes are counts")

@@ -2,6 +2,7 @@
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.known_types import type_of
 
 
@@ -12,11 +13,10 @@ def position_count(model: PreTrainedModel, *, decoder: bool = False) -> int | No
 
 def positions_of(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
     """As `position_count`, by the model's configuration."""
-    config = config.get_text_config(decoder=decoder or None)
+    config = text_configuration(config, decoder=decoder)
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
-        value = getattr(config, name, None)
-        if isinstance(value, int) and value > 0:
+        if (value := number_of(config, name) or 0) > 0:
             offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if type_of(config).positions_from_padding else 0
             return value - offset
     return None
