@@ -16,7 +16,7 @@ from tests.architectures.tiny import every_type
 
 # Each states its sizes in a way of its own: by layer, by stack, as several stacks of text, under other names.
 _WAYS = """
-embedding_gemma2 gemma4_text lxmert musicgen funnel t5 gpt2 bart llava whisper qwen3_next
+embedding_gemma2 evolla gemma4_text lxmert musicgen funnel t5 gpt2 bart llava whisper qwen3_next
 """
 
 

@@ -33,11 +33,10 @@ def model_class(config: PreTrainedConfig) -> Any:
     original = saved_class(config)
     if original is None:
         return AutoModel
-    stacks = _stacks(config)
     parts = config.sub_configs.values()
+    of_a_part = any(stack.config_class in parts for stack in _stacks(config))
     lone_decoder = getattr(config, "is_decoder", False) and original.__name__.endswith("ForCausalLM")
-    is_known = bool(stacks) and not any(stack.config_class in parts for stack in stacks)
-    return AutoModel if is_known and not lone_decoder else original
+    return original if type(config) not in AutoModel._model_mapping or of_a_part or lone_decoder else AutoModel
 
 
 def saved_class(config: PreTrainedConfig) -> Any:
@@ -87,6 +86,6 @@ def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
 
 
 def _stacks(config: PreTrainedConfig) -> tuple[Any, ...]:
-    """The classes of transformers that `AutoModel` has for a configuration, none for a type that it doesn't know."""
+    """The classes of transformers that are listed for a configuration as its stack; none for an unknown type."""
     stacks = AutoModel._model_mapping.get(type(config), ())
     return tuple(stacks) if isinstance(stacks, tuple | list) else (stacks,)
