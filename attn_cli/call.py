@@ -120,6 +120,10 @@ class Call(Protocol):
     def like(self) -> Array:
         """An array of the right library, device and precision."""
 
+    @property
+    def shows_scores(self) -> bool:
+        """Whether bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
+
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
@@ -256,6 +260,11 @@ class AttentionCall:
     def like(self) -> Array:
         """The queries."""
         return self.q
+
+    @property
+    def shows_scores(self) -> bool:
+        """As they are computed from queries and keys."""
+        return True
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

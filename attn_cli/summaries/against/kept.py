@@ -28,6 +28,11 @@ class KeptRows(WeightsAlone):
     keys: tuple[Token, ...]
     rule: Rule
 
+    @property
+    def shows_scores(self) -> bool:
+        """Weights alone are kept."""
+        return False
+
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:

@@ -27,6 +27,11 @@ class DerivedCall(CountedTokens):
         return self.call.rule
 
     @property
+    def shows_scores(self) -> bool:
+        """Whether the original call does."""
+        return self.call.shows_scores
+
+    @property
     def h(self) -> int:
         """The number of query heads."""
         return self.call.h

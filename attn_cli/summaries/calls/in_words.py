@@ -10,7 +10,7 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, from_numpy, namespace, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.masked_cells import lowest_of
+from attn_cli.kernel.walk.masked_cells import logarithms
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.calls.memo import memoised
@@ -100,6 +100,11 @@ class InWords(DerivedCall):
         self._columns = _words_of(call.keys)
         super().__init__(call, self._rows.labels, self._columns.labels)
 
+    @property
+    def shows_scores(self) -> bool:
+        """The logarithms of mean weights stand for scores."""
+        return True
+
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
@@ -135,20 +140,13 @@ class InWords(DerivedCall):
         if (sizes > 1).any():
             shares = from_numpy(1 / sizes, weights)[None, :, None]
             weights, output = weights * shares, output * shares
-        scores = _logarithms(weights) if want_scores else None
+        scores = logarithms(weights) if want_scores else None
         return replace(sums, weights=weights, raw_scores=scores, output=output)
 
 
 def is_in_words(call: Call) -> bool:
     """Whether a call is between words, also where it was derived further."""
     return isinstance(call, InWords) or (isinstance(call, DerivedCall) and is_in_words(call.call))
-
-
-def _logarithms(weights: Array) -> Array:
-    """The logarithm of every weight; the lowest finite number where it is 0."""
-    xp, some = namespace(weights), weights > 0
-    lowest = xp.full_like(weights, lowest_of(weights))
-    return xp.where(some, xp.log(xp.where(some, weights, xp.ones_like(weights))), lowest)
 
 
 def _added(unfinished: Band, sums: Band) -> Band:

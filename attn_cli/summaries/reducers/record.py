@@ -87,7 +87,7 @@ class Record:
 
     def start(self, call: Call) -> None:
         """Allocate what grows with n and m, not with their product."""
-        self.call = call
+        self.call, self.needs_scores = call, call.shows_scores
         for part in (self.heads, self.received, self.pooled):
             part.start(call)
 

@@ -117,12 +117,14 @@ class TopKeys:
         rescale: bool = False,
     ) -> None:
         self.rescale = rescale
-        self.count, self.rows, self.mean_heads, self.needs_scores = count, rows, mean_heads, scores
+        self.count, self.rows, self.mean_heads, self.wants_scores = count, rows, mean_heads, scores
+        self.needs_scores = scores
         self.whole_heads, self.by = mean_heads, by
 
     def start(self, call: Call) -> None:
         """Allocate `[h, r, k]` three times, where the weights are."""
         self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
+        self.needs_scores = self.wants_scores and call.shows_scores
         shape = (1 if self.mean_heads else call.h, len(self.places), min(self.count, call.m))
         self.weights = zeros(shape, call.like)
         self.scores = zeros(shape, call.like) if self.needs_scores else None
@@ -172,7 +174,7 @@ class TopKeys:
         self.weights, self.keys, scores = (
             rows.of_rows(name, self.rows)[..., : self.count] for name in ("top_weights", "top_keys", "top_scores")
         )
-        self.scores = scores if self.needs_scores else None
+        self.scores = scores if self.wants_scores else None
         self.shares, self.rest = None, rows.of_rows("mass", self.rows) if self.rescale else None
 
     def result(self) -> Top:

@@ -37,6 +37,11 @@ class SeenCall(WeightsAlone):
     keys: tuple[Token, ...]
     rule: Rule
 
+    @property
+    def shows_scores(self) -> bool:
+        """Whether they were captured."""
+        return self.scores is not None
+
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
@@ -47,7 +52,7 @@ class SeenCall(WeightsAlone):
         if want_scores and self.scores is None:
             raise LoadError(
                 f"layer {self.place.layer} ({self.place.name}) returns weights but shows no scores",
-                "ask for weights; this model computes its softmax where it can't be seen",
+                "its weights can be shown; it computes its softmax where it can't be seen",
             )
         for start, stop in plan_of_weights(self.weights, rows).pieces():
             # Copies, because the model still uses these tensors and readers may change a band in place.

@@ -31,6 +31,7 @@ from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.memory_check import check_memory
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
+from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import Origin, vet
 from attn_cli.sources.huggingface.load.quantised import LOGGERS
 from attn_cli.sources.huggingface.load.size_check import check_sizes
@@ -176,7 +177,8 @@ def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:
     Raises LoadError for an empty one, as transformers makes it where files are missing.
     """
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
+        with without_native_output():
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(origin.path, **origin.hub)
     except Exception:  # of any type; a model that reads no text needs none, it only gives labels
         if origin.options.reads_text:
             raise

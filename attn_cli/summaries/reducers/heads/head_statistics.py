@@ -158,6 +158,7 @@ class HeadStatistics:
 
     def start(self, call: Call) -> None:
         """Memory `[h, n]` for every number that some statistic needs of a row."""
+        self.needs_scores = call.shows_scores
         self.needed = NeededNumbers.of([Alignment.of(call)])
         needed = (*self.needed.moments, *self.needed.cells, *self.needed.others)
         self.numbers: dict[RowNumber, Array] = {need: zeros((call.h, call.n), call.like) for need in needed}
@@ -208,8 +209,8 @@ class HeadStatistics:
     def log_sums(self) -> np.ndarray:
         """The logarithm of the sum of the exponentials of a row's scores, with a learned sink's `[h, n]`, in float64.
 
-        It follows from the largest score and weight; 0 in rows that may attend to nothing, infinity where a sink
-        leaves no weight.
+        It follows from the largest score and weight; 0 where a call shows no scores and in rows that may attend to
+        nothing, infinity where a sink leaves no weight.
         """
         largest = to_numpy(self.numbers[LargestWeight()]).astype(np.float64)
         scores = to_numpy(self.numbers[LargestScore()]).astype(np.float64)

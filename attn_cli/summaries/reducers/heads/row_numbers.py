@@ -6,11 +6,13 @@ Moments are maxima and sums over all keys of a row; cells are the weight on one 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from attn_cli.arrays import Array, namespace, row_dot
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.masked_cells import logarithms
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import HiddenBand
@@ -24,6 +26,12 @@ class BandRows:
     band: Band
     alignment: Alignment
     numbers: "Mapping[RowNumber, Array]"
+
+    @cached_property
+    def scores(self) -> Array:
+        """The band's, of masked cells the lowest number; the logarithms of the weights where it carries none."""
+        scores = self.band.raw_scores
+        return logarithms(self.band.weights) if scores is None else scores
 
     @property
     def weight_sum(self) -> Array:
@@ -69,7 +77,7 @@ class LargestWeight(Moment):
 
 @dataclass(frozen=True)
 class LargestScore(Moment):
-    """The maximum of the scores."""
+    """The maximum of the scores; of a call that shows none, the logarithms of its weights are scores as well."""
 
     def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """As noted; 0 in rows that may attend to nothing."""
@@ -77,13 +85,13 @@ class LargestScore(Moment):
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One maximum per row."""
-        scores = rows.band.raw_scores
+        scores = rows.scores
         out[...] = namespace(scores).max(scores, axis=-1)
 
 
 @dataclass(frozen=True)
 class MeanScore(Moment):
-    """The sum over keys of weight times score."""
+    """The sum over keys of weight times score, which is that of `LargestScore`."""
 
     def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """A score is the logarithm of its weight plus log_sum."""
@@ -92,7 +100,7 @@ class MeanScore(Moment):
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One dot product per row."""
-        out[...] = row_dot(rows.band.weights, rows.band.raw_scores)
+        out[...] = row_dot(rows.band.weights, rows.scores)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from transformers import BitsAndBytesConfig
+from transformers import AutoTokenizer, BitsAndBytesConfig
 
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.failures import why_failed
@@ -225,6 +225,20 @@ def small_gguf(folder: Path, **header: Any) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def test_what_tokenizers_prints_of_unknown_keys_stays_out_of_the_output(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    tokens = {"0": {"content": "[PAD]", "special": True, "\x1b[31mred": 1}}
+    replaced(folder, "tokenizer_config.json", json.dumps(settings | {"added_tokens_decoder": tokens}))
+    AutoTokenizer.from_pretrained(folder)
+    assert "red" in capfd.readouterr().out  # so it prints, and not by Python
+    print("before", end="")
+    assert opened(folder).tokenizer is not None
+    print(", after", end="")
+    assert capfd.readouterr().out == "before, after"
 
 
 def test_sizes_below_nothing(folder: Path) -> None:
