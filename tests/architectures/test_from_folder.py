@@ -42,10 +42,11 @@ def check_reloaded(model: PreTrainedModel, folder: Path) -> None:
     """Save, and load with one layer and head chosen, which their numbers in the configuration must allow."""
     model.save_pretrained(folder)
     origin = find(str(folder), OriginOptions(reads_text=False, chosen=Selection(layers=(0,), heads=(0,))))
-    saved, prefix = model.state_dict(), f"{model.base_model_prefix}."
-    loaded = load(origin).model.state_dict()
-    names = {key: next((name for name in (key, prefix + key, key.removeprefix(prefix)) if name in saved), None)
-             for key in loaded}  # fmt: skip
+    saved, read = model.state_dict(), load(origin).model
+    loaded = read.state_dict()
+    prefixes = {f"{of.base_model_prefix}." for of in (model, read)}  # Llama 4's two classes disagree
+    spellings = {key: (key, *(p + key for p in prefixes), *(key.removeprefix(p) for p in prefixes)) for key in loaded}
+    names = {key: next((name for name in spellings[key] if name in saved), None) for key in loaded}
     assert sum(name is None for name in names.values()) <= 2, names  # of a pooler that the saved class lacks
     for key, name in names.items():
         if name is not None:
