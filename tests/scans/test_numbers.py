@@ -15,6 +15,7 @@ from attn_cli.kernel.walk import fused
 from attn_cli.scans.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import Document, open_corpus
+from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import CollectedKinds
 from attn_cli.summaries.reduce import reduce
@@ -40,6 +41,25 @@ def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             patch.setattr(fused, "suits", lambda *_: False)
         scan(source, str(written(folder, LINES)), str(folder / "scan"), selection=LAYERS)
     return folder / "scan", source
+
+
+def test_texts_stand_side_by_side_without_padding(minilm: LoadedModel, tmp_path: Path) -> None:
+    source, shapes = ModelSource(minilm), list[tuple[int, ...]]()
+    scan(source, str(written(tmp_path, LINES)), str(tmp_path / "once"), selection=LAYERS)  # finds out that it may
+
+    def note(_: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        shapes.append((*kwargs["input_ids"].shape, int(kwargs["position_ids"].max())))
+
+    hook = minilm.model.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        scan(source, str(written(tmp_path, LINES)), str(tmp_path / "again"), selection=LAYERS)
+    finally:
+        hook.remove()
+    lengths = [len(text.ids) for text in source.encode(LINES)]
+    assert len(shapes) < len(LINES)
+    assert all(texts == 1 and rows % 128 == 0 for texts, rows, _ in shapes)
+    assert sum(lengths) <= sum(rows for _, rows, _ in shapes)
+    assert max(last for *_, last in shapes) == max(lengths) - 1
 
 
 def table(folder: Path, name: str) -> list[dict[str, Any]]:

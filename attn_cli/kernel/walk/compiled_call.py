@@ -16,7 +16,7 @@ from attn_cli.kernel.walk.c_structs import AttentionStruct
 from attn_cli.kernel.walk.c_threads import pool, team
 from attn_cli.kernel.walk.gaps import Gaps
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import MOMENTS, NotedRows, RowNeeds, RowNumbers
 from attn_cli.kernel.walk.threads import cores
 
 _PANEL = 64  # keys lie in panels of so many, on any processor
@@ -36,7 +36,7 @@ class AskedKeys:
     list_ends  the column after each list `[lists]`
     marks      `[r, m rounded up to 64]`
     steps      the edges between stretches of keys `[steps + 1]`
-    places     where each row is noted, -1 for nowhere `[n]`; None for all rows in their order
+    noted      where each row is noted; None for all rows in their order
     """
 
     cells: np.ndarray | None
@@ -44,7 +44,7 @@ class AskedKeys:
     list_ends: np.ndarray
     marks: np.ndarray | None
     steps: np.ndarray | None
-    places: np.ndarray | None
+    noted: NotedRows | None
 
     @classmethod
     def of(cls, needs: RowNeeds, n: int, m: int) -> "AskedKeys":
@@ -57,11 +57,11 @@ class AskedKeys:
             marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
             marks[:, :m] = needs.marks
         steps = None if needs.steps is None else np.ascontiguousarray(needs.steps, dtype=np.int32)
-        places = None
+        noted = needs.noted
         if needs.rows is not None:
-            places = np.full(n, -1, np.int32)
-            places[list(needs.rows)] = np.arange(len(needs.rows))
-        return cls(cells, lists, ends, marks, steps, places)
+            noted = NotedRows(np.full(n, -1, np.int32), len(needs.rows))
+            noted.places[list(needs.rows)] = np.arange(len(needs.rows))
+        return cls(cells, lists, ends, marks, steps, noted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +159,9 @@ class CompiledCall:
             if memory is not None:
                 setattr(job, name, memory[heads].ctypes.data)
         job.count, job.few, job.means, asked = self.needs.top, self.needs.few, int(self.needs.means), self.asked
-        job.noted = job.n if self.needs.rows is None else len(self.needs.rows)
-        if asked.places is not None:
-            job.places = asked.places.ctypes.data
+        job.noted = job.n
+        if asked.noted is not None:
+            job.places, job.noted = asked.noted.places.ctypes.data, asked.noted.total
         if asked.lists is not None:
             job.lists, job.list_columns = len(asked.list_ends), asked.lists.shape[1]
             job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
@@ -176,7 +176,7 @@ class CompiledCall:
             pool = self.needs.pool
             job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
             # No two threads write to a block.
-            job.task_rows = job.n if asked.places is not None else -(-job.task_rows // pool.rows) * pool.rows
+            job.task_rows = job.n if asked.noted is not None else -(-job.task_rows // pool.rows) * pool.rows
 
 
 def _padded(m: int) -> int:

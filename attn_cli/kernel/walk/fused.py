@@ -93,12 +93,13 @@ def row_numbers(
     memory = (
         None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
     )
-    numbers = _allocated(needs, q.shape[0], q.shape[1], k.shape[1], memory)
+    asked = AskedKeys.of(needs, q.shape[1], k.shape[1])
+    count = q.shape[1] if asked.noted is None else asked.noted.total
+    numbers = _allocated(needs, q.shape[0], count, k.shape[1], memory)
     bias = None if rule.bias is None else to_numpy(_bias_numbers(rule))
     bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     before_softmax = CompiledRule(float(rule.scale), float(rule.softcap or 0), bias, sink)
-    asked = AskedKeys.of(needs, q.shape[1], k.shape[1])
     vectors = widest_vectors() if vectors is None else vectors
     work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, needs, numbers, vectors)
     if not all(work.walk(key_heads) for key_heads in work.parts()):
@@ -114,12 +115,12 @@ def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
 
 
 def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | None) -> RowNumbers:
-    """Memory for what is asked."""
+    """Memory for what is asked of n rows that are noted."""
 
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return np.zeros(shape, dtype) if needed else None
 
-    n, pool, ranked = n if needs.rows is None else len(needs.rows), needs.pool or Pool(1, 1), 1 if needs.means else h
+    pool, ranked = needs.pool or Pool(1, 1), 1 if needs.means else h
     moments = {name: zeros_if(needs.moments, h, n) for name in MOMENTS}
     return RowNumbers(
         output,

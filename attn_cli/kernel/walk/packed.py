@@ -11,19 +11,22 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, row_dot, to_numpy
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.unpadded import Unpadded
 
 
 @dataclass(eq=False)
 class PackedTexts:
     """All texts of a batch as one call: q `[h, rows, d]`, k `[g, rows, d]`, v `[g, rows, e]`, output `[h, rows, e]`.
 
-    rule    the rule of all texts but for its mask
-    span    the rows' keys
-    output  is filled by the first walk
-    padded  whether some rows are padding, which column sums must not hold
+    rule      the rule of all texts but for its mask
+    span      the rows' keys, counted with padding
+    output    is filled by the first walk
+    padded    whether some rows are padding, which column sums must not hold
+    unpadded  where the rows are among those with padding, if they lack it: then `all_numbers` alone is for them
     """
 
     q: Array
@@ -33,6 +36,7 @@ class PackedTexts:
     span: Intervals
     output: Array | None
     padded: bool = False
+    unpadded: Unpadded | None = None
 
     def __post_init__(self) -> None:
         self._walked: tuple[RowNeeds, RowNumbers] | None = None
@@ -48,10 +52,30 @@ class PackedTexts:
         return PackedText(self, slice(start, stop))
 
     def all_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of the rows of all texts, keys counted from the first text's; None where no code suits."""
+        """What is asked of the rows of all texts, keys counted from the first text's; None where no code suits.
+
+        Rows and keys are counted with padding, also where q, k and v have none.
+        """
         if self._walk is None:
             return None
+        if self.unpadded is not None:
+            return self._numbers_without_padding(needs, self.unpadded)
         return self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
+
+    def _numbers_without_padding(self, needs: RowNeeds, unpadded: Unpadded) -> RowNumbers | None:
+        if self._walk is not fused:
+            return None
+        asked, span = unpadded.needs(needs), unpadded.span(self.span)
+        numbers = fused.row_numbers(self.q, self.k, self.v, self.rule, asked, self.output, span=span)
+        return None if numbers is None else unpadded.numbers(numbers)
+
+    def with_padding(self) -> "PackedTexts":
+        """The same with padding, and an output of its own."""
+        if self.unpadded is None:
+            return self
+        q, k, v = (self.unpadded.with_padding(x) for x in (self.q, self.k, self.v))
+        output = None if self.output is None else self.unpadded.memory(self.output)
+        return PackedTexts(q, k, v, self.rule, self.span, output, self.padded)
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
         """The numbers of the rows of all texts, from one walk; None for needs that the first walk didn't have.

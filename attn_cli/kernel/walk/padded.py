@@ -22,6 +22,12 @@ def padded_numbers(texts: PackedTexts, count: int, needs: RowNeeds) -> RowNumber
     rule = texts.rule
     if not is_torch(texts.q) or not rule.softmax or rule.bias is not None or rule.sink is not None:
         return None
+    if texts.unpadded is not None:
+        wide = texts.with_padding()
+        numbers = padded_numbers(wide, count, needs)
+        if texts.output is not None:
+            texts.unpadded.without_padding(wide.output, texts.output)
+        return numbers
     h, n = texts.q.shape[0], texts.q.shape[1] // count
     walk = _PaddedWalk(texts, count, needs)
     height = min(n, _ROWS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,13 @@ class Pool:
     rows: int
     keys: int
     sums: bool = False
+
+
+class NotedRows(NamedTuple):
+    """Where the numbers of rows are noted: row i's at `places[i]` `[n]`, -1 for nowhere, among `total` places."""
+
+    places: np.ndarray
+    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +42,7 @@ class RowNeeds:
               `[stretches + 1]`; the weights on each stretch are added up
     rows      the ascending rows that are noted, which cells and lists name among all n; None for all
     means     whether `top` and `pool` are of the mean over all heads, not of every head
+    noted     where rows are noted, in place of `rows`; for compiled code of processors alone
     """
 
     moments: bool = False
@@ -47,6 +56,7 @@ class RowNeeds:
     steps: np.ndarray | None = None
     rows: tuple[int, ...] | None = None
     means: bool = False
+    noted: NotedRows | None = None
 
     def __or__(self, other: "RowNeeds") -> "RowNeeds | None":
         """Both at once; None where only one of two different wishes can be met."""

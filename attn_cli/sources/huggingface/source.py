@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from attn_cli.batch_call import BatchVisit
 from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
@@ -33,6 +35,8 @@ from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_lay
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture, watched
+from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
+from attn_cli.sources.huggingface.capture.side_by_side_check import reads_side_by_side
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
@@ -44,7 +48,7 @@ from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.prompt_reader import PromptReader
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.position_count import position_count
+from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.media import Media
 
@@ -84,6 +88,7 @@ class ModelSource(PromptReader):
         self._found: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
         self._usual_runs: dict[Selection, bool] = {}
+        self._reads_side_by_side: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -275,13 +280,16 @@ class ModelSource(PromptReader):
         return fingerprint(self.loaded.model)
 
     def each_encoded(self, texts: Sequence[EncodedText], selection: Selection, visit: Visit) -> None:
-        """Run the texts as one padded batch, without labels; `visit` may be a BatchVisit. Errors as of `each`.
+        """Run the texts as one batch, without labels; `visit` may be a BatchVisit. Errors as of `each`.
 
-        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well.
+        For corpora: linear layers are multiplied the quicker way, which on some processors rounds less well, and texts
+        stand side by side without padding for a BatchVisit, where the model reads them so.
         """
         model = self.loaded.model
         self._check_layers(selection)
-        arguments: dict[str, Any] = self.padded_batch([text.ids for text in texts])
+        numbers = [text.ids for text in texts]
+        beside = self._side_by_side(numbers) if isinstance(visit, BatchVisit) else None
+        arguments: dict[str, Any] = dict(self.padded_batch(numbers) if beside is None else beside.arguments)
         if self.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
@@ -291,7 +299,7 @@ class ModelSource(PromptReader):
         with self._explained(arguments):
             labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
-            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn")
+            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", side_by_side=beside)
             with watched(model, visitor, backend=self.loaded.backend), widest_linear_layers(), torch.no_grad():
                 usual = self._usual_runs.get(selection)
                 if usual is not None:
@@ -300,3 +308,13 @@ class ModelSource(PromptReader):
         if failure := why_missing(model, ledger, selection, self.about["model"]):
             raise failure
         self._usual_runs.setdefault(selection, ledger.runs_are_usual)
+
+    def _side_by_side(self, texts: Sequence[np.ndarray]) -> SideBySide | None:
+        """Several texts in one row of tokens; None where the model doesn't read them so."""
+        if len(texts) == 1 or self.loaded.backend != "attn":
+            return None
+        if self._reads_side_by_side is None:
+            self._reads_side_by_side = reads_side_by_side(self.loaded.model)
+        if not self._reads_side_by_side:
+            return None
+        return SideBySide(texts, self.filler, counted_from(self.loaded.model.config))

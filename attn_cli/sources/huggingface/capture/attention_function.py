@@ -35,7 +35,11 @@ class AttentionFunction:
 
         Returns the output `[b, n, h, e]`, and None for the weights, which are never held whole.
         """
-        layer_rule, sink_per_query = rule_of_layer(module, query, attention_mask, scaling, options)
+        texts = self.visitor.side_by_side
+        mask = attention_mask if texts is None else texts.mask(attention_mask)
+        layer_rule, sink_per_query = rule_of_layer(module, query, mask, scaling, options)
+        if texts is not None:
+            texts.check(query, key, layer_rule.bias if sink_per_query is None else sink_per_query)
         output: torch.Tensor | None = None
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
         with torch.no_grad(), torch._C.DisableTorchFunction():
@@ -49,9 +53,18 @@ class AttentionFunction:
             elif is_selected:
                 output = self.visitor.visit_products(place, query, key, value, layer_rule)
             if output is None:
-                output = layer_rule.output(query, key, value)
+                output = self._output(layer_rule, query, key, value)
         by_token = output.to(query.dtype).transpose(1, 2).contiguous()  # [b, n, h, e]
         return by_token if self.tap is None else self.tap(module, place, by_token), None
+
+    def _output(
+        self, layer_rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> torch.Tensor:
+        """The output alone `[b, h, n, e]`."""
+        texts = self.visitor.side_by_side
+        if texts is None:
+            return layer_rule.output(query, key, value)
+        return texts.without_padding(layer_rule.output(*(texts.with_padding(x) for x in (query, key, value))))
 
     def look_on(
         self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule

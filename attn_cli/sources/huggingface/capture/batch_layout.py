@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from attn_cli.call import Place
 from attn_cli.kernel.definition.masks import Mask
@@ -44,23 +43,24 @@ class BatchLayouts:
         self._kept: list[tuple[object, tuple[object, ...], BatchLayout | None]] = []
 
     def of(
-        self, place: Place, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule, find: FindText
+        self, place: Place, sizes: tuple[int, int, int], layer_rule: LayerRule, find: FindText
     ) -> BatchLayout | None:
-        """The layout of query `[b, h, n, d]` and key `[b, g, n, d]`; None where texts are walked one by one.
+        """The layout of b texts of n queries and m keys; None where texts are walked one by one.
 
-        find  finds the rows and keys of one text of the batch
+        sizes  b, n and m
+        find   finds the rows and keys of one text of the batch
         """
-        (b, _, n, _), mask = query.shape, layer_rule.mask
+        (b, n, m), mask = sizes, layer_rule.mask
         known_mask = mask is None or isinstance(mask, LazyMask)
         alone = not self.together and (b == 1 or n > _LONGEST)
-        if alone or key.shape[2] != n or place.stream not in TEXT_STREAMS or not known_mask:
+        if alone or m != n or place.stream not in TEXT_STREAMS or not known_mask:
             return None
-        sizes = (place.stream, b, n)
-        for kept_mask, kept_sizes, layout in self._kept:
-            if kept_mask is mask and kept_sizes == sizes:
+        key = (place.stream, b, n)
+        for kept_mask, kept_key, layout in self._kept:
+            if kept_mask is mask and kept_key == key:
                 return layout
         layout = _layout(tuple(find(index) for index in range(b)), n, layer_rule, padding_sees=not self.together)
-        self._kept = [*self._kept[1 - _KEPT :], (mask, sizes, layout)]
+        self._kept = [*self._kept[1 - _KEPT :], (mask, key, layout)]
         return layout
 
 

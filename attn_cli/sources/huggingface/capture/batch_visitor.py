@@ -16,6 +16,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
 from attn_cli.sources.huggingface.capture.seen_call import SeenCall, check_rows, rule_of
+from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
 
 Visit = Callable[[Call], None]
 
@@ -25,12 +26,20 @@ class BatchVisitor:
 
     keeps_output  whether the output that `visit` computes while walking the call becomes the layer's output
     rotations     reads how queries and keys were turned; None where nobody asks
+    side_by_side  the texts of the pass, where they are in one row of tokens
     """
 
     def __init__(
-        self, visit: Visit, ledger: Ledger, *, keeps_output: bool, rotations: RotationReader | None = None
+        self,
+        visit: Visit,
+        ledger: Ledger,
+        *,
+        keeps_output: bool,
+        rotations: RotationReader | None = None,
+        side_by_side: SideBySide | None = None,
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
+        self.side_by_side = side_by_side
         self.blocks = BlockInputs()
         self._forget_layouts()
 
@@ -40,7 +49,7 @@ class BatchVisitor:
     def visit_products(
         self, place: Place, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
     ) -> torch.Tensor | None:
-        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text.
+        """Visit query `[b, h, n, d]`, key `[b, g, m, d]` and value `[b, g, m, e]`, text by text; b is 1 side by side.
 
         Returns the layer's output `[b, h, n, e]`; None unless every row of every head and text was walked. Raises
         SelectionDone where the pass ends here.
@@ -55,7 +64,8 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
-        b, h, n, _ = query.shape
+        beside, h = self.side_by_side, query.shape[1]
+        b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if beside is None else beside.sizes
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         fills_output = len(heads) == h and self.keeps_output and not self.ledger.ends
@@ -63,14 +73,17 @@ class BatchVisitor:
         places = self.ledger.places_of_texts(place, range(b), b)
 
         def text_of(index: int) -> UnpaddedText:
-            return self._unpadded(places.at(index), index, query, key, layer_rule)
+            return self._unpadded(places.at(index), index, (b, n, m), layer_rule)
 
-        layout = self.layouts.of(place, query, key, layer_rule, text_of)
-        # The heads of a row are adjacent in memory, the layout in which the model uses the output.
-        output = query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2) if fills_output else None  # [b, h, n, e]
-        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
+        layout = self.layouts.of(place, (b, n, m), layer_rule, text_of)
+        output = _output_of(query, value) if fills_output else None
+        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output, beside)
         if self._took_batch(layer, places.at(0), b, n):
             return output
+        if beside is not None:
+            query, key, value = (beside.with_padding(x) for x in (query, key, value))
+            output = _output_of(query, value) if fills_output else None
+            layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
         texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
         projection = self._projection(place, heads, h, value.shape[-1])
         is_complete = fills_output
@@ -84,7 +97,9 @@ class BatchVisitor:
             is_complete = is_complete and call.output is not None and call.output.complete
         if calls[0].batch is not None:
             calls[0].batch.close()
-        return output if is_complete else None
+        if output is None or not is_complete:
+            return None
+        return output if beside is None else beside.without_padding(output)
 
     def _took_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
         """Whether the visitor took all b texts of n rows at once, which fills the layer's output."""
@@ -141,11 +156,9 @@ class BatchVisitor:
         found = self.ledger.projections
         return None if found is None else found.ungated(place.name, place.layer).matrix(heads, h, e)
 
-    def _unpadded(
-        self, place: Place, index: int, query: torch.Tensor, key: torch.Tensor, layer_rule: LayerRule
-    ) -> UnpaddedText:
-        """The query rows and keys of one element of the batch between its padding, labelled."""
-        b, n, m = query.shape[0], query.shape[2], key.shape[2]
+    def _unpadded(self, place: Place, index: int, sizes: tuple[int, int, int], layer_rule: LayerRule) -> UnpaddedText:
+        """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""
+        b, n, m = sizes
         labels, padding = self.ledger.labels, layer_rule.padding()
         # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
@@ -156,3 +169,9 @@ class BatchVisitor:
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
         return labels.labelled(place, b, rows, slice(first, last))
+
+
+def _output_of(query: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Memory for the output `[b, h, n, e]`: heads of a row are adjacent, the layout in which the model uses it."""
+    b, h, n, _ = query.shape
+    return query.new_empty((b, n, h, value.shape[-1])).transpose(1, 2)

@@ -13,6 +13,7 @@ from attn_cli.kernel.walk.packed import PackedTexts
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
+from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,7 @@ class LayerBatch:
 
     heads, groups  the selected heads, and the key head of each
     layout         where the texts lie, if it is known beforehand
+    side_by_side   the texts, where they are in one row of tokens: then b is 1, and `packed` alone is for them
     """
 
     query: torch.Tensor
@@ -31,6 +33,7 @@ class LayerBatch:
     groups: tuple[int, ...]
     layout: BatchLayout | None
     output: torch.Tensor | None
+    side_by_side: SideBySide | None = None
 
     def calls(
         self, places: Sequence[Place], texts: Sequence[UnpaddedText], ingredients: Sequence[Ingredients]
@@ -87,7 +90,7 @@ class LayerBatch:
 
     @cached_property
     def packed(self) -> PackedTexts | None:
-        """All texts as one call of b * n rows; None where their layout isn't known, or texts are walked one by one."""
+        """All texts as one call; None where their layout isn't known, or texts are walked one by one."""
         if self.layout is None or self.rule.bias is not None:
             return None
         q, k, v = (_side_by_side(x) for x in (self.query, self.key, self.value))
@@ -95,7 +98,8 @@ class LayerBatch:
             q, k, v = q[list(self.heads)], k[list(self.groups)], v[list(self.groups)]
         rule = self.rule.masked_by(Open(), self.heads)
         output = None if self.output is None else _side_by_side(self.output)
-        return PackedTexts(q, k, v, rule, self.layout.span, output, self.layout.padded)
+        unpadded = None if self.side_by_side is None else self.side_by_side.unpadded
+        return PackedTexts(q, k, v, rule, self.layout.span, output, self.layout.padded, unpadded)
 
 
 def _side_by_side(x: torch.Tensor) -> torch.Tensor:

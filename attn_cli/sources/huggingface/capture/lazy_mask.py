@@ -21,7 +21,7 @@ from transformers.masking_utils import (
 )
 
 from attn_cli.arrays import Array
-from attn_cli.kernel.definition.masks import Causal, Keys, Mask, MaskFunction, Open, Window, all_of
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, MaskFunction, Open, Window, all_of
 
 
 class LazyMask(torch.Tensor):
@@ -64,6 +64,13 @@ class LazyMask(torch.Tensor):
             return None
         offset = arguments.get("kv_offset", 0)
         return row[:, offset : offset + arguments["kv_length"]].bool()
+
+    @property
+    def is_of_distance(self) -> bool:
+        """Whether it depends on nothing but padding and how far the key is from the query."""
+        arguments = self.arguments
+        shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
+        return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift, arguments["use_vmap"]))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
         """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
@@ -135,6 +142,15 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
         # transformers' number is the largest distance, inclusive
         return Window(closure["sliding_window"] + 1, offset, both_sides=True)
     return MaskFunction(_elementwise(function, batch, shift, vmap), "mask function")
+
+
+def _is_of_distance(mask: Mask) -> bool:
+    match mask:
+        case Open() | Causal(0) | Window(_, 0):
+            return True
+        case Intersection(masks):
+            return all(map(_is_of_distance, masks))
+    return False
 
 
 def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:

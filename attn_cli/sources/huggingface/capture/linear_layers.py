@@ -4,8 +4,10 @@ torch gives float32 products to MKL, which uses 256 of 512 bits on processors th
 carries too, takes about 0.45 of MKL's time there (measured on a Zen 5), and with it a whole forward pass about 0.6.
 Both sum in float32, each in an order of its own: a pass differs by rounding, as it does between two processors.
 
-oneDNN compiles a kernel for every number of rows that it meets, in a millisecond and half a megabyte. Rows are
-therefore multiplied in pieces of few sizes, so that a thousand texts of unlike lengths need no more than these.
+oneDNN compiles a kernel for every number of rows that it meets, in some milliseconds and half a megabyte. Rows are
+therefore multiplied in pieces of few sizes, so that a thousand texts of unlike lengths need no more than these. Rows
+that come in few sizes themselves, as those of texts side by side, are multiplied at once: a tenth quicker, as nothing
+is put together.
 """
 
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from torch.nn import functional
 from attn_cli.kernel.walk.matmul import onednn_is_wider
 
 _PIECE = 512  # rows, whose products stay near the core; what is left has a multiple of 32, or of 8 where it is under 64
+_MOST_AT_ONCE, _MULTIPLE = 4096, 128  # rows that are multiplied at once: up to so many, if a multiple of the other
 _FEWEST_ROWS = 8  # for fewer MKL is as quick
 _FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn the compiling of a kernel
 
@@ -93,7 +96,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) ->
 
 @cache
 def pieces(rows: int) -> list[tuple[int, int]]:
-    """Sections `start:stop` that cover so many rows, of few sizes.
+    """Sections `start:stop` that cover so many rows, of few sizes; one for a multiple of 128 rows, up to 4,096.
 
     The last one begins before the end of the one before it; where it would begin before the first row, it ends after
     the last.
@@ -103,6 +106,8 @@ def pieces(rows: int) -> list[tuple[int, int]]:
     >>> pieces(100)
     [(0, 128)]
     """
+    if rows <= _MOST_AT_ONCE and rows % _MULTIPLE == 0:
+        return [(0, rows)]
     start = rows // _PIECE * _PIECE
     sections = [(first, first + _PIECE) for first in range(0, start, _PIECE)]
     if rest := rows - start:

@@ -17,6 +17,11 @@ def positions_of(config: PreTrainedConfig, *, decoder: bool = False) -> int | No
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
         if (value := number_of(config, name) or 0) > 0:
-            offset = (getattr(config, "pad_token_id", 0) or 0) + 1 if type_of(config).positions_from_padding else 0
-            return value - offset
+            padding = counted_from(config)
+            return value if padding is None else value - padding - 1
     return None
+
+
+def counted_from(config: PreTrainedConfig) -> int | None:
+    """The padding token from whose number on the model counts positions; None where they begin at 0."""
+    return getattr(config, "pad_token_id", 0) or 0 if type_of(config).positions_from_padding else None

@@ -1,0 +1,108 @@
+"""The texts of a batch in one row of tokens, without padding: less to compute for models that are told positions.
+
+Each text's positions begin anew, and the attention function, which knows where texts begin, keeps them apart. All else
+in such a model treats every token by itself. `side_by_side_check` finds out whether that holds for a model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.masking_utils import bidirectional_mask_function
+
+from attn_cli.kernel.walk.unpadded import Unpadded
+from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.read.padding import padded
+
+_MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few kernels
+
+
+class NotSideBySideError(Exception):
+    """Raised for attention whose rule depends on more than the distance between tokens of one text."""
+
+
+class SideBySide:
+    """B texts of up to n tokens in one row of T tokens; behind the last text are some of none.
+
+    counted_from  the padding token from which positions are counted, so that it has none itself; None for 0, 1, ...
+
+    size       B
+    longest    n
+    unpadded   where the rows are among the B * n with padding
+    padded     the arguments of the padded batch that it stands for
+    arguments  `input_ids`, `attention_mask` and `position_ids` `[1, T]`
+    """
+
+    def __init__(self, texts: Sequence[np.ndarray], filler: int, counted_from: int | None = None) -> None:
+        lengths = [len(text) for text in texts]
+        self.size, self.longest = len(texts), max(lengths)
+        self.padded = padded(texts, filler, torch.device("cpu"))
+        count = sum(lengths)
+        rows = -(-count // _MULTIPLE) * _MULTIPLE
+        places, ids, positions = np.full(rows, -1), np.full(rows, filler), np.zeros(rows, np.int64)
+        positions[:count] = np.concatenate([np.arange(length) for length in lengths])
+        places[:count] = positions[:count] + np.repeat(np.arange(self.size) * self.longest, lengths)
+        ids[:count] = np.concatenate(texts)
+        if counted_from is not None:
+            positions[:count] = np.concatenate([_counted(text != counted_from) + counted_from for text in texts])
+        self.unpadded = Unpadded(places, self.size * self.longest)
+        self.arguments = {
+            "input_ids": torch.from_numpy(ids)[None],
+            "attention_mask": torch.ones(1, rows, dtype=torch.long),
+            "position_ids": torch.from_numpy(positions)[None],
+        }
+        self._masks: list[tuple[torch.Tensor | None, LazyMask | None]] = []
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many texts there are, and their queries and keys with padding: B, n, n."""
+        return self.size, self.longest, self.longest
+
+    def mask(self, mask: torch.Tensor | None) -> LazyMask | None:
+        """The mask `[B, 1, n, n]` of the padded batch, of a layer's mask of the row; the same object for the same.
+
+        NotSideBySideError for one that isn't made by a function of the distance alone.
+        """
+        for row, whole in self._masks:
+            if row is mask:
+                return whole
+        self._masks.append((mask, self._padded_mask(mask)))
+        return self._masks[-1][1]
+
+    def _padded_mask(self, mask: torch.Tensor | None) -> LazyMask | None:
+        if mask is not None and not (isinstance(mask, LazyMask) and mask.is_of_distance):
+            raise NotSideBySideError
+        arguments: dict[str, Any] = {"mask_function": bidirectional_mask_function, "allow_is_bidirectional_skip": True}
+        if mask is not None:
+            arguments = mask.arguments
+        sizes = {"batch_size": self.size, "q_length": self.longest, "kv_length": self.longest}
+        real = self.padded.get("attention_mask")
+        whole: LazyMask | None = lazy_mask(
+            dtype=torch.float32 if mask is None else mask.dtype,
+            **arguments | sizes | {"attention_mask": None if real is None else real.bool()},
+        )
+        return whole
+
+    def check(self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> None:
+        """NotSideBySideError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
+        if bias is not None or not query.shape[2] == key.shape[2] == len(self.unpadded.noted.places):
+            raise NotSideBySideError
+
+    def with_padding(self, x: torch.Tensor) -> torch.Tensor:
+        """`[1, heads, T, width]` as `[B, heads, n, width]`, 0 in padding."""
+        wide: torch.Tensor = self.unpadded.with_padding(x[0])  # [heads, B * n, width]
+        return wide.reshape(len(wide), self.size, self.longest, -1).transpose(0, 1)
+
+    def without_padding(self, x: torch.Tensor) -> torch.Tensor:
+        """`[B, heads, n, width]` as `[1, heads, T, width]`, 0 in rows of no text."""
+        rows = x.transpose(1, 2).flatten(0, 1)  # [B * n, heads, width]
+        narrow = rows.new_empty(len(self.unpadded.noted.places), *rows.shape[1:]).transpose(0, 1)
+        self.unpadded.without_padding(rows.transpose(0, 1), narrow)
+        return narrow[None]
+
+
+def _counted(real: np.ndarray) -> np.ndarray:
+    """The number of each real token, from 1 on; 0 for others."""
+    made: np.ndarray = np.cumsum(real) * real
+    return made

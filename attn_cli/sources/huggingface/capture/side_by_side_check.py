@@ -1,0 +1,74 @@
+"""Whether a model reads texts side by side in one row of tokens as it reads them in a padded batch."""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
+from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.capture.side_by_side import NotSideBySideError, SideBySide
+from attn_cli.sources.huggingface.read.batching import reads_alone
+from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
+
+_LENGTHS = (5, 11, 2, 8)
+_LONGEST_ROW = 4096 + 128  # tokens; a model of as many positions is tried on four texts alone
+_TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of another token or position
+
+
+def reads_side_by_side(model: PreTrainedModel) -> bool:
+    """Whether hidden states of a few short texts are the same both ways, to rounding.
+
+    For models in float32 on the processor that take `position_ids`. A model with positions of its own, with
+    convolutions or recurrences over tokens, or whose attention is not in the registry makes others, or fails. The row
+    is longer than the model's positions, as that of a batch may be.
+    """
+    parameters = signature(model.forward).parameters
+    if (
+        model.device.type != "cpu"
+        or model.dtype != torch.float32
+        or bool(getattr(model.config, "is_encoder_decoder", False))
+        or not {"input_ids", "attention_mask", "position_ids"} <= set(parameters)
+        or reads_alone(model)
+    ):
+        return False
+    texts = SideBySide(_texts(model), 0, counted_from(model.config))
+    try:
+        with torch.no_grad():
+            together = _hidden(model, texts.arguments, texts)
+            apart = _hidden(model, texts.padded, None)
+            apart = texts.without_padding(apart[:, None])[0]
+    except (NotSideBySideError, *INPUT_ERRORS):
+        return False
+    real = torch.from_numpy(texts.unpadded.noted.places >= 0)
+    difference = (together - apart)[:, real].abs().max()
+    return bool(difference <= _TOLERANCE * apart[:, real].abs().max())
+
+
+def _texts(model: PreTrainedModel) -> list[np.ndarray]:
+    """Ids of texts, the same for every run of a model, in a row of more tokens than it has positions."""
+    positions = position_count(model) or _LONGEST_ROW
+    lengths = [min(length, positions) for length in _LENGTHS]
+    if positions < _LONGEST_ROW:
+        lengths *= positions // sum(lengths) + 1
+    random = np.random.default_rng(0)
+    size = number_of(text_configuration(model.config), "vocab_size") or 1
+    return [random.integers(0, size, length) for length in lengths]
+
+
+def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: SideBySide | None) -> torch.Tensor:
+    """The model's first output; attention is computed by attn, and shown to nobody."""
+    labels = BatchLabels(None, None, encoder_decoder=False)
+    visitor = BatchVisitor(lambda call: None, Ledger(model, Selection(layers=()), labels), keeps_output=False)
+    visitor.side_by_side = texts
+    with watched(model, visitor):
+        output: torch.Tensor = model(**arguments)[0]
+    return output

@@ -1,0 +1,132 @@
+"""Texts in one row of tokens, without padding: the same attention as in a padded batch, or the model isn't read so."""
+
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from attn_cli.batch_call import BatchCall, BatchVisit
+from attn_cli.call import Call
+from attn_cli.kernel.walk.padded import padded_numbers
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
+from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
+from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
+from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
+from attn_cli.sources.huggingface.capture.side_by_side_check import reads_side_by_side
+from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
+from tests.architectures.check import built
+from tests.architectures.reasons import NOT_BUILT
+from tests.architectures.tiny import every_type
+
+READ = """bert electra distilbert roberta xlm-roberta modernbert nomic_bert gpt2 gpt_neox opt llama mistral mixtral
+    qwen2 qwen3 qwen3_moe gemma2 gemma3_text phi3 olmo2 smollm3 gpt_oss deepseek_v3 stablelm starcoder2 cohere2"""
+# ALiBi, positions relative to keys, attention outside the registry, convolutions, recurrences, two stacks, chunks.
+NOT_READ = """bloom mpt falcon@alibi deberta deberta-v2 gptj gpt_neo codegen squeezebert lfm2_moe qwen3_next jamba
+    recurrent_gemma t5 bart llama4_text"""
+LENGTHS = (9, 30, 1, 17, 24, 30, 3)
+TOLERANCE = 2e-5
+
+
+@pytest.mark.parametrize("name", READ.split())
+def test_these_are_read_side_by_side(name: str) -> None:
+    model = cast(PreTrainedModel, built(name)[0]).float()
+    assert reads_side_by_side(model)
+    check_the_same(model)
+
+
+@pytest.mark.parametrize("name", NOT_READ.split())
+def test_these_are_not(name: str) -> None:
+    assert not reads_side_by_side(built(name)[0].float())
+
+
+@pytest.mark.every_type
+@pytest.mark.parametrize("name", every_type())
+def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
+    if reason := NOT_BUILT.get(name):
+        pytest.skip(reason)
+    try:
+        model = built(name)[0].float()
+    except ImportError as error:
+        pytest.skip(str(error))
+    if not reads_side_by_side(model):
+        pytest.skip("is read padded")
+    check_the_same(model)
+
+
+class Numbers(BatchVisit):
+    """Keeps what is noted of every layer's rows; `in_bands` without compiled code."""
+
+    def __init__(self, needs: RowNeeds, *, in_bands: bool = False) -> None:
+        self.needs, self.in_bands = needs, in_bands
+        self.of: dict[tuple[str, int], RowNumbers] = {}
+
+    def of_batch(self, call: BatchCall) -> bool:
+        """Keep the numbers of a layer."""
+        compiled = None if self.in_bands else call.texts.all_numbers(self.needs)
+        numbers = compiled or padded_numbers(call.texts, call.count, self.needs)
+        if numbers is not None:
+            self.of[call.place.name, len(self.of)] = numbers
+        return numbers is not None
+
+    def __call__(self, call: Call) -> None:
+        """Nothing is kept of single texts, as rules with sinks are walked in bands."""
+
+
+def check_the_same(model: PreTrainedModel) -> None:
+    """What is noted of rows, and what the model returns, side by side and padded; also without compiled code."""
+    positions = position_count(model) or max(LENGTHS)
+    size = number_of(text_configuration(model.config), "vocab_size") or 1
+    random = np.random.default_rng(1)
+    ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]
+    texts = SideBySide(ids, 0, counted_from(model.config))
+    real = texts.unpadded.noted.places[texts.unpadded.noted.places >= 0]
+    needs = needs_of(texts)
+    for in_bands in (False, True):
+        padded, expected = run(model, None, texts, needs, in_bands=in_bands)
+        beside, output = run(model, texts, texts, needs, in_bands=in_bands)
+        assert list(beside.of) == list(padded.of)
+        assert beside.of or in_bands
+        for place, wanted in padded.of.items():
+            numbers = beside.of[place]
+            for name in ("mass", "surprise", "distance", "cells", "list_sums", "mark_sums", "step_sums", "top_weights"):
+                mine, other = (np.asarray(getattr(x, name))[:, real] for x in (numbers, wanted))
+                np.testing.assert_allclose(mine, other, rtol=1e-4, atol=TOLERANCE, err_msg=f"{place} {name}")
+            np.testing.assert_allclose(
+                np.asarray(numbers.received)[:, real], np.asarray(wanted.received)[:, real], rtol=1e-4, atol=TOLERANCE
+            )
+            sure = np.asarray(wanted.top_weights) > 0.1  # not all weights are alike
+            keys, others = np.asarray(numbers.top_keys), np.asarray(wanted.top_keys)
+            assert (keys == others)[sure].mean() > 0.9 if sure.any() else True
+        scale = float(expected.abs().max())
+        np.testing.assert_allclose(texts.with_padding(output[:, None])[:, 0].flatten(0, 1)[real] / scale,
+                                   expected.flatten(0, 1)[real] / scale, atol=TOLERANCE)  # fmt: skip
+
+
+def needs_of(texts: SideBySide) -> RowNeeds:
+    """Cells, a list and marks of every row's own text, as a scan asks for."""
+    rows = texts.size * texts.longest
+    first = np.repeat(np.arange(texts.size) * texts.longest, texts.longest)
+    own = np.arange(rows)
+    cells = np.stack([first, np.maximum(own - 1, first)], axis=1)
+    lists = (np.stack([own, np.where(own > first, own - 1, -1)], axis=1),)
+    marks = (own % 3 == 0).astype(np.float32)[None]
+    steps = np.array([-(2**30), -4, 0, 1, 2**30], np.int32)
+    return RowNeeds(moments=True, cells=cells, lists=lists, marks=marks, received=True, top=1, steps=steps)
+
+
+def run(
+    model: PreTrainedModel, beside: SideBySide | None, texts: SideBySide, needs: RowNeeds, *, in_bands: bool = False
+) -> tuple[Numbers, torch.Tensor]:
+    """What is noted of the rows of texts, and the model's first output."""
+    visit = Numbers(needs, in_bands=in_bands)
+    ledger = Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False))
+    visitor = BatchVisitor(visit, ledger, keeps_output=True, side_by_side=beside)
+    with watched(model, visitor), torch.no_grad():
+        output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
+    return visit, output
