@@ -163,7 +163,7 @@ def test_passes_end_with_the_last_attention_and_no_byte_changes(
         scan(source, str(file), str(tmp_path / f"scan{number}"), selection=Selection(layers=(0, 1)))
         found.append(files_of(tmp_path / f"scan{number}"))
     hook.remove()
-    assert ran == [0]
+    assert set(ran) == {0}
     assert found[0] == found[1] == found[2]
 
 

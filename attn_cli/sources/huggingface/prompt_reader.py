@@ -190,9 +190,5 @@ class PromptReader:
 
     def padded_batch(self, texts: Sequence[np.ndarray]) -> dict[str, torch.Tensor]:
         """The token ids of each text as one batch."""
-        return padded(texts, self.filler, self.loaded.model.device)
-
-    @property
-    def filler(self) -> int:
-        """The token of padding."""
-        return getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
+        filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
+        return padded(texts, filler, self.loaded.model.device)

@@ -34,9 +34,8 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_layers
 from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.projection_search import find_projections
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import capture, watched
-from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
-from attn_cli.sources.huggingface.capture.side_by_side_check import reads_side_by_side
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
@@ -45,6 +44,7 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.chosen_layers import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
+from attn_cli.sources.huggingface.one_row import reads_in_one_row
 from attn_cli.sources.huggingface.prompt_reader import PromptReader
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
@@ -88,7 +88,7 @@ class ModelSource(PromptReader):
         self._found: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
         self._usual_runs: dict[Selection, bool] = {}
-        self._reads_side_by_side: bool | None = None  # found out by the first batch
+        self._reads_in_one_row: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
@@ -288,8 +288,10 @@ class ModelSource(PromptReader):
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]
-        beside = self._side_by_side(numbers) if isinstance(visit, BatchVisit) else None
-        arguments: dict[str, Any] = dict(self.padded_batch(numbers) if beside is None else beside.arguments)
+        arguments: dict[str, Any] = self.padded_batch(numbers)
+        row = self._row_of_texts(numbers, arguments) if isinstance(visit, BatchVisit) else None
+        if row is not None:
+            arguments = dict(row.arguments)
         if self.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
@@ -299,7 +301,7 @@ class ModelSource(PromptReader):
         with self._explained(arguments):
             labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
-            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", side_by_side=beside)
+            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", row_of_texts=row)
             with watched(model, visitor, backend=self.loaded.backend), widest_linear_layers(), torch.no_grad():
                 usual = self._usual_runs.get(selection)
                 if usual is not None:
@@ -309,12 +311,12 @@ class ModelSource(PromptReader):
             raise failure
         self._usual_runs.setdefault(selection, ledger.runs_are_usual)
 
-    def _side_by_side(self, texts: Sequence[np.ndarray]) -> SideBySide | None:
+    def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
         """Several texts in one row of tokens; None where the model doesn't read them so."""
         if len(texts) == 1 or self.loaded.backend != "attn":
             return None
-        if self._reads_side_by_side is None:
-            self._reads_side_by_side = reads_side_by_side(self.loaded.model)
-        if not self._reads_side_by_side:
+        if self._reads_in_one_row is None:
+            self._reads_in_one_row = reads_in_one_row(self.loaded.model)
+        if not self._reads_in_one_row:
             return None
-        return SideBySide(texts, self.filler, counted_from(self.loaded.model.config))
+        return RowOfTexts(texts, padded, counted_from(self.loaded.model.config))

@@ -35,7 +35,7 @@ class AttentionFunction:
 
         Returns the output `[b, n, h, e]`, and None for the weights, which are never held whole.
         """
-        texts = self.visitor.side_by_side
+        texts = self.visitor.row_of_texts
         mask = attention_mask if texts is None else texts.mask(attention_mask)
         layer_rule, sink_per_query = rule_of_layer(module, query, mask, scaling, options)
         if texts is not None:
@@ -61,7 +61,7 @@ class AttentionFunction:
         self, layer_rule: LayerRule, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> torch.Tensor:
         """The output alone `[b, h, n, e]`."""
-        texts = self.visitor.side_by_side
+        texts = self.visitor.row_of_texts
         if texts is None:
             return layer_rule.output(query, key, value)
         return texts.without_padding(layer_rule.output(*(texts.with_padding(x) for x in (query, key, value))))

@@ -15,8 +15,8 @@ from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.seen_call import SeenCall, check_rows, rule_of
-from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
 
 Visit = Callable[[Call], None]
 
@@ -26,7 +26,7 @@ class BatchVisitor:
 
     keeps_output  whether the output that `visit` computes while walking the call becomes the layer's output
     rotations     reads how queries and keys were turned; None where nobody asks
-    side_by_side  the texts of the pass, where they are in one row of tokens
+    row_of_texts  the texts of the pass, where they are in one row of tokens
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class BatchVisitor:
         *,
         keeps_output: bool,
         rotations: RotationReader | None = None,
-        side_by_side: SideBySide | None = None,
+        row_of_texts: RowOfTexts | None = None,
     ) -> None:
         self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
-        self.side_by_side = side_by_side
+        self.row_of_texts = row_of_texts
         self.blocks = BlockInputs()
         self._forget_layouts()
 
@@ -64,8 +64,8 @@ class BatchVisitor:
     ) -> torch.Tensor | None:
         if self._texts is not self.ledger.labels.texts:  # another pass, of other texts
             self._forget_layouts()
-        beside, h = self.side_by_side, query.shape[1]
-        b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if beside is None else beside.sizes
+        row, h = self.row_of_texts, query.shape[1]
+        b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
         fills_output = len(heads) == h and self.keeps_output and not self.ledger.ends
@@ -77,11 +77,11 @@ class BatchVisitor:
 
         layout = self.layouts.of(place, (b, n, m), layer_rule, text_of)
         output = _output_of(query, value) if fills_output else None
-        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output, beside)
+        layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output, row)
         if self._took_batch(layer, places.at(0), b, n):
             return output
-        if beside is not None:
-            query, key, value = (beside.with_padding(x) for x in (query, key, value))
+        if row is not None:
+            query, key, value = (row.with_padding(x) for x in (query, key, value))
             output = _output_of(query, value) if fills_output else None
             layer = LayerBatch(query, key, value, layer_rule, heads, groups, layout, output)
         texts = tuple(map(text_of, range(b))) if layout is None else layout.texts
@@ -99,7 +99,7 @@ class BatchVisitor:
             calls[0].batch.close()
         if output is None or not is_complete:
             return None
-        return output if beside is None else beside.without_padding(output)
+        return output if row is None else row.without_padding(output)
 
     def _took_batch(self, layer: LayerBatch, place: Place, b: int, n: int) -> bool:
         """Whether the visitor took all b texts of n rows at once, which fills the layer's output."""

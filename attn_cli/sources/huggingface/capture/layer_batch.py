@@ -13,7 +13,7 @@ from attn_cli.kernel.walk.packed import PackedTexts
 from attn_cli.sources.huggingface.capture.batch_labels import UnpaddedText
 from attn_cli.sources.huggingface.capture.batch_layout import BatchLayout
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
-from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class LayerBatch:
 
     heads, groups  the selected heads, and the key head of each
     layout         where the texts lie, if it is known beforehand
-    side_by_side   the texts, where they are in one row of tokens: then b is 1, and `packed` alone is for them
+    row_of_texts   the texts, where they are in one row of tokens: then b is 1, and `packed` alone is for them
     """
 
     query: torch.Tensor
@@ -33,7 +33,7 @@ class LayerBatch:
     groups: tuple[int, ...]
     layout: BatchLayout | None
     output: torch.Tensor | None
-    side_by_side: SideBySide | None = None
+    row_of_texts: RowOfTexts | None = None
 
     def calls(
         self, places: Sequence[Place], texts: Sequence[UnpaddedText], ingredients: Sequence[Ingredients]
@@ -98,7 +98,7 @@ class LayerBatch:
             q, k, v = q[list(self.heads)], k[list(self.groups)], v[list(self.groups)]
         rule = self.rule.masked_by(Open(), self.heads)
         output = None if self.output is None else _side_by_side(self.output)
-        unpadded = None if self.side_by_side is None else self.side_by_side.unpadded
+        unpadded = None if self.row_of_texts is None else self.row_of_texts.unpadded
         return PackedTexts(q, k, v, rule, self.layout.span, output, self.layout.padded, unpadded)
 
 

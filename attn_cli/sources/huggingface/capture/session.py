@@ -97,11 +97,11 @@ def watched(
             stack.enter_context(all_named(model, "eager"))
         else:
             stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
-        if visitor.side_by_side is None:
+        if visitor.row_of_texts is None:
             labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
             stack.callback(labelling.remove)
         else:
-            ledger.labels.read_arguments(model, (), visitor.side_by_side.padded)
+            ledger.labels.read_arguments(model, (), visitor.row_of_texts.padded)
         stack.enter_context(visitor.blocks.watching(ledger.places.attention_blocks))
         if visitor.rotations is not None:
             stack.enter_context(visitor.rotations.watching(ledger.places.attention))

@@ -16,9 +16,10 @@ from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_c
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import watched
-from attn_cli.sources.huggingface.capture.side_by_side import SideBySide
-from attn_cli.sources.huggingface.capture.side_by_side_check import reads_side_by_side
+from attn_cli.sources.huggingface.one_row import reads_in_one_row
+from attn_cli.sources.huggingface.read.padding import padded as padded_batch
 from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
 from tests.architectures.check import built
 from tests.architectures.reasons import NOT_BUILT
@@ -36,13 +37,13 @@ TOLERANCE = 2e-5
 @pytest.mark.parametrize("name", READ.split())
 def test_these_are_read_side_by_side(name: str) -> None:
     model = cast(PreTrainedModel, built(name)[0]).float()
-    assert reads_side_by_side(model)
+    assert reads_in_one_row(model)
     check_the_same(model)
 
 
 @pytest.mark.parametrize("name", NOT_READ.split())
 def test_these_are_not(name: str) -> None:
-    assert not reads_side_by_side(built(name)[0].float())
+    assert not reads_in_one_row(built(name)[0].float())
 
 
 @pytest.mark.every_type
@@ -54,7 +55,7 @@ def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
         model = built(name)[0].float()
     except ImportError as error:
         pytest.skip(str(error))
-    if not reads_side_by_side(model):
+    if not reads_in_one_row(model):
         pytest.skip("is read padded")
     check_the_same(model)
 
@@ -84,7 +85,7 @@ def check_the_same(model: PreTrainedModel) -> None:
     size = number_of(text_configuration(model.config), "vocab_size") or 1
     random = np.random.default_rng(1)
     ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]
-    texts = SideBySide(ids, 0, counted_from(model.config))
+    texts = RowOfTexts(ids, padded_batch(ids, 0, model.device), counted_from(model.config))
     real = texts.unpadded.noted.places[texts.unpadded.noted.places >= 0]
     needs = needs_of(texts)
     for in_bands in (False, True):
@@ -108,7 +109,7 @@ def check_the_same(model: PreTrainedModel) -> None:
                                    expected.flatten(0, 1)[real] / scale, atol=TOLERANCE)  # fmt: skip
 
 
-def needs_of(texts: SideBySide) -> RowNeeds:
+def needs_of(texts: RowOfTexts) -> RowNeeds:
     """Cells, a list and marks of every row's own text, as a scan asks for."""
     rows = texts.size * texts.longest
     first = np.repeat(np.arange(texts.size) * texts.longest, texts.longest)
@@ -121,12 +122,12 @@ def needs_of(texts: SideBySide) -> RowNeeds:
 
 
 def run(
-    model: PreTrainedModel, beside: SideBySide | None, texts: SideBySide, needs: RowNeeds, *, in_bands: bool = False
+    model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, needs: RowNeeds, *, in_bands: bool = False
 ) -> tuple[Numbers, torch.Tensor]:
     """What is noted of the rows of texts, and the model's first output."""
     visit = Numbers(needs, in_bands=in_bands)
     ledger = Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False))
-    visitor = BatchVisitor(visit, ledger, keeps_output=True, side_by_side=beside)
+    visitor = BatchVisitor(visit, ledger, keeps_output=True, row_of_texts=beside)
     with watched(model, visitor), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

@@ -1,10 +1,10 @@
 """The texts of a batch in one row of tokens, without padding: less to compute for models that are told positions.
 
 Each text's positions begin anew, and the attention function, which knows where texts begin, keeps them apart. All else
-in such a model treats every token by itself. `side_by_side_check` finds out whether that holds for a model.
+in such a model treats every token by itself. `one_row` finds out whether that holds for a model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,34 +13,35 @@ from transformers.masking_utils import bidirectional_mask_function
 
 from attn_cli.kernel.walk.unpadded import Unpadded
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
-from attn_cli.sources.huggingface.read.padding import padded
 
 _MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few kernels
 
 
-class NotSideBySideError(Exception):
+class NotInOneRowError(Exception):
     """Raised for attention whose rule depends on more than the distance between tokens of one text."""
 
 
-class SideBySide:
+class RowOfTexts:
     """B texts of up to n tokens in one row of T tokens; behind the last text are some of none.
 
-    counted_from  the padding token from which positions are counted, so that it has none itself; None for 0, 1, ...
+    padded        the arguments of the padded batch that it stands for
+    counted_from  the padding token from whose number on positions are counted, and which has none; None for 0, 1, ...
 
     size       B
     longest    n
     unpadded   where the rows are among the B * n with padding
-    padded     the arguments of the padded batch that it stands for
     arguments  `input_ids`, `attention_mask` and `position_ids` `[1, T]`
     """
 
-    def __init__(self, texts: Sequence[np.ndarray], filler: int, counted_from: int | None = None) -> None:
+    def __init__(
+        self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor], counted_from: int | None = None
+    ) -> None:
         lengths = [len(text) for text in texts]
         self.size, self.longest = len(texts), max(lengths)
-        self.padded = padded(texts, filler, torch.device("cpu"))
+        self.padded = padded
         count = sum(lengths)
         rows = -(-count // _MULTIPLE) * _MULTIPLE
-        places, ids, positions = np.full(rows, -1), np.full(rows, filler), np.zeros(rows, np.int64)
+        places, ids, positions = np.full(rows, -1), np.full(rows, texts[0][0]), np.zeros(rows, np.int64)
         positions[:count] = np.concatenate([np.arange(length) for length in lengths])
         places[:count] = positions[:count] + np.repeat(np.arange(self.size) * self.longest, lengths)
         ids[:count] = np.concatenate(texts)
@@ -62,7 +63,7 @@ class SideBySide:
     def mask(self, mask: torch.Tensor | None) -> LazyMask | None:
         """The mask `[B, 1, n, n]` of the padded batch, of a layer's mask of the row; the same object for the same.
 
-        NotSideBySideError for one that isn't made by a function of the distance alone.
+        NotInOneRowError for one that isn't made by a function of the distance alone.
         """
         for row, whole in self._masks:
             if row is mask:
@@ -72,7 +73,7 @@ class SideBySide:
 
     def _padded_mask(self, mask: torch.Tensor | None) -> LazyMask | None:
         if mask is not None and not (isinstance(mask, LazyMask) and mask.is_of_distance):
-            raise NotSideBySideError
+            raise NotInOneRowError
         arguments: dict[str, Any] = {"mask_function": bidirectional_mask_function, "allow_is_bidirectional_skip": True}
         if mask is not None:
             arguments = mask.arguments
@@ -85,9 +86,9 @@ class SideBySide:
         return whole
 
     def check(self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """NotSideBySideError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
+        """NotInOneRowError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
         if bias is not None or not query.shape[2] == key.shape[2] == len(self.unpadded.noted.places):
-            raise NotSideBySideError
+            raise NotInOneRowError
 
     def with_padding(self, x: torch.Tensor) -> torch.Tensor:
         """`[1, heads, T, width]` as `[B, heads, n, width]`, 0 in padding."""

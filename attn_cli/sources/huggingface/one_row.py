@@ -14,9 +14,10 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
 from attn_cli.sources.huggingface.capture.session import watched
-from attn_cli.sources.huggingface.capture.side_by_side import NotSideBySideError, SideBySide
 from attn_cli.sources.huggingface.read.batching import reads_alone
+from attn_cli.sources.huggingface.read.padding import padded
 from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
 
 _LENGTHS = (5, 11, 2, 8)
@@ -24,7 +25,7 @@ _LONGEST_ROW = 4096 + 128  # tokens; a model of as many positions is tried on fo
 _TOLERANCE = 1e-4  # of the largest number: rounding, not the influence of another token or position
 
 
-def reads_side_by_side(model: PreTrainedModel) -> bool:
+def reads_in_one_row(model: PreTrainedModel) -> bool:
     """Whether hidden states of a few short texts are the same both ways, to rounding.
 
     For models in float32 on the processor that take `position_ids`. A model with positions of its own, with
@@ -40,13 +41,14 @@ def reads_side_by_side(model: PreTrainedModel) -> bool:
         or reads_alone(model)
     ):
         return False
-    texts = SideBySide(_texts(model), 0, counted_from(model.config))
+    ids = _texts(model)
+    texts = RowOfTexts(ids, padded(ids, 0, model.device), counted_from(model.config))
     try:
         with torch.no_grad():
             together = _hidden(model, texts.arguments, texts)
             apart = _hidden(model, texts.padded, None)
             apart = texts.without_padding(apart[:, None])[0]
-    except (NotSideBySideError, *INPUT_ERRORS):
+    except (NotInOneRowError, *INPUT_ERRORS):
         return False
     real = torch.from_numpy(texts.unpadded.noted.places >= 0)
     difference = (together - apart)[:, real].abs().max()
@@ -64,11 +66,11 @@ def _texts(model: PreTrainedModel) -> list[np.ndarray]:
     return [random.integers(0, size, length) for length in lengths]
 
 
-def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: SideBySide | None) -> torch.Tensor:
+def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: RowOfTexts | None) -> torch.Tensor:
     """The model's first output; attention is computed by attn, and shown to nobody."""
     labels = BatchLabels(None, None, encoder_decoder=False)
     visitor = BatchVisitor(lambda call: None, Ledger(model, Selection(layers=()), labels), keeps_output=False)
-    visitor.side_by_side = texts
+    visitor.row_of_texts = texts
     with watched(model, visitor):
         output: torch.Tensor = model(**arguments)[0]
     return output
