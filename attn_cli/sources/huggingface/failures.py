@@ -1,6 +1,7 @@
 """Errors for a forward pass that failed or in which no attention was captured, in place of an empty answer."""
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from traceback import walk_tb
 
 from transformers import PreTrainedModel
@@ -12,7 +13,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.load.quantised import method_of
 from attn_cli.sources.huggingface.read.processor import file_option
 
-_LIBRARIES = ("torch", "transformers")
+_LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
@@ -52,11 +53,14 @@ def no_attention(model: PreTrainedModel, name: str) -> LoadError:
 def why_failed(
     model: PreTrainedModel, error: Exception, name: str, missing: Sequence[str], *, unfit: bool
 ) -> AttnError | None:
-    """The error for a forward pass that ended in `error`; None if it looks like a bug of attn's.
+    """The error for a forward pass that ended in `error`; None for one of attn's own code, or of a visitor's.
 
     missing  arguments that parts of the model need and that were not given
     unfit    whether the given arguments may be the cause
     """
+    modules = _modules_run(error)
+    if not modules or any(module.startswith("attn_cli.") for module in modules):
+        return None
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     title = f"{name} ({model.config.model_type})"
     hint = "--inputs FILE gives a model all that it reads"
@@ -70,13 +74,19 @@ def why_failed(
         method = method_of(model.config.quantization_config.to_dict())
         return LoadError(f"{title} is quantised ({method}) and can't be run here: {line}",
                          "are its weights packed as its config.json says? --debug shows the whole story")  # fmt: skip
-    if _is_the_models(error):
+    if all(module.startswith(_LIBRARIES) for module in modules):
         return LoadError(f"{title} can't be run: {line}", "is its config.json right? --debug shows the whole story")
     return None
 
 
-def _is_the_models(error: Exception) -> bool:
-    """Whether it was raised in the code of transformers or torch, which no code of attn had called from inside."""
-    modules = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
-    entered = next((at for at, module in enumerate(modules) if module.startswith(_LIBRARIES)), len(modules))
-    return entered < len(modules) and all(module.startswith(_LIBRARIES) for module in modules[entered:])
+def _modules_run(error: Exception) -> list[str]:
+    """The Python modules of the frames that `error` came through, from torch or transformers inwards.
+
+    attn's `__torch_function__` and `__torch_dispatch__` are left out: they run what the model calls.
+    """
+    frames = [
+        str(frame.f_globals.get("__name__", ""))
+        for frame, _ in walk_tb(error.__traceback__)
+        if frame.f_code.co_name not in ("__torch_function__", "__torch_dispatch__")
+    ]
+    return list(dropwhile(lambda module: not module.startswith(_LIBRARIES), frames))

@@ -1,5 +1,7 @@
 """Texts of a batch that are walked side by side give what each gives alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ H, G, LONGEST, D, E = 4, 2, 9, 8, 6
 TEXTS = (slice(0, 9), slice(3, 9), slice(0, 4), slice(5, 6))  # of each row of the batch, padded on either side
 
 
-def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, sink: torch.Tensor | None) -> PackedTexts:
+def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, rule: Rule) -> PackedTexts:
     spans = []
     for index, text in enumerate(TEXTS):
         rows = np.zeros((2, LONGEST), np.int32) + index * LONGEST
@@ -28,17 +30,19 @@ def packed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, sink: 
         spans.append(rows)
     first, last = np.concatenate(spans, axis=1)
     output = torch.zeros(H, q.shape[1], E)
-    return PackedTexts(q, k, v, Rule(0.5, sink=sink), Intervals(first, last), output)
+    return PackedTexts(q, k, v, rule, Intervals(first, last), output)
 
 
+@pytest.mark.parametrize("softcap", [None, 1.0])
 @pytest.mark.parametrize("has_sink", [False, True])
 @pytest.mark.parametrize("mask", [Open(), Causal(), Intersection((Causal(), Window(3)))], ids=str)
-def test_each_text_is_as_alone(mask: Mask, has_sink: bool) -> None:
+def test_each_text_is_as_alone(mask: Mask, has_sink: bool, softcap: float | None) -> None:
     random = torch.Generator().manual_seed(1)
     rows = len(TEXTS) * LONGEST
     q, k, v = (torch.randn(heads, rows, width, generator=random) for heads, width in ((H, D), (G, D), (G, E)))
     sink = torch.randn(H, generator=random) if has_sink else None
-    texts = packed(q, k, v, mask, sink)
+    rule = Rule(0.5, softcap, sink=sink)
+    texts = packed(q, k, v, mask, rule)
     for index, text in enumerate(TEXTS):
         place = slice(index * LONGEST + text.start, index * LONGEST + text.stop)
         n = place.stop - place.start
@@ -46,7 +50,7 @@ def test_each_text_is_as_alone(mask: Mask, has_sink: bool) -> None:
         needs = RowNeeds(moments=True, cells=cells, top=3)
         numbers = texts.of_text(place.start, place.stop).row_numbers(needs)
         output = torch.zeros(H, n, E)
-        alone = row_numbers(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=mask, sink=sink), needs, output)
+        alone = row_numbers(q[:, place], k[:, place], v[:, place], replace(rule, mask=mask), needs, output)
         assert numbers is not None and alone is not None and texts.walked
         torch.testing.assert_close(texts.output[:, place], output, **CLOSE)
         for name in (*MOMENTS, "cells", "top_weights", "top_scores"):
@@ -70,7 +74,7 @@ def test_column_sums_are_of_one_text_and_not_of_padding() -> None:
 
 def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
     q, k, v = (torch.ones(heads, len(TEXTS) * LONGEST, 4) for heads in (H, G, G))
-    texts = packed(q, k, torch.ones(G, len(TEXTS) * LONGEST, E), Open(), None)
+    texts = packed(q, k, torch.ones(G, len(TEXTS) * LONGEST, E), Open(), Rule(0.5))
     assert texts.of_text(0, 9).row_numbers(RowNeeds(pool=Pool(2, 2))) is None
     assert not texts.walked
     assert texts.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is not None
@@ -86,7 +90,7 @@ def test_all_texts_at_once_are_without_their_padding() -> None:
     places = [slice(index * LONGEST + text.start, index * LONGEST + text.stop) for index, text in enumerate(TEXTS)]
     counts = [place.stop - place.start for place in places]
     cells = [np.random.default_rng(count).integers(-1, count, size=(count, 2)) for count in counts]
-    texts = packed(q, k, v, Causal(), None)
+    texts = packed(q, k, v, Causal(), Rule(0.5))
     together = texts.of_texts(places, RowNeeds(moments=True, cells=np.concatenate(cells)))
     assert together is not None and together.log_sum.shape == (H, sum(counts))
     for at, (place, count) in enumerate(zip(places, counts, strict=True)):

@@ -70,6 +70,21 @@ def test_a_text_of_which_more_is_asked_goes_alone() -> None:
 
 
 @torch.no_grad()
+def test_cells_beside_other_numbers_are_of_capped_scores() -> None:
+    model, pairs = tiny("gemma2"), []
+
+    def visit(call: Call) -> None:
+        (alone,) = reduce(call, FromBands(HeadStatistics())).parts
+        pairs.append((reduce(call, HeadStatistics(), TopKeys(3)).parts[0], alone))
+
+    with capture(model, visit):
+        model(input_ids=torch.tensor([[4, 5, 6, 4], [7, 8, 9, 3]]))
+    for beside, alone in pairs:
+        for name, values in alone.arrays().items():
+            np.testing.assert_allclose(beside.arrays()[name], values, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@torch.no_grad()
 def test_a_layer_goes_when_its_texts_were_visited() -> None:
     model, visited = tiny("llama"), list[weakref.ref[Call]]()
     kept: list[tuple[Call, Part]] = []
