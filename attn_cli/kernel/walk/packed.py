@@ -152,11 +152,11 @@ class PackedText:
         q, k = (at_least_float32(x[:, self.rows]) for x in (self.texts.q, self.texts.k))
         (h, n, d), g = q.shape, k.shape[0]
         chosen = k[:, np.maximum(keys, 0)]  # [g, n, c, d]
-        scores = row_dot(q.reshape(g, h // g, n, 1, d), chosen[:, None])  # [g, h / g, n, c]
+        products = row_dot(q.reshape(g, h // g, n, 1, d), chosen[:, None])  # [g, h / g, n, c]
+        scores = to_numpy(self.texts.rule.capped(products * self.texts.rule.scale)).reshape(h, n, -1)
         first, last = (x[self.rows, None] - self.rows.start for x in self.texts.span)
         allowed = (keys >= first) & (keys < last)
-        logarithms = to_numpy(scores).reshape(h, n, -1) * np.float32(self.texts.rule.scale) - log_sum[..., None]
-        weights: np.ndarray = np.exp(np.where(allowed, logarithms, -np.inf))
+        weights: np.ndarray = np.exp(np.where(allowed, scores - log_sum[..., None], -np.inf))
         return weights
 
 
