@@ -12,7 +12,7 @@ from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.summaries.predicting import Predicting
+from attn_cli.source import Predicting
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 

@@ -235,7 +235,7 @@ class ModelSource(PromptReader):
     ) -> ModelExperiment:
         """Run one prompt, plainly; interventions in its attention then follow.
 
-        As for `attn_cli.summaries.predicting.Predicting`.
+        As for `attn_cli.source.Predicting`.
         """
         arguments = self.arguments([prompt])
         if look is not None:
@@ -247,7 +247,7 @@ class ModelSource(PromptReader):
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """The direct parts of all heads in the logit of the answer.
 
-        As for `attn_cli.summaries.predicting.Predicting`.
+        As for `attn_cli.source.Predicting`.
         """
         arguments = self._without_cache(self.arguments([prompt]))
         found, places = self._projected_places(arguments)

@@ -12,7 +12,7 @@ from attn_cli.intervention import AttentionLayer, Experiment, Floor, HeadPlace, 
 from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import Selection
-from attn_cli.summaries.predicting import Predicting
+from attn_cli.source import Predicting
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.report import Answer

@@ -11,10 +11,10 @@ from attn_cli.errors import LoadError
 from attn_cli.intervention import Experiment, Outcome, Target
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
+from attn_cli.source import Predicting
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.hidden_parts import HiddenParts, hide_parts, rows_after
-from attn_cli.summaries.predicting import Predicting
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.sinks import SinksOfHeads

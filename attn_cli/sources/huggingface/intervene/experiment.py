@@ -65,7 +65,7 @@ class ModelExperiment:
         """Run the model once, plainly.
 
         arguments  of the model's forward for this prompt
-        The rest is as for `attn_cli.summaries.predicting.Predicting`.
+        The rest is as for `attn_cli.source.Predicting`.
         """
         self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)
