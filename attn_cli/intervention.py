@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from attn_cli.prompt import Token
-from attn_cli.selection import Selection
-
-EVERYTHING = Selection()
+from attn_cli.selection import ALL, Selection
 
 
 class HeadPlace(NamedTuple):
@@ -51,7 +49,7 @@ class Intervention:
     silenced: tuple[HeadPlace, ...] = ()
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
-    blind: Selection = EVERYTHING
+    blind: Selection = ALL
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from attn_cli.display import Displayed
 from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
-from attn_cli.sources import DEFAULT_MODEL, Loading, Source, open_source
+from attn_cli.source import Source
+from attn_cli.sources import DEFAULT_MODEL, Loading, open_source
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

@@ -1,4 +1,4 @@
-"""What an answer needs of a source whose model can be run again with something taken from its attention."""
+"""Sources: texts in, attention calls out; those that take interventions, and those that know their layers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -6,28 +6,70 @@ from typing import Any, Protocol, runtime_checkable
 from attn_cli.call import Call, Look
 from attn_cli.intervention import Experiment, Target
 from attn_cli.logit_parts import LogitParts
+from attn_cli.mixing import MixedLayer
+from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt
-from attn_cli.selection import Selection
+from attn_cli.selection import PlannedLayer, Selection
 
 
-@runtime_checkable
-class Predicting(Protocol):
-    """A source whose model says something that interventions can change: `open_source(model, predicts=True)`.
+class Source(Protocol):
+    """Something that turns texts into attention calls.
 
-    Tables don't: ask with `isinstance`. `about` is what every source says of itself.
+    about       what it is, for headers and machine output: model, type, revision, dtype, device
+    batch_size  the number of texts that callers should pass to `each` at once
     """
 
     about: dict[str, Any]
+    batch_size: int
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """Tokenize the texts; `pair` is a second sentence, read after each."""
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice, drawn with `seed`, `seed` + 1, `seed` + 2; their text is ""."""
+
+    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
+        """The chosen layers that are expected to attend, in the order of the source's layers."""
+
+    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
+        """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
+
+    def each(
+        self,
+        prompts: Sequence[Prompt],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        *,
+        rotations: bool = False,
+        projections: bool = False,
+    ) -> None:
+        """Call `visit` with the attention calls of the chosen layers, for every prompt.
+
+        rotations    calls can say how rotary positions turned their queries and keys, where they were
+        projections  calls carry W_O, where the source has one; LoadError for a layer where it isn't found
+        """
+
+    def follow(
+        self,
+        prompt: Prompt,
+        rows: Sequence[int],
+        selection: Selection,
+        visit: Callable[[Call], None],
+        arrive: Callable[[BlockVectors], None],
+    ) -> None:
+        """As `each` for one prompt; also call `arrive` with the vectors of `rows` around each chosen block."""
+
+
+@runtime_checkable
+class Predicting(Source, Protocol):
+    """A source whose model makes predictions that interventions can change: `open_source(model, predicts=True)`.
+
+    Tables make none: ask with `isinstance`.
+    """
 
     @property
     def speaks(self) -> bool:
         """Whether the model has a head of words. One that has none is asked for its mean vector, in all rows."""
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """Tokenize the texts, as every source does."""
-
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention calls of the chosen layers, as every source does."""
 
     def experiment(
         self,
@@ -57,3 +99,11 @@ class Predicting(Protocol):
 
         Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """
+
+
+@runtime_checkable
+class Mixing(Protocol):
+    """A source that knows its layers as attention, residual stream and norm; tables have but one."""
+
+    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
+        """The layers, in their order; LoadError for a model that is no encoder."""

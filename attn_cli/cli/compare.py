@@ -13,7 +13,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.report import Report
 

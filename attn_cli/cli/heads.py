@@ -13,7 +13,7 @@ from attn_cli.cli.kit.kinds import kinds_of_heads
 from attn_cli.cli.kit.ranking_options import change_ranking, ranking_of
 from attn_cli.cli.kit.run import ReducersFor
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.summaries.against.head_changes import head_changes
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.views.view import View

@@ -14,7 +14,7 @@ from attn_cli.cli.kit.measure_options import MeasureOptions
 from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.summaries.answers.steps import WalkSteps
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.memo import memoised

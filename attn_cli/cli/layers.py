@@ -13,7 +13,8 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import check_alone
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
-from attn_cli.sources import DEFAULT_MODEL, Source, is_recording, is_table
+from attn_cli.source import Source
+from attn_cli.sources import DEFAULT_MODEL, is_recording, is_table
 from attn_cli.summaries.answers.layers import LayerMap
 from attn_cli.summaries.report import Report
 from attn_cli.views.shell_words import command_words

@@ -19,7 +19,7 @@ from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.summaries.against.change_matrix import change_matrix
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words

@@ -15,8 +15,8 @@ from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_cuts import text_cut
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.source import Predicting
-from attn_cli.sources import Source, is_table
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import is_table
 from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.hidden_parts import runs_to_hide

@@ -16,7 +16,7 @@ from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import command_words
 

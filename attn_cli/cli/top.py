@@ -17,7 +17,8 @@ from attn_cli.cli.kit.measure_options import MeasureOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import Source, is_recording
+from attn_cli.source import Source
+from attn_cli.sources import is_recording
 from attn_cli.summaries.against.changed_keys import changed_keys
 from attn_cli.summaries.answers.through import through
 from attn_cli.summaries.calls.in_words import prompt_in_words

@@ -19,7 +19,7 @@ from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import Shard, scan_shard
 from attn_cli.scans.sums import SumArrays
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.text import excerpt
 
 _WHERE = "ray status says where one runs; --ray auto starts one here"

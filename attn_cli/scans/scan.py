@@ -12,8 +12,9 @@ from attn_cli.scans.ray_workers import OpenSource, ray_workers
 from attn_cli.scans.run import Compute, Scan, ScanProgress, in_this_process
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
-from attn_cli.selection import Selection
-from attn_cli.sources import Source, open_source
+from attn_cli.selection import ALL, Selection
+from attn_cli.source import Source
+from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, open_corpus
 
 
@@ -69,7 +70,7 @@ def scan(
         pandas.read_parquet("reviews-scan/heads.parquet")
     """
     corpus = inputs if isinstance(inputs, Corpus) else open_corpus([inputs] if isinstance(inputs, str) else inputs)
-    options = ScanOptions(selection or Selection(), chunk, stride, seed)
+    options = ScanOptions(selection or ALL, chunk, stride, seed)
     opens: OpenSource = partial(open_source, model) if isinstance(model, str) else lambda: model
     return run_scan(opens, corpus, output, options, Running(**running))
 

@@ -3,9 +3,8 @@
 import sys
 from typing import NamedTuple
 
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
 
-EVERYTHING = Selection()
 MOST_COUNTED = 2**16  # different tokens that are counted for every head, the first of the corpus
 BATCH_TOKENS = 4096  # at most, of a batch with its padding, unless a single text has more
 
@@ -20,7 +19,7 @@ class ScanOptions(NamedTuple):
     longest        tokens of a text for which there is memory
     """
 
-    selection: Selection = EVERYTHING
+    selection: Selection = ALL
     chunk: int | None = None
     stride: int | None = None
     seed: int = 0

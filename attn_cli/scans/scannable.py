@@ -8,7 +8,7 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.scans.word_texts import WordTexts
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.sources.toy import TableSource
 
 

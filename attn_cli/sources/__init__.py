@@ -2,67 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
 
-from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.model_blocks import Block, BlockVectors
-from attn_cli.prompt import Prompt
-from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.selection import Selection
+from attn_cli.source import Source
 
 if TYPE_CHECKING:
     from attn_cli.sources.toy import TableSource
 
 DEFAULT_MODEL = "toy"
 TABLE_SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".gz", ".npz", ".json", ".safetensors")
-
-
-class Source(Protocol):
-    """Something that turns texts into attention calls.
-
-    about       what it is, for headers and machine output: model, type, revision, dtype, device
-    batch_size  the number of texts that callers should pass to `each` at once
-    """
-
-    about: dict[str, Any]
-    batch_size: int
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """Tokenize the texts; `pair` is a second sentence, read after each."""
-
-    def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice, drawn with `seed`, `seed` + 1, `seed` + 2; their text is ""."""
-
-    def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
-        """The chosen layers that are expected to attend, in the order of the source's layers."""
-
-    def survey(self, prompt: Prompt, visit: Callable[[Call], None]) -> list[Block]:
-        """Call `visit` with every attention call of one prompt; return the blocks and attention modules without any."""
-
-    def each(
-        self,
-        prompts: Sequence[Prompt],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        *,
-        rotations: bool = False,
-        projections: bool = False,
-    ) -> None:
-        """Call `visit` with the attention calls of the chosen layers, for every prompt.
-
-        rotations    calls can say how rotary positions turned their queries and keys, where they were
-        projections  calls carry W_O, where the source has one; LoadError for a layer where it isn't found
-        """
-
-    def follow(
-        self,
-        prompt: Prompt,
-        rows: Sequence[int],
-        selection: Selection,
-        visit: Callable[[Call], None],
-        arrive: Callable[[BlockVectors], None],
-    ) -> None:
-        """As `each` for one prompt; also call `arrive` with the vectors of `rows` around each chosen block."""
 
 
 @runtime_checkable

@@ -17,7 +17,8 @@ from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources import Reading, Source
+from attn_cli.source import Source
+from attn_cli.sources import Reading
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
 from attn_cli.summaries.against.kept import kept_bytes, kept_call, kept_rows
 from attn_cli.summaries.against.side_by_side import SideBySide, side_by_side

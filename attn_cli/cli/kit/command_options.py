@@ -16,8 +16,8 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
-from attn_cli.source import Predicting
-from attn_cli.sources import Reading, Source, is_recording, is_table
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.memory import free_memory
 from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.ranking import Ranking

@@ -5,7 +5,7 @@ from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.sources import Source
+from attn_cli.source import Source
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts

@@ -9,7 +9,8 @@ from typing import Unpack
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.selection import ALL, Selection
-from attn_cli.sources import DEFAULT_MODEL, Reading, Source, is_recording, is_table, open_source
+from attn_cli.source import Source
+from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.model_files import size_on_disk
 from attn_cli.text import decimal_bytes

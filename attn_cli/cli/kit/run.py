@@ -15,7 +15,8 @@ from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
-from attn_cli.sources import Generating, Source
+from attn_cli.source import Source
+from attn_cli.sources import Generating
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words

@@ -1,14 +1,15 @@
 """attn heads --kinds: what every head looks at, held against chance, on a text or on random tokens written twice."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from attn_cli.call import Call, Place
 from attn_cli.prompt import Prompt, Token
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
+from attn_cli.source import Source
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
@@ -16,21 +17,6 @@ from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE
 
 MOST_HEADS_OF_A_SINK = 0.1  # of all heads, for a key to be a sink of the text
-
-
-class RunsTexts(Protocol):
-    """What a source of attention calls must do here; `open_source` returns such a one."""
-
-    batch_size: int
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as tokens."""
-
-    def repeated(self, seed: int) -> list[Prompt]:
-        """Three prompts of random tokens written twice."""
-
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention calls of the chosen layers."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +108,7 @@ class KindMap(Answer):
 
 
 def head_kinds(
-    source: RunsTexts, text: str | None = None, *, seed: int = 0, selection: Selection | None = None
+    source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None
 ) -> KindMap:
     """What every head of a model looks at, held against chance (attn heads --kinds).
 
@@ -135,7 +121,7 @@ def head_kinds(
     collected = CollectedKinds(prompts, seed, by_share=text is not None)
     for start in range(0, len(prompts), source.batch_size):
         batch = prompts[start : start + source.batch_size]
-        source.each(batch, selection or Selection(), collected.visit)
+        source.each(batch, selection or ALL, collected.visit)
     return KindMap(collected.summaries, None if text is not None else seed, tuple(len(x.tokens) for x in prompts))
 
 

@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import AttentionLayer, Experiment, Floor, HeadPlace, Intervention, Outcome, Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt, Token
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
 from attn_cli.source import Predicting
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
@@ -19,7 +19,6 @@ from attn_cli.summaries.report import Answer
 
 _LOOKS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
-_EVERYTHING = Selection()
 
 Looks = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 """For each head the keys that it attends to most in the rows that choose, with their mean weights there."""
@@ -161,7 +160,7 @@ def knock(
     rows: Sequence[int] | None = None,
     everywhere: bool = False,
     mean: bool = False,
-    selection: Selection = _EVERYTHING,
+    selection: Selection = ALL,
     together: bool = False,
     vector: Literal["mean", "first"] = "mean",
 ) -> Knock:
@@ -229,7 +228,7 @@ def looks_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> Look
             keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
             looks.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
 
-    source.each([prompt], _EVERYTHING, visit)
+    source.each([prompt], ALL, visit)
     return looks
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from attn_cli.call import Call, Look
 from attn_cli.errors import LoadError
-from attn_cli.intervention import Experiment, Outcome, Target
+from attn_cli.intervention import Experiment, Target
 from attn_cli.prompt import Prompt
-from attn_cli.selection import Selection
-from attn_cli.source import Predicting
+from attn_cli.selection import ALL, Selection
+from attn_cli.source import Predicting, Source
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.hidden_parts import HiddenParts, hide_parts, rows_after
@@ -22,22 +22,12 @@ from attn_cli.summaries.report import Answer
 from attn_cli.summaries.text_parts import TextPart, rows_of_last
 from attn_cli.summaries.text_reading import ReadPart, TextReading, shares_read
 
-EVERYTHING = Selection()
-
-
 Hides = Callable[[Call], Sequence[int]]
 """Which keys of a call are hidden, ascending."""
 
 
 def _hides_nothing(_: Call) -> Sequence[int]:
     return ()
-
-
-class LookedAt(Protocol):
-    """A source whose attention calls can be visited, as all can."""
-
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention calls of the chosen layers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +139,6 @@ class PartsRead(Answer):
         return arrays | {f"call{at}.head_share": x for at, x in enumerate(shares)}
 
 
-_NOTHING = {True: Outcome(bits=0.0, kl_bits=0.0), False: Outcome(distance=0.0)}
-
-
 def _target(target: Target | None) -> dict[str, Any] | None:
     """The answer, as JSON."""
     if target is None:
@@ -170,13 +157,13 @@ def _hidden(hidden: HiddenParts) -> dict[str, Any]:
 
 
 def read_parts(
-    source: LookedAt,
+    source: Source,
     prompt: Prompt,
     parts: Sequence[TextPart],
     *,
     rows: Sequence[int] | None = None,
     everywhere: bool = False,
-    selection: Selection = EVERYTHING,
+    selection: Selection = ALL,
     hides: Hides = _hides_nothing,
     step: Callable[[], None] = lambda: None,
 ) -> PartsRead:
@@ -212,7 +199,7 @@ def read_parts(
     return PartsRead(asked, prompt, read, hidden, obstacle, summaries=tuple(watcher.summaries))
 
 
-def _rows(source: LookedAt, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
+def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
     """Which rows read, as `PartsRead.asked` names them, and their numbers."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
@@ -224,7 +211,7 @@ def _rows(source: LookedAt, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[
 
 
 def _experiment(
-    source: LookedAt, prompt: Prompt, rows: tuple[int, ...], look: Look, *, earliest: int | None
+    source: Source, prompt: Prompt, rows: tuple[int, ...], look: Look, *, earliest: int | None
 ) -> tuple[Experiment | None, str]:
     """The model's plain run, looked at; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):

@@ -1,29 +1,14 @@
 """Recordings from Python: what a source's model leaves behind when it reads a text."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
-
 from attn_cli.call import Call
-from attn_cli.prompt import Prompt
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
+from attn_cli.source import Source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 
 
-class ReadsText(Protocol):
-    """What a source of attention calls must do here; `open_source` returns such a one."""
-
-    about: dict[str, Any]
-
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as tokens."""
-
-    def each(self, prompts: Sequence[Prompt], selection: Selection, visit: Callable[[Call], None]) -> None:
-        """Call `visit` with the attention calls of the chosen layers."""
-
-
-def record(source: ReadsText, text: str, *, selection: Selection | None = None, pair: str | None = None) -> Recording:
+def record(source: Source, text: str, *, selection: Selection | None = None, pair: str | None = None) -> Recording:
     """One pass over a text, kept.
 
     selection  the layers and heads to keep; None for all
@@ -31,7 +16,7 @@ def record(source: ReadsText, text: str, *, selection: Selection | None = None, 
     """
     prompt = source.read([text], pair)[0]
     layers: list[RecordedLayer] = []
-    source.each([prompt], selection or Selection(), lambda call: layers.append(recorded(call)))
+    source.each([prompt], selection or ALL, lambda call: layers.append(recorded(call)))
     return Recording(dict(source.about), prompt, tuple(layers))
 
 

@@ -8,7 +8,7 @@ are carried back from the last layer to the first, band by band.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,19 +17,12 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.walk.band import Band
 from attn_cli.mixing import MixedLayer
 from attn_cli.prompt import Prompt, Token
+from attn_cli.source import Mixing
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import joint_squares, products_of_heads, row_shares, vectors_of, written
 from attn_cli.summaries.report import Answer
 
 _TOGETHER = 512  # rows that are carried back at once
-
-
-@runtime_checkable
-class Mixing(Protocol):
-    """A source that knows its layers as attention, residual stream and norm; tables have but one."""
-
-    def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
-        """The layers, in their order; LoadError for a model that is no encoder."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Literal
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
-from attn_cli.selection import Selection
+from attn_cli.selection import ALL, Selection
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
@@ -27,15 +27,13 @@ from attn_cli.sources.huggingface.capture.own_code import OwnCode
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced, watched_backends
 from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
 
-EVERYTHING = Selection()
-
 
 @contextmanager
 def capture(
     model: PreTrainedModel,
     visit: Visit,
     *,
-    selection: Selection = EVERYTHING,
+    selection: Selection = ALL,
     texts: Sequence[Sequence[Token]] | None = None,
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
     backend: Literal["attn", "model"] = "attn",
