@@ -24,6 +24,12 @@ def arguments_of(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
     return arguments
 
 
+def first_float_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
+    """The first tensor of floats that a module is called with; None without any."""
+    tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor) and x.is_floating_point())
+    return next(tensors, None)
+
+
 def first_tokens(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     """The arguments for the first `count` tokens of the first text; as they are, where more than texts is given.
 

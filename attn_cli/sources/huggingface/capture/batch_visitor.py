@@ -152,9 +152,9 @@ class BatchVisitor:
             raise SelectionDone
 
     def _projection(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor | None:
-        """The rows of W_O `[len(heads) * e, width]` of these heads, if anybody asks."""
+        """The rows of W_O `[len(heads) * e, width]` of these heads; None if not requested."""
         found = self.ledger.projections
-        return None if found is None else found.ungated(place.name, place.layer).matrix(heads, h, e)
+        return None if found is None else found.rows(place, heads, h, e)
 
     def _unpadded(self, place: Place, index: int, sizes: tuple[int, int, int], layer_rule: LayerRule) -> UnpaddedText:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""

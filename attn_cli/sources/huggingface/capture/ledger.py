@@ -1,9 +1,10 @@
 """The records of an open capture: the place of each attention call, how often it ran, and what is selected."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -11,12 +12,18 @@ from attn_cli.call import Place
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.known_types import type_of
 
 
 class SelectionDone(Exception):
     """Ends a forward pass after the last selected layer; not an error."""
+
+
+class OutputProjections(Protocol):
+    """W_O of every attention module."""
+
+    def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
+        """The rows `[len(heads) * e, width]` of some of a layer's h heads."""
 
 
 class PlacesOfTexts(NamedTuple):
@@ -40,7 +47,7 @@ class Ledger:
     unseen         the places of selected modules that ran and must have attended, but whose attention was not captured
     not_over_keys  the places of selected attention modules whose softmax is not over keys
     places         of the model's modules
-    projections    W_O of every attention module, for the calls to carry; None if nobody asks
+    projections    W_O, for the calls to carry; None if not requested
     """
 
     def __init__(
@@ -52,7 +59,7 @@ class Ledger:
         self.runs: dict[nn.Module, int] = {}
         self.unseen: list[ModulePlace] = []
         self.not_over_keys: list[ModulePlace] = []
-        self.projections: Projections | None = None
+        self.projections: OutputProjections | None = None
         self._model = model
         self.places = places or ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}

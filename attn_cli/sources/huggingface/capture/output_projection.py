@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attn_cli.arrays import at_least_float32
+from attn_cli.call import Place
 from attn_cli.errors import LoadError
 
 # A power of two, so that it rounds nothing by itself; W_O's bias then rounds its small weights the less.
@@ -76,3 +77,7 @@ class Projections:
                 "what a key writes differs from row to row there; --by value measures before the gate",
             )
         return projection
+
+    def rows(self, place: Place, heads: Sequence[int], h: int, e: int) -> torch.Tensor:
+        """The rows `[len(heads) * e, width]` of some of a layer's h heads; LoadError behind a gate."""
+        return self.ungated(place.name, place.layer).matrix(heads, h, e)

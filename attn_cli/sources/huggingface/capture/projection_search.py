@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.call import Call, Place
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.attention_function import Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
@@ -138,7 +139,7 @@ class _Search:
         call = self.current
         if call is None or call.found is not None or not self.in_block(module, call):
             return
-        given = given_to(args, kwargs)
+        given = first_float_input(args, kwargs)
         if given is None or given.shape[-1] != call.width or given.numel() != call.output.numel():
             return
         if _same_memory(given, call.output):
@@ -183,7 +184,7 @@ class _Doubling:
         call = self.current
         if call is None or not self.search.in_block(module, call):
             return None
-        given = given_to(args, kwargs)
+        given = first_float_input(args, kwargs)
         if given is None:
             return None
         if call.found is not None:
@@ -205,12 +206,6 @@ class _Doubling:
         """2 for the heads that are doubled, 1 for the others `[h, 1]`."""
         numbers = torch.arange(1, output.shape[2] + 1, device=output.device)
         return (1 + ((numbers >> self.bit) & 1)).to(output.dtype)[:, None]
-
-
-def given_to(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor | None:
-    """The first tensor of floats that a module is called with; None without any."""
-    tensors = (x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor) and x.is_floating_point())
-    return next(tensors, None)
 
 
 def _with_given(

@@ -13,7 +13,6 @@ from torch import nn
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.sources.huggingface.anatomy.rotation import Angles, turning_of
-from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
 _CONSTANT = 1e-2  # the most that cos² + sin² of one table differs, in half precision
 _LEAST_TOLERANCE = 1e-4
@@ -110,10 +109,8 @@ def _rows(output: Any, text: int, place: int, b: int, n: int) -> Iterator[torch.
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in a value: itself, or those of a tuple or list."""
-    if isinstance(value, LazyMask):  # has no memory
-        return
-    if isinstance(value, torch.Tensor):
+    """The tensors in a value: itself, or those of a tuple or list; without subclasses, which may have no memory."""
+    if type(value) in (torch.Tensor, nn.Parameter):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:

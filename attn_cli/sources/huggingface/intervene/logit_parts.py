@@ -14,10 +14,10 @@ from torch import nn
 from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
 from attn_cli.logit_parts import LogitParts
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.capture.output_projection import Projections
-from attn_cli.sources.huggingface.capture.projection_search import given_to
 from attn_cli.sources.huggingface.intervene.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
@@ -39,7 +39,7 @@ class _Unembedding:
 
     def note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward pre-hook: keep the chosen rows of what it is given."""
-        given = given_to(args, kwargs)
+        given = first_float_input(args, kwargs)
         self.given = self.stream.rows_of(given)
         self.dtype = self.dtype if given is None else given.dtype
 

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
-from attn_cli.sources.huggingface.capture.projection_search import given_to
 
 _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so many units in the last place
 
@@ -150,7 +150,7 @@ class ResidualStream:
 
     def _enter(self, path: str) -> Any:
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given = given_to(args, kwargs)
+            given = first_float_input(args, kwargs)
             before = self.rows_of(given)
             if given is None or before is None:
                 return
@@ -164,7 +164,7 @@ class ResidualStream:
         returned = None if self._is_checking else self.rows_of(output)
         if returned is None:
             return
-        passage = _Passage(module, self.rows_of(given_to(args, kwargs)), returned)
+        passage = _Passage(module, self.rows_of(first_float_input(args, kwargs)), returned)
         if self._open_block is None:
             self.outside.append(passage)
         elif returned.shape == self._open_block.before.shape:
@@ -172,7 +172,7 @@ class ResidualStream:
 
     def _leave_projection(self, path: str) -> Any:
         def leave(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            given = given_to(args, kwargs)
+            given = first_float_input(args, kwargs)
             heads, written = self.rows_of(given), self.rows_of(output)
             if self._open_block is None or given is None or heads is None or written is None:
                 raise _open(path, "its W_O gives no vector per token")
