@@ -9,8 +9,8 @@ no       neither, and `attn` says why
 from transformers import PreTrainedModel
 
 from attn_cli.call import Call
-from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from tests.architectures.inputs import Inputs
 from tests.architectures.outputs import run
 

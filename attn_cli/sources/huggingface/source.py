@@ -19,7 +19,6 @@ from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
@@ -32,14 +31,10 @@ from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_layers
-from attn_cli.sources.huggingface.capture.output_projection import Projections
-from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import capture, watched
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
-from attn_cli.sources.huggingface.intervene.logit_parts import logit_parts
-from attn_cli.sources.huggingface.intervene.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.chosen_layers import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
@@ -50,6 +45,11 @@ from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
+from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
+from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
+from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
+from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.sources.media import Media
 
 _ENOUGH_TOKENS = 8  # to see which module is given what

@@ -12,9 +12,9 @@ from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.through import through
 from tests.architectures.tiny import tiny_source
-from tests.sources.huggingface.capture.test_output_projection import dense
 from tests.sources.huggingface.conftest import minilm, minilm_folder  # noqa: F401
 from tests.sources.huggingface.intervene.oracle import prompt_of
+from tests.sources.huggingface.residual.test_output_projection import dense
 
 TEXT = "he sat on the river bank"
 

@@ -25,7 +25,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code import OwnCode
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced, watched_backends
-from attn_cli.sources.huggingface.capture.rotation_reader import RotationReader
+from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from transformers.pytorch_utils import Conv1D
 
 from attn_cli.errors import LoadError
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture.output_projection import OutputProjection
-from attn_cli.sources.huggingface.capture.projection_search import find_projections
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.residual.output_projection import OutputProjection
+from attn_cli.sources.huggingface.residual.projection_search import find_projections
 from attn_cli.summaries.calls.read_shares import ReadShares
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix

@@ -11,12 +11,12 @@ from attn_cli.errors import LoadError
 from attn_cli.mixing import MixedLayer
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
-from attn_cli.sources.huggingface.capture.output_projection import Projections
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.intervene.residual_stream import BlockPass, ResidualStream, blocks_around
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual.residual_stream import BlockPass, ResidualStream, blocks_around
 
 _STREAMS = frozenset({"self", "text", "encoder"})  # streams that read the text in an encoder
 _HINT = "attn top --by written shows its layers one by one"

@@ -14,8 +14,8 @@ from torch import nn
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
 
 _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so many units in the last place
 

@@ -23,8 +23,8 @@ from attn_cli.sources.huggingface.capture.attention_function import Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.output_projection import OutputProjection, Projections
 from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
 _TOLERANCE = 1e-4  # tolerance: of doubled numbers, relative to the largest; a gate is computed again in float32 or less
 _TOO_MANY = 8  # candidates that are kept of one call, each with a copy of its input

@@ -5,9 +5,9 @@ import torch
 
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
+from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from tests.sources.huggingface.models import KINDS, sentence, tiny
 
 

@@ -15,11 +15,11 @@ from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
 from attn_cli.logit_parts import LogitParts
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
-from attn_cli.sources.huggingface.anatomy.held_norm import HeldNorm, held_norm
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
-from attn_cli.sources.huggingface.capture.output_projection import Projections
-from attn_cli.sources.huggingface.intervene.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.residual.output_projection import Projections
+from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 
 TOLERANCE = 1e-3  # tolerance: of the sum of all parts, relative to the logit
 _ANSWERING = frozenset({"self", "text", "decoder", "cross"})  # streams of the stack that answers

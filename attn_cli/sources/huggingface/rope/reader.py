@@ -12,7 +12,7 @@ from torch import nn
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.kernel.definition.positions import Turning
-from attn_cli.sources.huggingface.anatomy.rotation import Angles, turning_of
+from attn_cli.sources.huggingface.rope.layout import Angles, turning_of
 
 _CONSTANT = 1e-2  # the most that cos² + sin² of one table differs, in half precision
 _LEAST_TOLERANCE = 1e-4
