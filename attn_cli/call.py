@@ -304,15 +304,13 @@ class TextBatch:
         """make(), once for this layer and `key`."""
         if key not in self._kept:
             self._kept[key] = make()
-        found: T = self._kept[key]
-        return found
+        return self._kept[key]
 
     def kept_of_texts(self, key: Hashable, make: Callable[[], T]) -> T:
         """make(), once for these texts and `key`, whichever layer comes first."""
         if key not in self._of_texts:
             self._of_texts[key] = make()
-        found: T = self._of_texts[key]
-        return found
+        return self._of_texts[key]
 
     def close(self) -> None:
         """Forget the calls, which know the batch: a layer's arrays would be kept until a circle of objects is found."""

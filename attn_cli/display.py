@@ -22,8 +22,7 @@ class Drawing(Protocol):
 def drawing() -> Drawing:
     """What draws results."""
     module: Any = import_module(_ROOM)
-    drawing: Drawing = module
-    return drawing
+    return module
 
 
 class Displayed:

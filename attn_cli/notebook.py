@@ -64,8 +64,7 @@ class Table(Sequence[dict[str, Any]]):
     def to_pandas(self) -> "DataFrame":
         """The rows as a data frame of pandas, which must be installed."""
         pandas = import_module("pandas")
-        frame: DataFrame = pandas.DataFrame(self._rows)
-        return frame
+        return pandas.DataFrame(self._rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +245,9 @@ def _opened(model: Model, loading: Loading) -> Source:
     if isinstance(model, str):
         return open_source(model, **loading)
     if isinstance(model, Recording):
-        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")  # type: ignore[no-any-return]
+        return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
     if isinstance(model, tuple):
-        return import_module("attn_cli.sources.huggingface.source").source_of(*model)  # type: ignore[no-any-return]
+        return import_module("attn_cli.sources.huggingface.source").source_of(*model)
     return model
 
 

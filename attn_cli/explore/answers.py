@@ -128,5 +128,4 @@ def _enlarged(grid: Grid, window: MatrixWindow, scores: bool) -> np.ndarray:
     ):  # fmt: skip
         middle = np.minimum(start + np.arange(count) * step + step // 2, end - 1)
         places.append(np.minimum(middle // size, total - 1))
-    enlarged: np.ndarray = weights[np.ix_(*places)]
-    return enlarged
+    return weights[np.ix_(*places)]

@@ -373,5 +373,4 @@ def _products_on_one_core() -> AbstractContextManager[object]:
     """NumPy's products without threads: theirs spin for 30 ms after each, and a product here takes one."""
     pools = ThreadpoolController()
     own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
-    limit: AbstractContextManager[object] = pools.select(filepath=own).limit(limits=1)
-    return limit
+    return pools.select(filepath=own).limit(limits=1)

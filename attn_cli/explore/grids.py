@@ -98,8 +98,7 @@ class ValueGrid(_CellsGrid):
         """Shares, which add to 1 in a row."""
         read = self.layer.pooled(self.head, rows, slice(0, len(self.keys)), (1, 1)) * self.norms
         sums = np.nansum(read, axis=1, keepdims=True)
-        shares: np.ndarray = read[:, keys] / np.where(sums > 0, sums, 1)
-        return shares
+        return read[:, keys] / np.where(sums > 0, sums, 1)
 
 
 class MeanGrid(_CellsGrid):
@@ -114,8 +113,7 @@ class MeanGrid(_CellsGrid):
         total = self.layer.pooled(0, rows, keys, (1, 1), scores=scores)
         for head in range(1, self.layer.h):
             total = total + self.layer.pooled(head, rows, keys, (1, 1), scores=scores)
-        mean: np.ndarray = total / self.layer.h
-        return mean
+        return total / self.layer.h
 
 
 class WordGrid(_CellsGrid):
@@ -182,14 +180,12 @@ class Difference(_CellsGrid):
             for axis, step in enumerate(block):
                 values = function.reduceat(values, np.arange(0, values.shape[axis], step), axis=axis)
             ends.append(values)
-        largest: np.ndarray = np.where(np.abs(ends[0]) >= np.abs(ends[1]), ends[0], ends[1])
-        return largest
+        return np.where(np.abs(ends[0]) >= np.abs(ends[1]), ends[0], ends[1])
 
 
 def hidden_keys(layer: RecordedLayer) -> list[int]:
     """The keys of a layer at which sinks are to be expected."""
-    places: list[int] = expected_sinks(layer).tolist()
-    return places
+    return expected_sinks(layer).tolist()
 
 
 def thumbnail_weights(levels: np.ndarray) -> np.ndarray:

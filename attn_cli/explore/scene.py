@@ -259,8 +259,7 @@ class Scene:
             return np.empty(0, np.int64)
         row = np.abs(self.row(view))
         order = np.argsort(-np.where(np.isnan(row), -1, row), kind="stable")[:count]
-        places: np.ndarray = order[~np.isnan(row[order])]
-        return places
+        return order[~np.isnan(row[order])]
 
     def on_heaviest(self, view: Viewpoint) -> Viewpoint:
         """The viewpoint on the largest weight of its row, or of its column."""

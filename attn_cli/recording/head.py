@@ -34,8 +34,7 @@ class RecordedHead(Displayed):
 
     def row(self, query: int) -> np.ndarray:
         """The weights `[m]` of one query."""
-        weights: np.ndarray = self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
-        return weights
+        return self.layer.weights(self.index, np.array([query % self.layer.n]), slice(None))[0]
 
     def pooled(self, most: int = MOST_CELLS) -> tuple[np.ndarray, tuple[int, int]]:
         """The largest weights of at most `most` x `most` blocks, NaN where all is masked; rows and keys of a block."""

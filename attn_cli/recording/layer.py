@@ -152,8 +152,7 @@ class RecordedLayer(WithoutValues):
         cells = self._cells(head, rows, keys)
         if not self.shows_scores:
             return cells
-        weights: np.ndarray = weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
-        return weights
+        return weights_of(cells[None], self.rule, self.log_sums[head : head + 1, rows])[0]
 
     def allowed(self, rows: Places, keys: Places) -> np.ndarray:
         """Which cells `[b, c]` the mask allows, in any head where heads have masks of their own."""
@@ -162,8 +161,7 @@ class RecordedLayer(WithoutValues):
             allowed = ~np.isneginf(self.seen[:, i[:, None], j[None, :]])
         else:
             allowed = np.asarray(self.rule.mask.allowed(i[:, None], j[None, :]))
-        any_head: np.ndarray = np.any(allowed, axis=0) if allowed.ndim == 3 else allowed
-        return any_head
+        return np.any(allowed, axis=0) if allowed.ndim == 3 else allowed
 
     def pooled(
         self, head: int, rows: Places, keys: Places, block: tuple[int, int], *, scores: bool = False
@@ -202,12 +200,10 @@ class RecordedLayer(WithoutValues):
         if self.q is None or self.k is None:
             self._require_kept()
             assert self.seen is not None
-            seen: np.ndarray = self.seen[head][i[:, None], j[None, :]]
-            return seen
+            return self.seen[head][i[:, None], j[None, :]]
         group = head // (self.h // self.k.shape[0])
         q, k = readable(self.q[head : head + 1, rows]), readable(self.k[group : group + 1, keys])
-        cells: np.ndarray = scores_between(q, k, self.rule_of(head), i, j)[0]
-        return cells
+        return scores_between(q, k, self.rule_of(head), i, j)[0]
 
     def _pooled_strip(
         self, head: int, i: np.ndarray, j: np.ndarray, block: tuple[int, int], scores: bool

@@ -118,8 +118,7 @@ def _mask(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], depth: 
             form = _OF_NUMBERS[kind]
             types = {field.name: field.type for field in fields(form)}
             values = {name: bool(document[name]) if type is bool else number(name) for name, type in types.items()}
-            mask: Mask = form(**values)
-            return mask
+            return form(**values)
     raise ValueError(f"no kind of mask: {document['kind']!r}")
 
 

@@ -96,8 +96,7 @@ class BatchTargets:
     @cached_property
     def follower(self) -> np.ndarray:
         """The key after the last earlier place of each row's token `[R]`, -1 where there is none."""
-        first: np.ndarray = self._repeats[INDUCTION][:, 0]
-        return first
+        return self._repeats[INDUCTION][:, 0]
 
     @cached_property
     def content(self) -> dict[Kind, ContentTargets]:
@@ -151,8 +150,7 @@ class BatchTargets:
     @cached_property
     def window_seen(self) -> np.ndarray:
         """How many keys of the window each row sees `[R]`."""
-        made: np.ndarray = self.sight.sees(self._window).sum(axis=1).astype(np.float64)
-        return made
+        return self.sight.sees(self._window).sum(axis=1).astype(np.float64)
 
     @cached_property
     def window_sinks(self) -> np.ndarray:
@@ -170,14 +168,12 @@ class BatchTargets:
     def placed_rest(self) -> np.ndarray:
         """Whether it does, counts, and expects no sink there `[R, 10]`."""
         sunk = self.sinks[np.clip(self._placed, 0, len(self.sinks) - 1)]
-        made: np.ndarray = (self.placed_seen & ~sunk) * self.judged[:, None]
-        return made
+        return (self.placed_seen & ~sunk) * self.judged[:, None]
 
     @cached_property
     def _placed(self) -> np.ndarray:
         back = np.array([kind.back for kind in PLACED])
-        made: np.ndarray = np.arange(len(self.rows.real))[:, None] - back
-        return made
+        return np.arange(len(self.rows.real))[:, None] - back
 
     @cached_property
     def delimiters_seen(self) -> np.ndarray:
@@ -191,18 +187,15 @@ class BatchTargets:
         first, last = self.sight.first[:, None], self.sight.last[:, None]
         edges = own + STEP_EDGES[: self.stretches.stop + 1].astype(np.int64)
         inside = np.clip(edges[:, 1:], first, last) - np.clip(edges[:, :-1], first, last)
-        made: np.ndarray = (inside * self.even[:, None]).reshape(self.rows.count, self.rows.length, -1).sum(axis=1)
-        return made
+        return (inside * self.even[:, None]).reshape(self.rows.count, self.rows.length, -1).sum(axis=1)
 
     @cached_property
     def even_received(self) -> np.ndarray:
         """What even attention gives each range of places, by text `[B, ranges]`."""
-        made: np.ndarray = self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
-        return made
+        return self.rows.by_text(self.sight.along_columns(self.even)) @ self.in_ranges
 
     @cached_property
     def in_ranges(self) -> np.ndarray:
         """Which places of a text are in each range `[n, ranges]`."""
         ranges = np.searchsorted(POSITION_EDGES, np.arange(self.rows.length), side="right") - 1
-        made: np.ndarray = (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)
-        return made
+        return (ranges[:, None] == np.arange(POSITIONS)).astype(np.float64)

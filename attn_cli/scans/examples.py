@@ -82,8 +82,7 @@ class Examples:
 
     def least(self) -> np.ndarray:
         """The weight that another example needs to be among them `[h, kinds]`."""
-        made: np.ndarray = self.weight[..., -1]
-        return made
+        return self.weight[..., -1]
 
     def with_excerpts(self, excerpts: np.ndarray) -> "Examples":
         """With these excerpts."""

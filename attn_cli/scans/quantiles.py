@@ -75,8 +75,7 @@ def _merged(mine: bytes, theirs: bytes) -> bytes:
     if more.is_empty():
         return mine
     one.merge(more)
-    merged: bytes = one.serialize()
-    return merged
+    return one.serialize()
 
 
 def _read(digest: bytes) -> Any:

@@ -94,8 +94,7 @@ class RayWorkers:
     def model(self) -> ScannedModel:
         """What the model is."""
         with _explained(self._ray):
-            model: ScannedModel = self._ray.get(self._first.about.remote())
-            return model
+            return self._ray.get(self._first.about.remote())
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """The names of tokens."""

@@ -51,8 +51,7 @@ class RowCounts:
         self._lists()
 
     def _rows(self, counted: np.ndarray) -> np.ndarray:
-        rows: np.ndarray = self.by_text(counted).sum(axis=-1, dtype=np.float64)
-        return rows
+        return self.by_text(counted).sum(axis=-1, dtype=np.float64)
 
     def _count(self, kind: Kind, seen: np.ndarray, rest: np.ndarray, *, more: int = 0) -> np.ndarray:
         """Note which rows count for a kind of which each row sees so many targets; returns them `[R]`.

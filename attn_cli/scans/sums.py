@@ -98,8 +98,7 @@ class TokenCounts:
 def _counted(one: np.ndarray, more: np.ndarray) -> np.ndarray:
     """The sum of two counts, in 64 bits if 32 are too few."""
     largest = int(one.max(initial=0)) + int(more.max(initial=0))
-    total: np.ndarray = one.astype(np.uint64) + more if largest >= np.iinfo(one.dtype).max else one + more
-    return total
+    return one.astype(np.uint64) + more if largest >= np.iinfo(one.dtype).max else one + more
 
 
 @dataclass

@@ -224,8 +224,7 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
 def _shares(weight: np.ndarray) -> np.ndarray:
     """Of the last axis, NaN where all of it is 0."""
     total = weight.sum(axis=-1, keepdims=True)
-    made: np.ndarray = np.divide(weight, total, out=np.full_like(weight, np.nan), where=total > 0)
-    return made
+    return np.divide(weight, total, out=np.full_like(weight, np.nan), where=total > 0)
 
 
 def _distances(module: ModuleSums) -> Iterator[Row]:

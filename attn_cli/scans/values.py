@@ -81,8 +81,7 @@ class BatchValues:
 
     def _taken(self) -> np.ndarray:
         """What a learned sink takes of each row `[h, R]`."""
-        taken: np.ndarray = np.maximum(1 - self.mass, 0) * self.counts.targets.live
-        return taken
+        return np.maximum(1 - self.mass, 0) * self.counts.targets.live
 
     def _add(self, names: Sequence[str], totals: np.ndarray, rows: np.ndarray) -> None:
         """Note sums `[h, B, c]` of these names, and over how many rows `[..., c]`; without any their mean is NaN."""
@@ -145,5 +144,4 @@ class BatchValues:
 
 def _nats(share: np.ndarray) -> np.ndarray:
     """-x log x, 0 at 0."""
-    made: np.ndarray = -share * np.log(share, out=np.zeros_like(share), where=share > 0)
-    return made
+    return -share * np.log(share, out=np.zeros_like(share), where=share > 0)

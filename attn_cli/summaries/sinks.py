@@ -52,5 +52,4 @@ def is_sink(reception: np.ndarray, chance: np.ndarray) -> np.ndarray:
                left out where there are others
     chance     what even attention would give it `[m]`: the mean of 1 / keys seen, over the same rows
     """
-    sinks: np.ndarray = (reception > MOST_OF_A_KEY) & (reception > TIMES_CHANCE * chance)
-    return sinks
+    return (reception > MOST_OF_A_KEY) & (reception > TIMES_CHANCE * chance)

@@ -36,8 +36,7 @@ class Format:
     def open(self, sink: "Sink", color: str = "auto") -> "View":
         """The view that writes reports into `sink`."""
         module, name = self.writer.split(":")
-        view: View = getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, color)
-        return view
+        return getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, color)
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"

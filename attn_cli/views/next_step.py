@@ -118,8 +118,7 @@ def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
     """The weights of the heaviest keys `[h, r, k]`; half of those of first and special tokens."""
     keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
     rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
-    weights: np.ndarray = top.weights * keys[top.keys] * rows[:, None]
-    return weights
+    return top.weights * keys[top.keys] * rows[:, None]
 
 
 def _of_why(report: Report, invocation: Invocation) -> Words | None:

@@ -92,8 +92,7 @@ def descend(
 def _log_sum(scores: np.ndarray) -> np.ndarray:
     """The log of the sum of exp(scores) over the last axis."""
     top = scores.max(axis=-1, keepdims=True)
-    total: np.ndarray = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
-    return total
+    return np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
 
 
 def _first_rate(examples: Sequence[Example], wq: np.ndarray, wk: np.ndarray, heads: int, at: Slope) -> float:

@@ -155,12 +155,10 @@ def _content_and_distance(
 
 def _contrast(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
     """Values `[m]` less their mean over the visible keys."""
-    contrast: np.ndarray = values - values[visible].mean()
-    return contrast
+    return values - values[visible].mean()
 
 
 def _ranks(values: np.ndarray, visible: np.ndarray) -> np.ndarray:
     """For every key how many visible keys have a larger value, plus 1."""
     ascending = np.sort(values[visible])
-    ranks: np.ndarray = len(ascending) - np.searchsorted(ascending, values, side="right") + 1
-    return ranks
+    return len(ascending) - np.searchsorted(ascending, values, side="right") + 1

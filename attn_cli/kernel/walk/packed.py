@@ -156,8 +156,7 @@ class PackedText:
         scores = to_numpy(self.texts.rule.capped(products * self.texts.rule.scale)).reshape(h, n, -1)
         first, last = (x[self.rows, None] - self.rows.start for x in self.texts.span)
         allowed = (keys >= first) & (keys < last)
-        weights: np.ndarray = np.exp(np.where(allowed, scores - log_sum[..., None], -np.inf))
-        return weights
+        return np.exp(np.where(allowed, scores - log_sum[..., None], -np.inf))
 
 
 def _only_alone(needs: RowNeeds) -> bool:

@@ -71,8 +71,7 @@ class _PaddedWalk:
         """Keys of rows `[R, ...]` as `[texts, n, ...]`, counted from each text's own first, -1 for none."""
         shaped = of_rows.reshape(self.count, self.n, *of_rows.shape[1:]).astype(np.int64)
         starts = np.arange(self.count).reshape(-1, *(1,) * (shaped.ndim - 1)) * self.n
-        made: np.ndarray = np.where(shaped < 0, -1, shaped - starts)[:, ::-1]
-        return made
+        return np.where(shaped < 0, -1, shaped - starts)[:, ::-1]
 
     def add(self, texts: slice, rows: slice) -> None:
         """Note some rows, counted from the last, of some texts."""
@@ -170,5 +169,4 @@ def _sums_of_columns(needs: RowNeeds) -> np.ndarray:
     """Which number each column of cells and lists adds to: a cell to its own, a list's keys to the list's."""
     assert needs.cells is not None
     widths = [1] * needs.cells.shape[1] + [keys.shape[1] for keys in needs.lists]
-    made: np.ndarray = np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)
-    return made
+    return np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)

@@ -103,8 +103,7 @@ def principal_components(x: npt.NDArray[np.float64], fitted: npt.NDArray[np.bool
     _, directions = np.linalg.eigh(centred[fitted].T @ centred[fitted])
     kept = directions[:, ::-1][:, :COMPONENTS]
     largest = kept[np.abs(kept).argmax(axis=0), np.arange(COMPONENTS)]
-    components: npt.NDArray[np.float64] = centred @ (kept * np.sign(largest))
-    return components
+    return centred @ (kept * np.sign(largest))
 
 
 def dealt_to_heads(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

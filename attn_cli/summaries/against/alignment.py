@@ -25,8 +25,7 @@ class TokenAlignment:
 
     def partners(self, places: np.ndarray) -> np.ndarray:
         """The places in the second sequence of `places` in the first, all of them paired."""
-        partners: np.ndarray = self.second[np.searchsorted(self.first, places)]
-        return partners
+        return self.second[np.searchsorted(self.first, places)]
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:

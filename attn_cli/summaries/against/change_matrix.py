@@ -115,5 +115,4 @@ def _largest(changes: np.ndarray, width: int) -> np.ndarray:
         return changes
     edges = np.arange(0, changes.shape[-1], width)
     high, low = np.maximum.reduceat(changes, edges, axis=-1), np.minimum.reduceat(changes, edges, axis=-1)
-    furthest: np.ndarray = np.where(high >= -low, high, low)
-    return furthest
+    return np.where(high >= -low, high, low)

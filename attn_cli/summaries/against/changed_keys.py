@@ -40,8 +40,7 @@ class ChangedKeys(Part):
     @property
     def changes(self) -> np.ndarray:
         """The other weights less these `[h, r, k]`."""
-        changes: np.ndarray = self.other_weights - self.weights
-        return changes
+        return self.other_weights - self.weights
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank); a key that one side lacks is empty there."""

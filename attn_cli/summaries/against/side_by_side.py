@@ -54,8 +54,7 @@ class SideBySide:
         """The rows that have a partner `[r]`; of `picked` ones only those."""
         if picked is None:
             return self.rows.first
-        rows: np.ndarray = self.rows.first[np.isin(self.rows.first, list(picked))]
-        return rows
+        return self.rows.first[np.isin(self.rows.first, list(picked))]
 
     def blocks(self, picked: Sequence[int] | None = None) -> Iterator[RowBlock]:
         """The paired rows, of all rows or of `picked` ones; memory grows with the keys, not with the rows."""
@@ -75,8 +74,7 @@ class SideBySide:
         differences = np.abs(block.other_weights[..., keys.second] - block.weights[..., keys.first]).sum(axis=-1)
         alone = block.weights[..., keys.alone_first].sum(axis=-1)
         other_alone = block.other_weights[..., keys.alone_second].sum(axis=-1)
-        halves: np.ndarray = (differences + alone + other_alone) / 2
-        return halves
+        return (differences + alone + other_alone) / 2
 
     def columns(self, block: RowBlock) -> tuple[np.ndarray, np.ndarray]:
         """Both weights by column of the aligned keys `[h, r, columns]`, 0 where a key is alone in the other."""

@@ -53,8 +53,7 @@ class Learning(Answer):
 
     def weights(self, text: int, step: int) -> np.ndarray:
         """The weights `[n]` of the query in a text after some steps, the mean over heads."""
-        mean: np.ndarray = self.descent.weights[step][text].mean(axis=0)
-        return mean
+        return self.descent.weights[step][text].mean(axis=0)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per (milestone, text, key)."""

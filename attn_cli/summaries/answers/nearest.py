@@ -88,5 +88,4 @@ def _units(vectors: np.ndarray) -> np.ndarray:
     """The vectors `[n, d]` in float64, each 1 long, or of zeros."""
     vectors = vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: np.ndarray = vectors / np.where(lengths > 0, lengths, 1.0)
-    return units
+    return vectors / np.where(lengths > 0, lengths, 1.0)

@@ -140,8 +140,7 @@ def _less(sums: np.ndarray | None, of_hidden: np.ndarray) -> np.ndarray | None:
 
 def _times_log(weights: np.ndarray) -> np.ndarray:
     """w log w, 0 for 0."""
-    products: np.ndarray = weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)
-    return products
+    return weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)
 
 
 def hidden_keys(call: Call) -> tuple[int, ...]:

@@ -36,13 +36,11 @@ class MergedWords(NamedTuple):
     def inside(self, first: int, last: int) -> np.ndarray:
         """The index among tokens first:last at which each of their words begins."""
         begin, end = self.range(first, last)
-        places: np.ndarray = np.maximum(self.starts[begin:end] - first, 0)
-        return places
+        return np.maximum(self.starts[begin:end] - first, 0)
 
     def sizes(self, first: int, last: int) -> np.ndarray:
         """The number of tokens of each of the words first:last."""
-        sizes: np.ndarray = np.diff(self.starts[first : last + 1])
-        return sizes
+        return np.diff(self.starts[first : last + 1])
 
 
 def words_of(tokens: Sequence[Token]) -> MergedWords:

@@ -167,8 +167,7 @@ def _open_blocks(layer: RecordedLayer) -> np.ndarray:
     if spans is not None:
         left = np.arange(0, m, width)
         first, last = spans.first[:, None], spans.last[:, None]  # [n, 1]
-        opened: np.ndarray = folded((first < last) & (first < left + width) & (last > left), -2, 0, height)
-        return opened
+        return folded((first < last) & (first < left + width) & (last > left), -2, 0, height)
     strips = []
     for at in range(0, layer.n, height):
         allowed = layer.allowed(slice(at, min(at + height, layer.n)), slice(0, m))

@@ -9,6 +9,5 @@ def shares_of(weights: np.ndarray, rest: np.ndarray) -> np.ndarray:
     >>> shares_of(np.array([[0.125, 0.375], [0.0, 0.0]]), np.array([[0.5], [0.0]])).tolist()
     [[0.25, 0.75], [0.0, 0.0]]
     """
-    shares: np.ndarray = np.divide(weights, rest, out=np.zeros(np.broadcast_shapes(weights.shape, rest.shape),
+    return np.divide(weights, rest, out=np.zeros(np.broadcast_shapes(weights.shape, rest.shape),
                                    dtype=weights.dtype), where=rest > 0)  # fmt: skip
-    return shares

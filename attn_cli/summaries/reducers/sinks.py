@@ -102,5 +102,4 @@ class SinksOfHeads:
     @property
     def _is_judged(self) -> np.ndarray:
         """Which keys enough rows see `[m]`."""
-        judged: np.ndarray = self.visible.of_keys >= min(_FEW_ROWS, self.visible.of_keys.max(initial=0))
-        return judged
+        return self.visible.of_keys >= min(_FEW_ROWS, self.visible.of_keys.max(initial=0))

@@ -63,8 +63,7 @@ def _places(rows: Array, count: int) -> np.ndarray:
 
 def _entries(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """The entries of every row of cells `[r, c]` at its keys `[r, k]`."""
-    entries: np.ndarray = cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
-    return entries
+    return cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
 
 
 def _group_maxima(rows: Array, size: int) -> Array:
@@ -92,8 +91,7 @@ def _by_weight(weights: np.ndarray, keys: np.ndarray, count: int) -> np.ndarray:
     packed <<= bits
     np.subtract(keys, packed, out=packed)
     packed.sort(axis=-1)
-    picked: np.ndarray = packed[:, :count] & ((1 << bits) - 1)
-    return picked
+    return packed[:, :count] & ((1 << bits) - 1)
 
 
 def _ascending(weights: np.ndarray) -> np.ndarray:
@@ -105,5 +103,4 @@ def _ascending(weights: np.ndarray) -> np.ndarray:
     if bits.min(initial=0) >= 0:
         return bits
     bits = (weights + np.float32(0)).view(np.int32)  # -0 becomes 0
-    flipped: np.ndarray = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return flipped
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)

@@ -41,15 +41,13 @@ def visible_cells(mask: Mask, rows: Sequence[int], m: int, like: Array) -> Visib
 
 def even(of_rows: np.ndarray) -> np.ndarray:
     """The weight of a key in rows that give the same to all keys that they may see; 0 for rows that see none."""
-    weights: np.ndarray = np.divide(1.0, of_rows, out=np.zeros_like(of_rows), where=of_rows > 0)
-    return weights
+    return np.divide(1.0, of_rows, out=np.zeros_like(of_rows), where=of_rows > 0)
 
 
 def _covered(first: np.ndarray, last: np.ndarray, amounts: np.ndarray, m: int) -> np.ndarray:
     """For every key the sum of the amounts of the intervals that it lies in `[m]`."""
     steps = np.bincount(first, amounts, m + 1) - np.bincount(last, amounts, m + 1)
-    sums: np.ndarray = np.cumsum(steps)[:m]
-    return sums
+    return np.cumsum(steps)[:m]
 
 
 def _cell_by_cell(mask: Mask, rows: Sequence[int], m: int, like: Array) -> VisibleCells:

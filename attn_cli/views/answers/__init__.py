@@ -21,8 +21,7 @@ _DIM = Style(dim=True)
 
 def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
     """The `draw` of the part or answer of that name, imported when it is first drawn."""
-    draw: Callable[..., Iterator[RenderableType]] = import_module(f"{__name__}.{name}").draw
-    return draw
+    return import_module(f"{__name__}.{name}").draw
 
 
 def draw_answer(report: Report, screen: Screen) -> Iterator[RenderableType]:

@@ -83,8 +83,7 @@ class HeatMap:
 
     @cached_property
     def _finite(self) -> np.ndarray:
-        finite: np.ndarray = self.values[np.isfinite(self.values)]
-        return finite
+        return self.values[np.isfinite(self.values)]
 
     @cached_property
     def _labels(self) -> list[str]:

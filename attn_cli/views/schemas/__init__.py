@@ -38,8 +38,7 @@ def schema_id(name: str) -> str:
     >>> schema_id("top")
     'attn.top/1'
     """
-    identifier: str = _fragment(name)["$id"]
-    return identifier
+    return _fragment(name)["$id"]
 
 
 def schema_text(name: str) -> str:
@@ -89,8 +88,7 @@ def _fragment(name: str) -> dict[str, Any]:
 @cache
 def _read(file: str) -> dict[str, Any]:
     """A file of this folder, named without its suffix; the result is shared and must not be changed."""
-    content: dict[str, Any] = json.loads((_FOLDER / f"{file}.json").read_text("utf-8"))
-    return content
+    return json.loads((_FOLDER / f"{file}.json").read_text("utf-8"))
 
 
 def _resolved(value: Any) -> Any:

@@ -171,8 +171,7 @@ def _folded(maps: np.ndarray, pixels: int, axis: int) -> np.ndarray:
     if step <= 1:
         return maps
     order = maps + np.uint8(1)  # masked: 0
-    largest: np.ndarray = np.maximum.reduceat(order, np.arange(0, maps.shape[axis], step), axis=axis) - np.uint8(1)
-    return largest
+    return np.maximum.reduceat(order, np.arange(0, maps.shape[axis], step), axis=axis) - np.uint8(1)
 
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:

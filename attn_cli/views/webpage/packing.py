@@ -38,8 +38,7 @@ class AtLeast:
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
         """Where they are."""
-        chosen: np.ndarray = np.abs(weights) >= self.threshold
-        return chosen
+        return np.abs(weights) >= self.threshold
 
 
 @dataclass(frozen=True)

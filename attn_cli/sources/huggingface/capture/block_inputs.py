@@ -41,8 +41,7 @@ class BlockInputs:
         vectors = self._vectors
         if not self._path or not path.startswith(f"{self._path}.") or tuple(vectors.shape[:-1]) != size:
             return None
-        lengths: np.ndarray = to_numpy(torch.linalg.vector_norm(vectors[text, keys].detach().float(), dim=-1))
-        return lengths
+        return to_numpy(torch.linalg.vector_norm(vectors[text, keys].detach().float(), dim=-1))
 
     def _entering(self, path: str) -> Any:
         def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

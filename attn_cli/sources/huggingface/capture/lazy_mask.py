@@ -40,8 +40,7 @@ class LazyMask(torch.Tensor):
 
     def materialized(self) -> torch.Tensor:
         """The mask as transformers' eager mask function would have built it."""
-        mask: torch.Tensor = eager_mask(**self.arguments, dtype=self.dtype)
-        return mask
+        return eager_mask(**self.arguments, dtype=self.dtype)
 
     def boolean(self) -> torch.Tensor | None:
         """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""

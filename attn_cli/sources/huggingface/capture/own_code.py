@@ -80,14 +80,13 @@ class OwnCode:
 
 def _causal(q: torch.Tensor, k: torch.Tensor) -> LazyMask:
     """The mask `[b, 1, n, m]` that `is_causal` stands for: query i may attend to keys 0 .. i."""
-    mask: LazyMask = lazy_mask(
+    return lazy_mask(
         batch_size=q.shape[0],
         q_length=q.shape[2],
         kv_length=k.shape[2],
         mask_function=causal_mask_function,
         device=q.device,
     )
-    return mask
 
 
 def _with_four_axes(x: torch.Tensor, h: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ from transformers.masking_utils import (
 
 from attn_cli.errors import InputError, LoadError
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
-from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 
 Observer = Callable[[nn.Module, torch.Tensor, torch.Tensor, torch.Tensor, LayerRule], None]
 # Backends whose masks can be read: booleans, numbers, or a row of real keys; flex attention's are compiled blocks.
@@ -131,7 +131,7 @@ def _whole_mask(
         function = sliding_window_causal_mask_function(window) if window else causal_mask_function
     if function is None and mask is None:
         return None
-    whole: LazyMask = lazy_mask(
+    return lazy_mask(
         batch_size=query.shape[0],
         q_length=n,
         kv_length=m,
@@ -141,7 +141,6 @@ def _whole_mask(
         attention_mask=mask,
         device=query.device,
     )
-    return whole
 
 
 def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:

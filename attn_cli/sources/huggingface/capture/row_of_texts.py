@@ -79,11 +79,10 @@ class RowOfTexts:
             arguments = mask.arguments
         sizes = {"batch_size": self.size, "q_length": self.longest, "kv_length": self.longest}
         real = self.padded.get("attention_mask")
-        whole: LazyMask | None = lazy_mask(
+        return lazy_mask(
             dtype=torch.float32 if mask is None else mask.dtype,
             **arguments | sizes | {"attention_mask": None if real is None else real.bool()},
         )
-        return whole
 
     def check(self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> None:
         """NotInOneRowError unless queries and keys `[1, heads, T, d]` are those of the row, and no bias is added."""
@@ -105,5 +104,4 @@ class RowOfTexts:
 
 def _counted(real: np.ndarray) -> np.ndarray:
     """The number of each real token, from 1 on; 0 for others."""
-    made: np.ndarray = np.cumsum(real) * real
-    return made
+    return np.cumsum(real) * real

@@ -157,7 +157,7 @@ def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pr
     if origin.gguf:
         # Otherwise packed weights may be multiplied by a kernel downloaded from the hub.
         quantisation["quantization_config"] = GgufConfig(dequantize=True)
-    model_and_report: tuple[PreTrainedModel, dict[str, Any]] = kind.from_pretrained(
+    return kind.from_pretrained(
         origin.path,
         config=config,
         attn_implementation={"attn": "eager", "model": None}.get(origin.options.backend, origin.options.backend),
@@ -168,7 +168,6 @@ def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pr
         **quantisation,
         **origin.hub,
     )
-    return model_and_report
 
 
 def _tokenizer(origin: Origin) -> PreTrainedTokenizerBase | None:

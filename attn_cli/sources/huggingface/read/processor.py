@@ -125,8 +125,7 @@ class Processor:
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of a model that reads text, with what the processor added to it."""
-        tokenizer: PreTrainedTokenizerBase = self.processor.tokenizer
-        return tokenizer
+        return self.processor.tokenizer
 
     @property
     def _kinds(self) -> list[str]:

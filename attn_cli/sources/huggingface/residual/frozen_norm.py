@@ -52,8 +52,7 @@ def held_norm(norm: nn.Module, x: torch.Tensor) -> HeldNorm | None:
 def _called(norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """The norm's output `[r, d]` in float32."""
     y = norm(x[None])
-    result: torch.Tensor = (y[0] if isinstance(y, tuple) else y)[0].float()
-    return result
+    return (y[0] if isinstance(y, tuple) else y)[0].float()
 
 
 def _tolerance(x: torch.Tensor) -> float:

@@ -48,8 +48,7 @@ class OutputProjection:
             units[0, at * e + rows, head * e + rows] = _LARGE
         written: Any = self.module(units)
         written = at_least_float32(written[0] if isinstance(written, tuple) else written)[0]
-        matrix: torch.Tensor = (written[:-1] - written[-1]) / _LARGE
-        return matrix
+        return (written[:-1] - written[-1]) / _LARGE
 
 
 class Projections:

@@ -37,8 +37,7 @@ class Entropy(Statistic):
 
 def _times_log(values: np.ndarray) -> np.ndarray:
     """x log x, 0 for 0."""
-    products: np.ndarray = values * np.log(values, out=np.zeros_like(values), where=values > 0)
-    return products
+    return values * np.log(values, out=np.zeros_like(values), where=values > 0)
 
 
 ENTROPY_BITS = Entropy(

@@ -40,8 +40,7 @@ class InductionWeight(CellWeight):
         """The mean of the cells over the rows that have one."""
         repeated = rows.total(rows.live & (self.cell.keys_of_texts(rows.texts) >= 0))
         total = rows.total(rows.numbers[self.cell])
-        mean: np.ndarray = np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
-        return mean
+        return np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
 
 
 INDUCTION_WEIGHT = InductionWeight(

@@ -67,8 +67,7 @@ class LargestWeight(Moment):
         maximum, log_sum = _wide(rows.maximum), _wide(rows.log_sum)
         live = ~np.isneginf(maximum)
         least = np.full_like(maximum, -np.inf)
-        largest: np.ndarray = np.exp(np.subtract(maximum, log_sum, out=least, where=live))
-        return largest
+        return np.exp(np.subtract(maximum, log_sum, out=least, where=live))
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One maximum per row."""
@@ -95,8 +94,7 @@ class MeanScore(Moment):
 
     def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """A score is the logarithm of its weight plus log_sum."""
-        mean: np.ndarray = _wide(rows.mass) * _finite(rows.log_sum) - _wide(rows.surprise)
-        return mean
+        return _wide(rows.mass) * _finite(rows.log_sum) - _wide(rows.surprise)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One dot product per row."""
@@ -136,8 +134,7 @@ class MeanKey(Moment):
 
     def of(self, rows: RowNumbers, places: np.ndarray) -> np.ndarray:
         """The query's own place less the mean distance."""
-        mean: np.ndarray = _wide(rows.mass) * places - _wide(rows.distance)
-        return mean
+        return _wide(rows.mass) * places - _wide(rows.distance)
 
     def note(self, rows: BandRows, out: Array) -> None:
         """One product of matrix and vector."""

@@ -29,8 +29,7 @@ class HeadRows:
     @cached_property
     def live(self) -> np.ndarray:
         """Which rows may attend to anything, `[h, n]`."""
-        live: np.ndarray = (self.numbers[LargestWeight()] > 0) | (self.hidden > 0)
-        return live
+        return (self.numbers[LargestWeight()] > 0) | (self.hidden > 0)
 
     @cached_property
     def live_rows(self) -> np.ndarray:
@@ -58,11 +57,9 @@ class HeadRows:
     def total(self, values: np.ndarray) -> np.ndarray:
         """The sum of `values` `[h, n]` over the rows of each text, `[h, texts]`."""
         if len(self.texts.texts) == 1:
-            only: np.ndarray = values.sum(axis=-1, keepdims=True)
-            return only
+            return values.sum(axis=-1, keepdims=True)
         values = values if values.dtype == np.float64 else values.astype(np.int64)
-        totals: np.ndarray = np.add.reduceat(values, self.texts.starts, axis=-1)
-        return totals
+        return np.add.reduceat(values, self.texts.starts, axis=-1)
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         """The mean `[h, texts]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything.
@@ -72,14 +69,12 @@ class HeadRows:
         """
         if self.rescaled:
             return shares_of(self.total(values), self.total(self.weight_sum))
-        mean: np.ndarray = self.total(values) / np.maximum(self.live_rows, 1)
-        return mean
+        return self.total(values) / np.maximum(self.live_rows, 1)
 
     @property
     def rest(self) -> np.ndarray:
         """The mean weight of a row on keys that are not hidden, `[h, texts]`."""
-        rest: np.ndarray = self.total(self.weight_sum) / np.maximum(self.live_rows, 1)
-        return rest
+        return self.total(self.weight_sum) / np.maximum(self.live_rows, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -40,8 +40,7 @@ def shares_of(seed: int, kind: Kind, places: np.ndarray, offsets: np.ndarray) ->
     """
     random = np.random.default_rng((seed, KINDS.index(kind)))
     moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offsets[:, None]
-    made: np.ndarray = np.where(moved >= 1, moved - 1, moved)
-    return made
+    return np.where(moved >= 1, moved - 1, moved)
 
 
 def offset_of(ids: Sequence[int] | np.ndarray) -> float:
@@ -68,5 +67,4 @@ def drawn_keys(kind: Kind, queries: np.ndarray, names: np.ndarray, sinks: np.nda
     is_target = (named >= begin) & (names[np.clip(named, 0, len(names) - 1)] == own) & (named != queries[:, None])
     good = inside & ~is_target & ~sinks[np.clip(keys, 0, len(names) - 1)]
     order = np.argsort(~good, axis=1, kind="stable")[:, :DRAWN]
-    drawn: np.ndarray = np.take_along_axis(np.where(good, keys, -1), order, axis=1)
-    return drawn
+    return np.take_along_axis(np.where(good, keys, -1), order, axis=1)

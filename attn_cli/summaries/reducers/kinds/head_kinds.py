@@ -66,8 +66,7 @@ class KindsOfHeads(Part):
         """
         text, even = self.texts[0], KINDS.index(EVEN)
         rows = max(1.0, float(text.rows[even]))
-        sharp: np.ndarray = text.rest_total[even] / rows * np.clip(1 - text.weight[even] / rows, 0, 1)
-        return sharp
+        return text.rest_total[even] / rows * np.clip(1 - text.weight[even] / rows, 0, 1)
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per head: its kind with its numbers, then weight and chance of every kind."""
@@ -208,8 +207,7 @@ class HeadKinds:
 
     def _count(self, rows: slice, seen: np.ndarray) -> np.ndarray:
         """How many keys each row sees: by the mask, or by the cells of any weight `[b, keys]` where it isn't known."""
-        of_rows: np.ndarray = seen.sum(axis=1) if self.seen is None else self.seen.last[rows] - self.seen.first[rows]
-        return of_rows
+        return seen.sum(axis=1) if self.seen is None else self.seen.last[rows] - self.seen.first[rows]
 
     def result(self) -> KindsOfHeads:
         """All sums over rows, and the sinks of each head."""
@@ -276,8 +274,7 @@ def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.n
     """Of all that the rows give `[h, n]`, the share of those whose targets get at least so much of it `[h]`."""
     total = given.sum(axis=1)
     high = np.where(of_rows >= least * given, given, 0.0).sum(axis=1)
-    share: np.ndarray = np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
-    return share
+    return np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def _surprise(weights: Array) -> Array:

@@ -100,8 +100,7 @@ class JudgedKinds:
         high = self.is_high(number)
         ranks = np.array([kind.rank for kind in KINDS])[:, None]
         order = np.where(high, -100.0 * ranks + np.nan_to_num(number), -np.inf)
-        named: np.ndarray = np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
-        return named
+        return np.where(high.any(axis=0), order.argmax(axis=0), NOTHING)
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
@@ -127,21 +126,18 @@ class JudgedKinds:
         of what the head gives, and more than any place near by gets.
         """
         control, place = self.control[at], _best_place(number, but=at)
-        least: np.ndarray = np.where(np.isnan(control), np.maximum(LEAST_OF_FEW, place), TIMES_CONTROL * control)
-        return least
+        return np.where(np.isnan(control), np.maximum(LEAST_OF_FEW, place), TIMES_CONTROL * control)
 
 
 def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
     """The most that any kind by place gets, one left out `[h]`."""
     places = [at for at, kind in enumerate(KINDS) if kind.rank == PLACE and at != but]
-    best: np.ndarray = np.nan_to_num(number[places]).max(axis=0, initial=0)
-    return best
+    return np.nan_to_num(number[places]).max(axis=0, initial=0)
 
 
 def enough(chance: np.ndarray) -> np.ndarray:
     """The least that targets of such a chance must get, for a head to be named by them."""
-    least: np.ndarray = np.maximum(LEAST_WEIGHT, TIMES_CHANCE * chance)
-    return least
+    return np.maximum(LEAST_WEIGHT, TIMES_CHANCE * chance)
 
 
 def most_rows(rows: float) -> float:

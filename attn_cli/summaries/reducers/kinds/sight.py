@@ -48,14 +48,12 @@ class IntervalSight(Sight):
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
         """Keys between the ends."""
-        inside: np.ndarray = (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
-        return inside
+        return (keys >= np.maximum(self.first, 0)[:, None]) & (keys < self.last[:, None])
 
     def along_rows(self, of_keys: np.ndarray) -> np.ndarray:
         """Differences of a running sum."""
         sums = np.concatenate([[0.0], np.cumsum(of_keys)])
-        rows: np.ndarray = sums[self.last] - sums[self.first]
-        return rows
+        return sums[self.last] - sums[self.first]
 
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
         """A running sum of what begins and ends at each key."""

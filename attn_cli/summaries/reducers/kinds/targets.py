@@ -156,8 +156,7 @@ def _inside(keys: np.ndarray, m: int) -> np.ndarray:
 def _distances(keys: np.ndarray) -> np.ndarray:
     """Query less key of all targets `[n, c]`, in a row."""
     rows, columns = np.nonzero(keys >= 0)
-    distances: np.ndarray = rows - keys[rows, columns]
-    return distances
+    return rows - keys[rows, columns]
 
 
 def _control(
