@@ -14,6 +14,8 @@ from attn_cli.sources.huggingface.load.quantised import method_of
 from attn_cli.sources.huggingface.read.processor import file_option
 
 _LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
+# attn's functions that run what the model calls, or make the mask that transformers would have made
+_PASSING_ON = ("AttentionMode.__torch_function__", "SoftmaxInputs.", "LazyMask.", "BlockCalls.")
 
 
 def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, name: str) -> AttnError | None:
@@ -80,13 +82,10 @@ def why_failed(
 
 
 def _modules_run(error: Exception) -> list[str]:
-    """The Python modules of the frames that `error` came through, from torch or transformers inwards.
-
-    attn's `__torch_function__` and `__torch_dispatch__` are left out: they run what the model calls.
-    """
+    """The Python modules of the frames that `error` came through, from torch or transformers inwards."""
     frames = [
         str(frame.f_globals.get("__name__", ""))
         for frame, _ in walk_tb(error.__traceback__)
-        if frame.f_code.co_name not in ("__torch_function__", "__torch_dispatch__")
+        if not frame.f_code.co_qualname.startswith(_PASSING_ON)
     ]
     return list(dropwhile(lambda module: not module.startswith(_LIBRARIES), frames))

@@ -172,7 +172,7 @@ class ModelSource(PromptReader):
                 kind = LoadError if self.arrays is None else InputError
                 raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
             missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
-            unfit = unfit or isinstance(error, TypeError | ValueError)
+            unfit = unfit or isinstance(error, TypeError | ValueError)  # those that a forward raises for its arguments
             failure = why_failed(model, error, self.about["model"], sorted(missing), unfit=unfit)
             if failure is None:
                 raise
@@ -240,9 +240,10 @@ class ModelSource(PromptReader):
         arguments = self.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
-        return ModelExperiment(
-            self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
-        )
+        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+            return ModelExperiment(
+                self.loaded, prompt, arguments, rows, everywhere=everywhere, mean=mean, earliest=earliest, look=look
+            )
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
         """The direct parts of all heads in the logit of the answer.
@@ -250,16 +251,18 @@ class ModelSource(PromptReader):
         As for `attn_cli.source.Predicting`.
         """
         arguments = self._without_cache(self.arguments([prompt]))
-        found, places = self._projected_places(arguments)
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
-        return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
+        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+            found, places = self._projected_places(arguments)
+            return logit_parts(self.loaded, arguments, found, places, pairs, tokens)
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
         arguments = self._without_cache(self.arguments([prompt]))
-        found, places = self._projected_places(arguments)
-        return mixed_layers(self.loaded, prompt, arguments, found, places)
+        with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
+            found, places = self._projected_places(arguments)
+            return mixed_layers(self.loaded, prompt, arguments, found, places)
 
     @property
     def positions(self) -> int | None:

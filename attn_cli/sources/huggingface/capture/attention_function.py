@@ -37,7 +37,7 @@ class AttentionFunction:
         """
         texts = self.visitor.row_of_texts
         mask = attention_mask if texts is None else texts.mask(attention_mask)
-        layer_rule, sink_per_query = rule_of_layer(module, query, mask, scaling, options)
+        layer_rule, sink_per_query = rule_of_layer(module, query, key, mask, scaling, options)
         if texts is not None:
             texts.check(query, key, layer_rule.bias if sink_per_query is None else sink_per_query)
         output: torch.Tensor | None = None

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from attn_cli.arrays import Array
+from attn_cli.errors import InputError
 from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.at_once import compiled_walk
@@ -15,6 +16,8 @@ from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+
+_FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, rows, keys]"
 
 
 class LayerRule:
@@ -146,6 +149,7 @@ class LayerRule:
 def rule_of_layer(
     module: nn.Module,
     query: torch.Tensor,
+    key: torch.Tensor,
     mask: torch.Tensor | None,
     scaling: float | None,
     options: Mapping[str, Any],
@@ -153,13 +157,32 @@ def rule_of_layer(
     """The rule of a layer, from what the registry's functions are called with, and its sink for every query, if any.
 
     query    `[b, h, n, d]`
+    key      `[b, g, m, d]`
     options  the further arguments; a learned sink comes as one number per head, or per query as `[b, h, n, 1]`
+
+    Raises InputError for arrays that can't be those of one layer.
     """
+    mask = _fitting(module, query, key, mask)
     sink, sink_per_query = sink_of(options.get("s_aux"), options.get("sinks")), None
     if sink is not None and sink.numel() != query.shape[1]:
         sink, sink_per_query = None, sink
     scale = scale_of(module, query, scaling)
     return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask), sink_per_query
+
+
+def _fitting(
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor | None:
+    """The mask, whole numbers as floats to add; InputError where it, or a query or key, has axes that don't fit."""
+    shapes = [tuple(x.shape) for x in (query, key) if x.ndim != 4]
+    if shapes:
+        raise InputError(f"{type(module).__name__} got a query or key of shape {shapes[0]}, not [b, h, n, d]", _FITS)
+    if mask is None or isinstance(mask, LazyMask):
+        return mask
+    cells = (*query.shape[:3], key.shape[2])
+    if mask.ndim != 4 or any(size not in (1, cell) for size, cell in zip(mask.shape, cells, strict=True)):
+        raise InputError(f"{type(module).__name__} got a mask of shape {tuple(mask.shape)} for scores {cells}", _FITS)
+    return mask if mask.dtype == torch.bool or mask.is_floating_point() else mask.to(query.dtype)
 
 
 def scale_of(module: nn.Module, query: torch.Tensor, scaling: float | None) -> float:

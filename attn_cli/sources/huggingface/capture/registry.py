@@ -100,7 +100,7 @@ def _observed_function(name: str, observer: Observer) -> Callable[..., Any]:
         ):  # its softmax is no softmax of the model's own: the function mode must not see it
             result = function(module, query, key, value, attention_mask, **options)
         mask = _whole_mask(name, module, query, key, attention_mask, options)
-        layer_rule, sink_per_query = rule_of_layer(module, query, mask, options.get("scaling"), options)
+        layer_rule, sink_per_query = rule_of_layer(module, query, key, mask, options.get("scaling"), options)
         if sink_per_query is not None:
             raise LoadError(
                 f"{type(module).__name__} has a sink for every query, not one for a head", "leave out --backend"

@@ -63,7 +63,7 @@ class InterveningAttention:
 
         Returns the output `[S, n, h, e]`, and None for the weights, which are never held whole.
         """
-        rule, sink_per_query = rule_of_layer(module, query, attention_mask, scaling, options)
+        rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
         with torch.no_grad(), torch._C.DisableTorchFunction():
             output = self.output(module, "registry", (query, key, value), rule, sink_per_query)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None

@@ -10,15 +10,13 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, BitsAndBytesConfig
+from transformers import AutoTokenizer
 
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.failures import why_failed
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
-from tests.sources.huggingface.models import sentence, tiny
 
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
 
@@ -245,33 +243,3 @@ def test_sizes_below_nothing(folder: Path) -> None:
     edited_config(folder, num_attention_heads=-1)
     with pytest.raises(LoadError, match="num_attention_heads -1"):
         opened(folder)
-
-
-def test_a_pass_that_fails_in_the_models_code_is_no_bug_of_attns() -> None:
-    model: Any = tiny("llama")
-
-    def error_of(hook: Any) -> Exception:
-        handle = model.layers[1].mlp.register_forward_pre_hook(hook)
-        try:
-            with pytest.raises(RuntimeError) as caught:
-                model(**sentence(model))
-        finally:
-            handle.remove()
-        return caught.value
-
-    def own(*_: Any) -> None:
-        raise RuntimeError("ours")
-
-    assert why_failed(model, error_of(own), "m", [], unfit=False) is None
-    theirs = why_failed(model, error_of(lambda module, args: (args[0][..., :3],)), "m", [], unfit=False)
-    assert isinstance(theirs, LoadError) and "m (llama) can't be run" in theirs.message
-
-
-def test_a_failing_forward_pass_of_packed_weights_is_told_as_such() -> None:
-    model: Any = tiny("llama")
-    assert why_failed(model, AssertionError(), "m", [], unfit=False) is None  # a bug
-    model.hf_quantizer = object()
-    model.config.quantization_config = BitsAndBytesConfig(load_in_8bit=True)
-    error = why_failed(model, AssertionError(), "m", [], unfit=False)
-    assert isinstance(error, LoadError)
-    assert error.message == "m (llama) is quantised (bitsandbytes) and can't be run here: AssertionError"
