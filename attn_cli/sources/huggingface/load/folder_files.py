@@ -1,4 +1,4 @@
-"""What a model's folder must not hold: weights elsewhere, pipes and devices in place of files."""
+"""Refusal of model folders with links to other files than weights, with pipes or with devices."""
 
 from pathlib import Path, PurePath
 from typing import Any
@@ -8,42 +8,28 @@ from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, kind_of_path
 from attn_cli.text import excerpt
 
-# What models, tokenizers and processors are read from.
-_READ = (
-    ".json",
-    ".safetensors",
-    ".bin",
-    ".pt",
-    ".pth",
-    ".h5",
-    ".msgpack",
-    ".txt",
-    ".model",
-    ".jinja",
-    ".tiktoken",
-    ".py",
-)
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack")
+# The other files that models, tokenizers and processors are read from.
+_READ = (".json", ".txt", ".model", ".jinja", ".tiktoken", ".py")
 _READ_FOLDERS = ("additional_chat_templates",)
 
 
 def check_files(folder: Path, name: str) -> None:
-    """Raise LoadError for a folder, called `name`, that would have something else read than its own plain files.
+    """Raise LoadError for a folder, called `name`, that would have files outside it read, or what is no plain file.
 
-    Refused are pipes and devices, files that a model is read from but that are links to elsewhere, an index whose
-    shards lie outside the folder by their names or by a link, and a tokenizer_config.json that names a tokenizer
-    elsewhere. Links of the hub's cache are its own, and followed.
+    Refused are pipes and devices, links to outside the folder in place of a configuration, tokenizer, template or code,
+    and files named outside the folder by an index of shards or a tokenizer_config.json. A weight file may be a link to
+    anywhere; links of the hub's cache, from `snapshots` to `blobs`, are followed.
     """
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise LoadError(f"{name} can't be read: {error.strerror}", "check its permissions") from error
     for path in entries:
-        kind = kind_of_path(path, LoadError)
-        if kind in (PathKind.PIPE, PathKind.DEVICE):
-            raise LoadError(f"{name}: {excerpt(path.name)} is {kind.value}, not a file", "copy the file itself there")
+        _check_plain(path, f"{name}: {excerpt(path.name)}")
         if path.suffix in _READ or path.name in _READ_FOLDERS:
             _check_link(folder, path, name)
-        if path.name.endswith(".index.json") and kind is PathKind.FILE:
+        if path.name.endswith(".index.json") and path.is_file():
             _check_index(folder, path, name)
     settings = folder / "tokenizer_config.json"
     if kind_of_path(settings, LoadError) is PathKind.FILE:
@@ -51,6 +37,15 @@ def check_files(folder: Path, name: str) -> None:
         others = document.get("fast_tokenizer_files")
         for file in others if isinstance(others, list) else []:
             _check_inside(folder, file, f"{name}: tokenizer_config.json")
+
+
+def _check_plain(path: Path, label: str) -> None:
+    """Raise LoadError for a pipe or device, and for a link to weights that are gone; `label` names the file."""
+    kind = kind_of_path(path, LoadError)
+    if kind in (PathKind.PIPE, PathKind.DEVICE):
+        raise LoadError(f"{label} is {kind.value}, not a file", "copy the file itself there")
+    if kind is PathKind.NOTHING and path.is_symlink() and path.suffix in _WEIGHTS:
+        raise LoadError(f"{label} is a link to a missing file: {excerpt(str(path.readlink()), 80)}", "link it again")
 
 
 def _check_index(folder: Path, path: Path, name: str) -> None:
@@ -63,19 +58,21 @@ def _check_index(folder: Path, path: Path, name: str) -> None:
 
 
 def _check_inside(folder: Path, file: Any, label: str) -> None:
-    """Raise LoadError unless `file`, named in the file `label`, lies in the folder."""
+    """Raise LoadError unless `file`, named in the file `label`, is in the folder; as a link, if it holds weights."""
     parts = PurePath(str(file)).parts
     hint = "shards lie in the model's folder, beside their index"
     if not isinstance(file, str) or not parts or ".." in parts or PurePath(file).is_absolute():
         raise LoadError(f"{label} names a file outside the folder: {excerpt(str(file), 80)!r}", hint)
-    if not _is_inside(folder, folder / file):
+    path = folder / file
+    _check_plain(path, f"{label}: {excerpt(file, 80)}")
+    if path.suffix not in _WEIGHTS and not _is_inside(folder, path):
         raise LoadError(f"{label} names {excerpt(file, 80)!r}, a link that leaves the folder", f"{hint}: copy it there")
 
 
 def _check_link(folder: Path, path: Path, name: str) -> None:
     """Raise LoadError for a link out of `folder`, or a folder with one.
 
-    Who passes a folder on, packed with its links, would else have files of this machine read as parts of a model.
+    A downloaded folder with such a link would have any file of this machine read as text of the model's.
     """
     inner = [*path.iterdir()] if path.name in _READ_FOLDERS and path.is_dir() else []
     for each in (path, *inner):

@@ -33,34 +33,66 @@ def test_an_index_without_a_map_is_refused(map_of_weights: object, tmp_path: Pat
     refused(tmp_path, "has no map of weights to files")
 
 
-def test_a_link_out_of_the_folder_is_refused_but_for_the_hubs_own(tmp_path: Path) -> None:
-    (tmp_path / "outside").write_text("x")
-    folder = _index(tmp_path / "m", "w.safetensors")
-    (folder / "w.safetensors").symlink_to(tmp_path / "outside")
-    refused(folder, "a link that leaves the folder")
-    snapshot = _index(tmp_path / "hub" / "snapshots" / "abc", "w.safetensors")
-    (tmp_path / "hub" / "blobs").mkdir()
-    (tmp_path / "hub" / "blobs" / "1f").write_text("x")
-    (snapshot / "w.safetensors").symlink_to("../../blobs/1f")
-    check_files(snapshot, "m")
-    (snapshot / "w.safetensors").unlink()
-    (snapshot / "w.safetensors").symlink_to(tmp_path / "outside")
-    refused(snapshot, "a link that leaves the folder")
+def test_weights_may_be_links_to_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "1.safetensors").write_text("x")
+    folder = _index(tmp_path / "m", "model-1.safetensors")
+    (folder / "model-1.safetensors").symlink_to("../shared/1.safetensors")
+    (folder / "pytorch_model.bin").symlink_to(tmp_path / "shared" / "1.safetensors")
+    check_files(folder, "m")
+    sub = _index(tmp_path / "n", "sub/1.safetensors")
+    (sub / "sub").symlink_to("../shared")
+    check_files(sub, "m")
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "additional_chat_templates/rag.jinja"])
-def test_what_a_model_is_read_from_is_no_link_to_elsewhere(file: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["model.safetensors", "sub/model.safetensors"])
+def test_a_link_to_weights_that_are_gone_or_a_pipe_or_a_device_is_refused(file: str, tmp_path: Path) -> None:
+    folder = _index(tmp_path / "m", file)
+    (folder / file).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / "pipe")
+    for target, words in [
+        ("gone", "model.safetensors is a link to a missing file: .*gone"),
+        ("pipe", "model.safetensors is a pipe, not a file"),
+        (os.devnull, "model.safetensors is a device, not a file"),
+    ]:
+        (folder / file).symlink_to(tmp_path / target)
+        refused(folder, words)
+        (folder / file).unlink()
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "vocab.txt", "additional_chat_templates/rag.jinja"])
+def test_what_else_a_model_is_read_from_is_no_link_to_elsewhere(file: str, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
     folder = tmp_path / "m"
     (folder / file).parent.mkdir(parents=True)
     (folder / "README.md").symlink_to(tmp_path / "outside")  # which isn't read
-    (folder / "model.bin").symlink_to("notes.txt")  # which lies in the folder
+    (folder / "merges.txt").symlink_to("README.txt")  # which lies in the folder
     check_files(folder, "m")
     (folder / file).symlink_to(tmp_path / "outside")
     refused(folder, f"{file} is a link that leaves the folder")
     (folder / file).unlink()
     (folder / file).hardlink_to(tmp_path / "outside")
     check_files(folder, "m")
+
+
+def test_links_of_the_hubs_cache_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x")
+    snapshot = tmp_path / "hub" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "hub" / "blobs").mkdir()
+    (tmp_path / "hub" / "blobs" / "1f").write_text("x")
+    (snapshot / "vocab.txt").symlink_to("../../blobs/1f")
+    check_files(snapshot, "m")
+    (snapshot / "vocab.txt").unlink()
+    (snapshot / "vocab.txt").symlink_to(tmp_path / "outside")
+    refused(snapshot, "a link that leaves the folder")
+
+
+def test_an_index_names_no_link_to_elsewhere_but_weights(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x")
+    folder = _index(tmp_path / "m", "shard")
+    (folder / "shard").symlink_to(tmp_path / "outside")
+    refused(folder, "index.json names 'shard', a link that leaves the folder")
 
 
 def test_pipes_in_place_of_files_are_refused(tmp_path: Path) -> None:
