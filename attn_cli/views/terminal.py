@@ -6,7 +6,6 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Generated
@@ -19,14 +18,13 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
-from attn_cli.views.drawing.cells import fit_path, height_of, line_count, packed
+from attn_cli.views.drawing.cells import fit_path, height_of, line_count, packed, packed_text
 from attn_cli.views.drawing.console import console_for, print_part, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.whole_line import WholeLine
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _WALK = "--token walks one query"
 _HEADS = "-H chooses heads"
 _QUERIES = "--token picks a query"
@@ -69,7 +67,7 @@ def render(report: Report, screen: Screen, last: str | None = None) -> str:
 def _ending(last: str, screen: Screen) -> str:
     """The last line, which may be wider than the screen, so that it can be copied as one."""
     console = console_for(screen)
-    console.print(Text(last, _DIM), soft_wrap=True)
+    console.print(Text(last, DIM), soft_wrap=True)
     return printed_text(console, screen).rstrip("\n")
 
 
@@ -109,19 +107,19 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
 def _header(report: Report, screen: Screen) -> Text:
     title = Text()
     if report.index is not None:
-        title.append(f"[{report.index}] ", _BOLD)
+        title.append(f"[{report.index}] ", BOLD)
     for number, prompt in enumerate(report.prompts, 1):
         text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
         if text:
-            title.append(f"{number} · " if len(report.prompts) > 1 else "", _BOLD)
+            title.append(f"{number} · " if len(report.prompts) > 1 else "", BOLD)
             low = screen.height is not None and screen.height < _LOW
             longest = max(screen.width - 4, 16) if low else 200
-            title.append(_short(text, longest), _BOLD).append("\n")
+            title.append(_short(text, longest), BOLD).append("\n")
         for kind, file in prompt.files.items():
-            title.append(f"{kind} {visible(file)}\n", _DIM)
+            title.append(f"{kind} {visible(file)}\n", DIM)
         if prompt.generated is not None:
             title.append(_answer(prompt.generated) + "\n")
-    return title.append("\n".join(packed(list(_about(report, screen.width)), screen.width)), _DIM)
+    return title.append("\n".join(packed(list(_about(report, screen.width)), screen.width)), DIM)
 
 
 def _answer(generated: Generated) -> str:
@@ -222,4 +220,4 @@ def _tokens(report: Report, screen: Screen) -> Text:
             kept = [*lines[: _TOKEN_LINES - 1], f"… to {token_label(every[-1])}"]
             return Text("\n".join(kept))
     labels += [f"… {count - _MANY_TOKENS} more"] if count > _MANY_TOKENS else []
-    return Text("\n".join(packed([f"{report.unit}s", *labels], screen.width, "  ")))
+    return packed_text([f"{report.unit}s", *labels], screen, between="  ")

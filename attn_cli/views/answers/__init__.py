@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import any_judged
 from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen
-
-_DIM = Style(dim=True)
+from attn_cli.views.drawing.styles import DIM
 
 
 def drawer(name: str) -> Callable[..., Iterator[RenderableType]]:
@@ -79,4 +77,4 @@ def draw_parts(report: Report, screen: Screen) -> Iterator[RenderableType]:
         if not part.together:
             yield from drawer(part.name)(part, summary, report, screen)
     for footnote in dict.fromkeys(part.footnote for part, _ in parts if part.footnote):
-        yield Text(footnote, _DIM)
+        yield Text(footnote, DIM)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.against.changed_keys import ChangedKeys
@@ -16,8 +15,7 @@ from attn_cli.views.drawing.labels import stream_suffix, which_heads
 from attn_cli.views.drawing.pair_labels import pair_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
-
-_BOLD = Style(bold=True)
+from attn_cli.views.drawing.styles import BOLD
 
 
 def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -26,7 +24,7 @@ def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen)
     place = summary.place
     for at, head in enumerate(summary.head_names(changed.averaged)):
         heads = which_heads(changed.averaged, head)
-        yield Text(f"layer {place.layer} · {heads} · change of weights" + stream_suffix(summary), _BOLD)
+        yield Text(f"layer {place.layer} · {heads} · change of weights" + stream_suffix(summary), BOLD)
         if not len(changed.rows):
             yield Text("  no row of this layer has a partner")
         for row in range(len(changed.rows)):

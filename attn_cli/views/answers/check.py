@@ -13,13 +13,12 @@ from attn_cli.summaries.answers.check import Check, HeadCheck
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.drawing.cells import fit, line_count, packed
+from attn_cli.views.drawing.cells import fit, line_count, packed_text
 from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _RIGHT = Style(bold=True, color="green")
 _WRONG = Style(bold=True, color="red")
 _WIDE = 60  # from so many columns on, the largest error stands beside its relative size
@@ -69,15 +68,15 @@ def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Ite
             f"tolerance {first.tolerance:g}",
         ]
     words.append(f"{names if not right else 'checked'} as {precisions}")
-    yield Text("\n".join(packed(words, screen.width)), _RIGHT if right else _WRONG)
+    yield packed_text(words, screen, _RIGHT if right else _WRONG)
     if right:
         worst = max(checks, key=lambda head: head.worst_relative)
         where = worst.what if worst.head is None else f"{worst.what}, head {worst.head}"
         errors = [f"largest error {worst.worst_absolute:.3g}", f"relative {worst.worst_relative:.2g}", where]
-        yield Text("\n".join(packed(errors, screen.width)), _DIM)
+        yield packed_text(errors, screen, DIM)
     if widest is not None:
         note = f"rows with large scores may be off by up to {widest:.2g}: rounding them to {precisions} costs as much"
-        yield Text("\n".join(textwrap.wrap(note, screen.width)), _DIM)
+        yield Text("\n".join(textwrap.wrap(note, screen.width)), DIM)
 
 
 def _causes(wrong: list[Check], screen: Screen) -> Iterator[Text]:
@@ -87,7 +86,7 @@ def _causes(wrong: list[Check], screen: Screen) -> Iterator[Text]:
         words = cause or "none of the usual mistakes gives these numbers"
         near = "" if error is None else f" (then the largest difference is {error:.2g})"
         sentence = f"{'likely cause' if cause else 'cause unknown'}: {words}{near}"
-        yield Text("\n".join(textwrap.wrap(sentence, screen.width)), _BOLD)
+        yield Text("\n".join(textwrap.wrap(sentence, screen.width)), BOLD)
 
 
 def _first(entries: list[tuple[Summary, Check]], report: Report, screen: Screen) -> Iterator[Text]:
@@ -98,7 +97,7 @@ def _first(entries: list[tuple[Summary, Check]], report: Report, screen: Screen)
     array_words = place_prefix(summary, report) + head.what + ("" if head.head is None else f", head {head.head}")
     parts = [f"first wrong: {array_words}, row {row}, column {column}", f"yours {head.found:.6g}",
              f"definition {head.expected:.6g}"]  # fmt: skip
-    yield Text("\n".join(packed(parts, screen.width)))
+    yield packed_text(parts, screen)
 
 
 def _lines(entries: list[tuple[Summary, Check]], report: Report) -> list[_Line]:
@@ -134,23 +133,23 @@ def _map(lines: list[_Line], screen: Screen) -> Iterator[Text]:
     heads = len(lines[0].checks)
     of = "a head" if heads == 1 else f"{heads} heads, the worst of them"
     title = ["where it is wrong", f"a cell: {counted(block, 'row')} of {of}"]
-    yield Text("\n".join(packed(title, screen.width)), _BOLD)
+    yield packed_text(title, screen, BOLD)
     ruler = f"0{n - 1:>{max(cells - 1, 1)}}" if cells > len(str(n)) + 1 else "0"
     largest = f"{'largest':>11}" if wide else ""
-    yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'relative':>9}".rstrip(), _DIM)
+    yield Text(f"{'rows':<{label_width}}{fit(ruler, cells)}{largest}{'relative':>9}".rstrip(), DIM)
     shades = ASCII_SHADES if screen.ascii_only else SHADES
     for line in lines:
         shares = np.max([_shares(head, block) for head in line.checks], axis=0)
         text = Text(fit(line.label, label_width))
         for share in shares.tolist():
-            text.append(_mark(share, shades), _WRONG if share > 0 else _DIM)
+            text.append(_mark(share, shades), _WRONG if share > 0 else DIM)
         worst = max(line.checks, key=lambda head: head.worst_relative)
         largest = f"{worst.worst_absolute:>11.3g}" if wide else ""
-        text.append(f"{largest}{worst.worst_relative:>9.2g}", _DIM)
+        text.append(f"{largest}{worst.worst_relative:>9.2g}", DIM)
         yield text
     some, every = _mark(0.01, shades), _mark(1.0, shades)
-    yield Text("\n".join(packed([f"{_mark(0.0, shades)} right", f"{some} a few numbers wrong", f"{every} all"],
-                                screen.width, "  ")), _DIM)  # fmt: skip
+    meanings = [f"{_mark(0.0, shades)} right", f"{some} a few numbers wrong", f"{every} all"]
+    yield packed_text(meanings, screen, DIM, between="  ")
 
 
 def _shares(head: HeadCheck, block: int) -> np.ndarray:

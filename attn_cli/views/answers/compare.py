@@ -5,19 +5,17 @@ from collections.abc import Iterator
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.compare import ComparedBlock, Comparison, Context, Journey
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
-
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
+from attn_cli.views.drawing.styles import BOLD, DIM
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -28,7 +26,7 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
     else:
         yield from _block_table(comparison, screen)
     has_pulls = all(context.pulls is not None for block in comparison.blocks for context in block.contexts)
-    yield from (Text(line, _DIM) for line in packed(_PULL if has_pulls else _NO_PULL, screen.width, " "))
+    yield packed_text(_PULL if has_pulls else _NO_PULL, screen, DIM, between=" ")
 
 
 _PULL = ("pull: share of what attention", "put out for the word; adds to 1")
@@ -42,7 +40,7 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
         if first_word == second_word
         else f"{first_word} in 1 and {second_word} in 2"
     )
-    yield from (Text(line, _BOLD) for line in packed([f"cosine between {both}", f"layer {block.layer}"], screen.width))
+    yield packed_text([f"cosine between {both}", f"layer {block.layer}"], screen, BOLD)
     yield _bar("before", block.cosine_before, screen)
     yield _bar("after", block.cosine_after, screen)
     for number, (journey, context) in enumerate(zip(comparison.journeys, block.contexts, strict=True), 1):
@@ -52,7 +50,7 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
             f"cosine of before and after {context.cosine_turned:.3f}",
             "pulled by",
         ]
-        yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
+        yield packed_text(heading, screen, BOLD)
         for token, pull in zip(journey.prompt.tokens, _strengths(context).tolist(), strict=True):
             yield _bar(token_label(token), pull, screen)
     yield ""
@@ -60,16 +58,13 @@ def _one_block(comparison: Comparison, block: ComparedBlock, screen: Screen) -> 
 
 def _block_table(comparison: Comparison, screen: Screen) -> Iterator[RenderableType]:
     """A line per block: both cosines, and for each context the strongest pulls of other tokens."""
-    yield from (
-        Text(line, _BOLD)
-        for line in packed(["cosine between the word in 1 and in 2", "then the strongest pulls"], screen.width)
-    )
+    yield packed_text(["cosine between the word in 1 and in 2", "then the strongest pulls"], screen, BOLD)
     lead = "layer  before   after"
     columns = screen.width - len(lead)
     beside = columns >= 2 * _NARROWEST
     width = columns // 2 - 2 if beside else screen.width - 4
     heads = [f"{number} · {_word_places(journey)}" for number, journey in enumerate(comparison.journeys, 1)]
-    yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), _BOLD)
+    yield Text(lead + ("".join("  " + fit(head, width) for head in heads).rstrip() if beside else ""), BOLD)
     for block in comparison.blocks:
         numbers = f"{block.layer:>5}  {block.cosine_before:>6.3f}  {block.cosine_after:>6.3f}"
         pulls = [

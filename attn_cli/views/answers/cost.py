@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator
 
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.cost import Cost
 from attn_cli.summaries.report import Report
 from attn_cli.text import binary_bytes, magnitude
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _WIDE = ("other ways to keep keys", "cache", "scores, mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
 
@@ -30,9 +28,9 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     if layer.window is not None:
         sizes.append(f"window {layer.window:,}" + (f" in {cost.windowed}" if cost.windowed < cost.layers else ""))
     sizes += ["causal" if cost.causal else "both ways", f"{cost.itemsize} bytes a kept number"]
-    yield Text("\n".join(packed(sizes, screen.width)), _DIM)
+    yield packed_text(sizes, screen, DIM)
     yield ""
-    yield Text("operations on the whole text", _BOLD)
+    yield Text("operations on the whole text", BOLD)
     total = sum(cost.operations.values())
     for name, number in (*cost.operations.items(), ("in all", total)):
         share = f"{number / total:>7.1%}" if total and name != "in all" else ""
@@ -41,7 +39,7 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     wide = screen.width >= 60
     name_width, widths = (24, (12, 16, 13)) if wide else (12, (10, 9, 8))
     first, *others = _WIDE if wide else _NARROW
-    yield Text(fit(first, name_width) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), _BOLD)
+    yield Text(fit(first, name_width) + "".join(f"{word:>{x}}" for word, x in zip(others, widths, strict=True)), BOLD)
     for variant in cost.variants:
         numbers = (
             binary_bytes(variant.cache_bytes),
@@ -50,16 +48,16 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         )
         columns = "".join(f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
         mark = " <" if variant.asked and wide else ""
-        yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", _BOLD if variant.asked else Style.null())
+        yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", BOLD if variant.asked else PLAIN)
     yield ""
     memory_words = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
     memory_words += (
         [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
     )
-    yield Text("\n".join(packed(memory_words, screen.width)))
+    yield packed_text(memory_words, screen)
     heads, rows = cost.band
     band = [
         f"attn holds a band: {binary_bytes(cost.band_bytes)}",
         f"{rows} rows of {heads} {'head' if heads == 1 else 'heads'} at a time",
     ]
-    yield Text("\n".join(packed(band, screen.width)))
+    yield packed_text(band, screen)

@@ -4,19 +4,17 @@ import textwrap
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.decode import Decoding
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _MOST_STEPS = 20
 _ROUNDING = 1e-12  # rounding error of float64 sums in another order
 
@@ -26,16 +24,16 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
     yield ""
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
              f"{decoding.layer.cached} numbers kept a token"]  # fmt: skip
-    yield Text("\n".join(packed(title, screen.width)), _BOLD)
+    yield packed_text(title, screen, BOLD)
     token_width = max(6, min(14, screen.width - 30))
     wide = screen.width >= token_width + 58
     headings = f"  {'new':<{token_width}}{'reused':>7}{'cache':>8}{'multiplied':>12}"
-    yield Text(headings + (f"{'without a cache':>17}  reads" if wide else ""), _DIM)
+    yield Text(headings + (f"{'without a cache':>17}  reads" if wide else ""), DIM)
     steps = decoding.steps
     table_steps = steps if len(steps) <= _MOST_STEPS else (*steps[: _MOST_STEPS - 2], *steps[-2:])
     for at, step in enumerate(table_steps):
         if len(steps) > _MOST_STEPS and at == _MOST_STEPS - 2:
-            yield Text(f"  … {len(steps) - _MOST_STEPS} more steps", _DIM)
+            yield Text(f"  … {len(steps) - _MOST_STEPS} more steps", DIM)
         token = fit(summary.queries[step.query].text, token_width)
         line = f"  {token}{step.reused:>7}{step.kept:>8,}{step.multiplications:>12,}"
         if wide:
@@ -44,7 +42,7 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
         yield Text(line.rstrip())
     spent, without = sum(s.multiplications for s in steps), sum(s.without_cache for s in steps)
     times = f"{without / max(spent, 1):.1f} times as many"
-    yield Text("\n".join(packed([f"{spent:,} multiplications", f"without a cache {without:,}", times], screen.width)))
+    yield packed_text([f"{spent:,} multiplications", f"without a cache {without:,}", times], screen)
     near = "" if decoding.difference < _ROUNDING else f" to {decoding.difference:.1e}"
     same = f"every step's output equals that of the whole causal matrix{near}"
     yield Text("\n".join(textwrap.wrap(same, screen.width)))
@@ -55,8 +53,7 @@ def _caches(summary: Summary, decoding: Decoding, screen: Screen) -> Iterator[Te
     """What other keys would keep."""
     tokens = len(summary.keys)
     yield Text("")
-    yield Text("\n".join(packed([f"cache after {tokens} tokens", "and multiplications of the next one"], screen.width)),
-               _BOLD)  # fmt: skip
+    yield packed_text([f"cache after {tokens} tokens", "and multiplications of the next one"], screen, BOLD)
     for name, layer in decoding.variants:
         keys = f"rank {layer.rank} + {layer.shared}" if layer.rank else f"{layer.kv_heads} of {layer.heads} key heads"
         mark = "<" if layer == decoding.layer else ""

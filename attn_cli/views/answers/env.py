@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli._version import __version__
@@ -12,8 +11,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import ascii_visible, counted, decimal_bytes, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD
 
-_BOLD = Style(bold=True)
 _LINES = 24  # of a screen, its header included
 _FEWEST_MODELS = 3  # lines about them, however much else there is
 _MOST_DEVICES = 4  # lines
@@ -48,7 +47,7 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
         sections["cache"] += _models(installation, screen, max(left, _FEWEST_MODELS))
     for name, lines in sections.items():
         for number, line in enumerate(lines):
-            yield Text.assemble((fit("" if number else name, _label(screen)), _BOLD), line)
+            yield Text.assemble((fit("" if number else name, _label(screen)), BOLD), line)
 
 
 def _label(screen: Screen) -> int:

@@ -5,7 +5,6 @@ from textwrap import wrap
 
 import numpy as np
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.against.head_changes import HeadChanges
@@ -15,8 +14,8 @@ from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar, bar_width
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MANY_HEADS = 24  # of more heads a screen shows only so many of the first, unless --top says how many
 _FIRST = 12
 
@@ -37,8 +36,8 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
     streams = len(report.streams) > 1
     yield ""
     some = f"{len(rows)} of {len(heads)} heads" if len(rows) < len(heads) else counted(len(heads), "head")
-    yield Text(f"{some} {ranking.words}", _BOLD)
-    yield Text(f"{'stream   ' if streams else ''}  head  change  last row", _BOLD)
+    yield Text(f"{some} {ranking.words}", BOLD)
+    yield Text(f"{'stream   ' if streams else ''}  head  change  last row", BOLD)
     for each, at, numbers in rows:
         stream = f"{each.place.stream:<9}" if streams else ""
         name = f"{each.place.layer}.{each.place.heads[at]}"
@@ -49,10 +48,10 @@ def draw(changes: HeadChanges, summary: Summary, report: Report, screen: Screen)
     means = [np.nanmean([numbers[name] for *_, numbers in heads]) for name in ("change", "last_change")]
     last = "" if changes.last_row is None else f"last row: {token_label(summary.queries[changes.last_row])}"
     if ranking.count is None and len(rows) < len(heads):
-        yield Text(f"--top {len(heads)} lists all", _DIM)
+        yield Text(f"--top {len(heads)} lists all", DIM)
     parts = [f"change: the share of a row's weight that moves, mean over {counted(changes.rows, 'paired row')}", last,
              f"mean of all heads {means[0]:.3f}, last row {means[1]:.3f}"]  # fmt: skip
-    yield Text("\n".join(wrap(" · ".join(part for part in parts if part), screen.width)), _DIM)
+    yield Text("\n".join(wrap(" · ".join(part for part in parts if part), screen.width)), DIM)
 
 
 def _number(value: float) -> str:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from rich.console import RenderableType
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -17,12 +16,11 @@ from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST, _FEW_SHARPEST = 8, 4
 _LOW = 24  # lines of a screen on which fewer leave room for what follows
@@ -48,13 +46,13 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
         return
     yield ""
     if report.ranking is not None:
-        yield Text(_ranking_title(rows, report.ranking), _BOLD)
+        yield Text(_ranking_title(rows, report.ranking), BOLD)
         rows = _ranked(rows, report.ranking)
     if report.is_overview and len(rows) > _MANY_HEADS:
         past = " past the sinks" if kinds else ", by entropy"
         most = _FEW_SHARPEST if screen.height is not None and screen.height < _LOW else _SHARPEST
         words = [f"the {most} sharpest of {len(rows)} heads{past}", "attn heads lists all"]
-        yield Text("\n".join(packed(words, screen.width)), _BOLD)
+        yield packed_text(words, screen, BOLD)
         if kinds:
             yield too_few(screen)
         rows = sharpest(rows, most)
@@ -63,10 +61,10 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     yield from heads_table(rows[:count], screen, unit=report.unit, kept=kept)
     if len(rows) > count:
         parts = [f"… {len(rows) - count} heads more: add | less for all", "--sort entropy puts the sharpest first"]
-        yield Text("\n".join(packed(parts, screen.width)), _BOLD)
+        yield packed_text(parts, screen, BOLD)
     masked = sum(int(part.masked_rows.max(initial=0)) for s in report.summaries if (part := s.part(Heads)) is not None)
     if masked:
-        yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", _DIM)
+        yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", DIM)
 
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
@@ -116,7 +114,7 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     missing = []
     while len("  ".join([*lead, *(column.heading for column in columns)])) > screen.width and len(columns) > 1:
         missing.append(columns.pop(-2 if columns[-1].name == kept else -1).heading)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=BOLD)
     for heading in (*lead, *(column.heading for column in columns)):
         table.add_column(heading, justify="right", no_wrap=True)
     for number, (summary, _, at) in enumerate(rows):
@@ -128,13 +126,11 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
         cells += [Text("-" if left is None else f"{left:.2f}")] if "left" in lead else []
         for column in columns:
             value = float(values[column][number])
-            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.unit == "weight" else Style.null()
+            style = background(value, Ramp(0.0, 1.0), screen.depth) if column.unit == "weight" else PLAIN
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
     legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
     if missing:
-        yield Text("\n".join(packed(["no room for:", *reversed(missing)], screen.width, " ")), _DIM)
-    yield Text(
-        legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), _DIM
-    )
+        yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
+    yield Text(legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), DIM)

@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.style import Style
-from rich.text import Text
 
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
-from attn_cli.views.drawing.cells import line_count, packed
+from attn_cli.views.drawing.cells import line_count, packed_text
 from attn_cli.views.drawing.screen import Screen
-
-_DIM = Style(dim=True)
+from attn_cli.views.drawing.styles import DIM
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -21,7 +18,7 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
     Where the screen is too low for all of it the grid comes last: what it says of single heads is left out first.
     """
     read = list(_read(kinds))
-    above = [Text("\n".join(packed(read, screen.width)), _DIM)] if read else []
+    above = [packed_text(read, screen, DIM)] if read else []
     body, sinks = list(draw_kinds(kinds.parts, screen)), list(sink_lines(kinds.sinks, screen))
     if screen.height is not None and line_count([*above, *body, *sinks]) > screen.height:
         body, sinks = sinks, list(draw_kinds(kinds.parts, screen, grids="last"))

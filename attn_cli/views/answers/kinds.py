@@ -19,11 +19,11 @@ from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _STYLES = {CONTENT: Style(color="green", bold=True), PLACE: Style(color="cyan")}
 _MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
 _STRONG = 0.4  # below it a letter alone is small
@@ -54,7 +54,7 @@ def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -
     parts = kind_parts(report.summaries)
     if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
         yield ""
-        yield Text("what heads do · attn heads --kinds", _BOLD)
+        yield Text("what heads do · attn heads --kinds", BOLD)
         yield from draw_kinds(parts, screen, grids="second")
 
 
@@ -83,7 +83,7 @@ def draw_kinds(
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
         if len(streams) > 1:
-            yield Text(stream, _BOLD)
+            yield Text(stream, BOLD)
         if all((part.judged.kind == NOT_JUDGED).all() for _, part in of_stream):
             yield too_few(screen)
             continue
@@ -129,12 +129,12 @@ def grid(rows: Sequence[GridRow], screen: Screen) -> Iterator[Text]:
         text = Text()
         for column in columns:
             if line == 0:
-                text.append(("" if column is columns[0] else _BETWEEN) + best.heading(), _BOLD)
+                text.append(("" if column is columns[0] else _BETWEEN) + best.heading(), BOLD)
             elif line <= len(column):
                 text.append("" if column is columns[0] else _BETWEEN).append_text(best.line(column[line - 1]))
         yield text
     if len(best.heads) < len(heads):
-        yield Text(f"left out: heads {ranges(heads[len(best.heads) :])}, for which the screen is too narrow", _DIM)
+        yield Text(f"left out: heads {ranges(heads[len(best.heads) :])}, for which the screen is too narrow", DIM)
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,15 @@ def cell_text(kind: int, number: float, columns: int) -> str:
 
 def cell_style(kind: int) -> Style:
     """Kinds that find content stand out, those of places have a colour, the others are dim."""
-    return _STYLES.get(KINDS[kind].rank, _DIM) if kind >= 0 else _DIM
+    return _STYLES.get(KINDS[kind].rank, DIM) if kind >= 0 else DIM
 
 
 def too_few(screen: Screen) -> Text:
     """Why no head is named, and what names them."""
-    return Text("\n".join(packed([
+    return packed_text([
         "too few tokens to name heads", f"each kind needs {LEAST_ROWS} queries with a target",
         "attn heads --kinds -m MODEL names them",
-    ], screen.width)), _DIM)  # fmt: skip
+    ], screen, DIM)  # fmt: skip
 
 
 def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
@@ -236,7 +236,7 @@ def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) ->
             words.append(f"2-8 back {back}")
     words += [f"- none {counts[NOTHING]}"] if counts[NOTHING] else []
     by = "what sinks don't get" if judged[0].by_share else "the weight"
-    yield Text("\n".join(packed([*words, *_chances(of_stream, counts), f"digit: tenths of {by}"], screen.width)))
+    yield packed_text([*words, *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
 
 
 def _chances(of_stream: Sequence[tuple[Summary, KindsOfHeads]], counts: Mapping[int, int]) -> list[str]:
@@ -307,4 +307,4 @@ def sink_lines(sinks: Sequence[SinkKey], screen: Screen) -> Iterator[Text]:
         numbers = [f"{kind} {token_label(sink.token)}", f"{sink.heads:.0%} of heads", f"weight {sink.weight:.3f}"]
         numbers += [f"value {sink.value:.2f} x"] if sink.value is not None else []
         numbers += [f"residual {sink.residual:.0f} x"] if sink.residual is not None else []
-        yield Text("\n".join(packed(numbers, screen.width)), _DIM)
+        yield packed_text(numbers, screen, DIM)

@@ -12,11 +12,11 @@ from attn_cli.summaries.answers.knock import Knock, KnockedHead
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
 _WITHOUT = " without it"  # the heading's end, over the bars
@@ -27,7 +27,7 @@ _TOKEN = 16  # columns of a key's name at most
 def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
     """What was asked, the most needed heads, those that are in the way, and how much is rounding."""
     yield ""
-    yield from (Text(line, _BOLD) for line in packed(list(_asked(knock)), screen.width))
+    yield packed_text(list(_asked(knock)), screen, BOLD)
     shown = knock.heads[: knock.shown]
     if knock.target is not None:
         shown = tuple(head for head in shown if head.outcome.effect < 0) or knock.heads[:1]
@@ -96,7 +96,7 @@ def _headings(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> Tex
         has_room = knock.target is not None and layout.bar + 2 >= len(_WITHOUT)
         text.append(f"{_WITHOUT if has_room else '':{layout.bar + 2}}")
     text.append("    loss" if layout.loss else "").append("  writes" if layout.writes else "").append("  looks at")
-    text.stylize(_BOLD)
+    text.stylize(BOLD)
     return text
 
 
@@ -124,7 +124,7 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
 
 def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     """What follows the heads, sentence by sentence."""
-    plain = Style.null()
+    plain = PLAIN
     if knock.together is not None:
         total = sum(head.outcome.effect for head in knock.heads)
         yield f"one by one they add up to {_number(knock, total)}: effects don't add up", plain
@@ -136,13 +136,13 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    yield f"{counted(count, 'head')} move{'s' * (count == 1)} it {moves} · rounding {knock.floor.effect:.4f}", _DIM
+    yield f"{counted(count, 'head')} move{'s' * (count == 1)} it {moves} · rounding {knock.floor.effect:.4f}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
-        yield f"writes: what the head adds by itself to the logit of {word}, less the mean logit", _DIM
+        yield f"writes: what the head adds by itself to the logit of {word}, less the mean logit", DIM
     if knock.no_direct:
-        yield f"no direct parts: {visible(knock.no_direct)}", _DIM
-    yield "a small effect is no proof that a head does nothing: later layers repair", _DIM
+        yield f"no direct parts: {visible(knock.no_direct)}", DIM
+    yield "a small effect is no proof that a head does nothing: later layers repair", DIM
 
 
 def _number(knock: Knock, effect: float) -> str:

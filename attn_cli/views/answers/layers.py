@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -12,8 +11,8 @@ from attn_cli.summaries.answers.layers import SOFTMAX, Layer, Layers
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
              "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
 # columns to drop where a line is too narrow, the first ones first
@@ -30,21 +29,21 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
     for name in _GIVEN_UP:
         if name in columns and _width(cells, columns) > screen.width:
             columns.remove(name)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_BOLD)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=BOLD)
     for name in columns:
         numeric = name in ("heads", "kv", "scale")
         table.add_column(_HEADINGS[name], justify="right" if numeric else "left", no_wrap=True)
     for row, group in zip(cells, groups, strict=True):
-        style = _DIM if group[0].note or group[0].mixes != SOFTMAX else Style.null()
+        style = DIM if group[0].note or group[0].mixes != SOFTMAX else PLAIN
         table.add_row(*(Text(row[name], style) for name in columns))
     yield ""
     yield table
     for line in _notes(layers.rows):
-        yield Text("\n".join(wrap(line, screen.width)), _DIM)
+        yield Text("\n".join(wrap(line, screen.width)), DIM)
     hidden = [_HEADINGS[name] for name in _GIVEN_UP if name not in columns and any(row[name] for row in cells)]
     if hidden:
         line = f"no room for: {', '.join(hidden)} · --json has all"
-        yield Text("\n".join(wrap(line, screen.width)), _DIM)
+        yield Text("\n".join(wrap(line, screen.width)), DIM)
 
 
 def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from rich.cells import cell_len
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -12,12 +11,12 @@ from attn_cli.summaries.answers.learn import Learning
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar, bar_width
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MOST = 24  # with more tokens than this, only the heaviest are shown
 
 
@@ -26,13 +25,13 @@ def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | 
     targets = " or ".join(map(visible, learning.targets))
     yield ""
     heading = ["loss", f"-log of the weight of {visible(learning.word)} on {targets}"]
-    yield from (Text(line, _BOLD) for line in packed(heading, screen.width))
+    yield packed_text(heading, screen, BOLD)
     settings = [
         f"{learning.steps} steps",
         f"rate {learning.descent.rate:.4g}",
         f"from the {learning.start} W_Q and W_K",
     ]
-    yield from (Text(line, _DIM) for line in packed(settings, screen.width))
+    yield packed_text(settings, screen, DIM)
     losses = learning.descent.losses
     width = bar_width(screen, 20)
     for step in learning.milestones:
@@ -49,11 +48,11 @@ def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | T
     number = f"{text + 1} · " if len(learning.prompts) > 1 else ""
     heads = f"mean of {learning.heads} heads" if learning.heads > 1 else "weights"
     title = [f"{number}{token_label(prompt.tokens[example.query])} attends to", heads, "← wanted"]
-    yield from (Text(line, _BOLD) for line in packed(title, screen.width))
+    yield packed_text(title, screen, BOLD)
     moments = list(dict.fromkeys([0, learning.during, learning.steps]))
     names = {0: "before", learning.steps: "after"}
     weights = np.array([learning.weights(text, step) for step in moments])
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_DIM)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=DIM)
     longest = max(cell_len(token_label(token)) for token in prompt.tokens)
     table.add_column("  ", no_wrap=True, min_width=min(max(longest + 2, 10), screen.width // 3))
     for step in moments:
@@ -63,9 +62,9 @@ def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | T
     places = sorted({*heaviest.tolist(), *example.targets})
     for at in places:
         cells = [Text(f"{weight:.3f}", background(weight, Ramp(0.0, 1.0), screen.depth)) for weight in weights[:, at]]
-        mark = Text("←" if at in example.targets else "", _DIM)
+        mark = Text("←" if at in example.targets else "", DIM)
         table.add_row(Text("  " + token_label(prompt.tokens[at]), overflow="ellipsis"), *cells, mark)
     yield table
     omitted = len(prompt.tokens) - len(places)
     if omitted:
-        yield Text(f"  {omitted} tokens with less weight are left out", _DIM)
+        yield Text(f"  {omitted} tokens with less weight are left out", DIM)

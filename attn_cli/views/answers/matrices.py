@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import RenderableType
-from rich.style import Style
-from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.image_grid import patch_grid
@@ -13,14 +11,13 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.beside import arranged
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import place_prefix, stream_suffix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.drawing.text_figure import ColoredText
-
-_BOLD = Style(bold=True)
 
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -33,7 +30,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         head = matrix.head_names(summary)[0]
         yield ""
         words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
-        yield Text("\n".join(packed(words, screen.width)), _BOLD)
+        yield packed_text(words, screen, BOLD)
     maps = list(matrix_maps(matrix, summary, report, screen))
     # below its reason a map that would be cut is left out: the line on what to ask next shows it whole
     if matrix.reason and screen.height is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
@@ -11,8 +10,7 @@ from attn_cli.summaries.reducers.overall import Overall
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import key_bars, key_cells, named_keys, stream_suffix, which_heads
 from attn_cli.views.drawing.screen import Screen
-
-_BOLD = Style(bold=True)
+from attn_cli.views.drawing.styles import BOLD
 
 
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -26,7 +24,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     queries = "1 query" if count == 1 else f"{count:,} queries"
     kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"
     queries += "" if overall.rest is None else ", rescaled"
-    yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), _BOLD)
+    yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), BOLD)
     for at, name in enumerate(heads):
         pairs = named_keys(summary, overall.keys[at], overall.shown[at])
         if alone:

@@ -6,7 +6,6 @@ from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.intervention import Target
@@ -18,11 +17,11 @@ from attn_cli.summaries.text_parts import CUTS
 from attn_cli.summaries.text_reading import ReadPart
 from attn_cli.text import counted, visible
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _MOST = 12  # parts on a screen; the rest is counted
 _LONGEST = 400  # characters of a part that a line could show
 _SINKS = 4  # named in the legend
@@ -33,15 +32,15 @@ _NARROW = 60  # columns below which there are no bars, and no column of size
 def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """What was asked, a line for each of the first parts, one for the rest, and what the columns mean."""
     yield ""
-    yield from (Text(line, _BOLD) for line in packed(_titles(answer), screen.width))
+    yield packed_text(_titles(answer), screen, BOLD)
     table = _Table(answer, screen)
-    yield Text(table.heading, _DIM)
+    yield Text(table.heading, DIM)
     order = answer.order
     shown = order if len(order) <= _MOST + 1 else order[:_MOST]
     yield from (table.line(read) for read in shown)
     if len(shown) < len(order):
-        yield Text(table.rest(order[len(shown) :]), _DIM)
-    yield from (Text(line, _DIM) for line in wrap(_legend(answer), screen.width))
+        yield Text(table.rest(order[len(shown) :]), DIM)
+    yield from (Text(line, DIM) for line in wrap(_legend(answer), screen.width))
 
 
 def _titles(answer: PartsRead) -> list[str]:

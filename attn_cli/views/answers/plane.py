@@ -11,10 +11,10 @@ from rich.text import Text
 from attn_cli.summaries.answers.plane import Plane
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
 _BESIDE = 100  # from so many columns on, the panels stand side by side ...
 _BESIDE_LOW = 76  # ... and from so many where the screen is too low for one below the other
@@ -33,7 +33,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     width = (screen.width - gap) // 2 if beside else screen.width
     tallest = None if screen.height is None else max(screen.height // (1 if beside else 2) - _AROUND, 3)
     grid = _Grid(np.concatenate([plane.before, plane.after]), width - 2, tallest)
-    styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else Style.null() for text in plane.texts]
+    styles = [_TEXT_STYLES[text % len(_TEXT_STYLES)] if several else PLAIN for text in plane.texts]
     marks = [str(text + 1) if several else "•" for text in plane.texts]
     words = _names(plane)
     panels = []
@@ -45,7 +45,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
         if was is not None:
             panel.trace(was)
         missing = panel.draw(points, marks, words, styles)
-        panels.append([Text(fit(title, width), _BOLD), *panel.lines(), *_unlabelled(missing, width)])
+        panels.append([Text(fit(title, width), BOLD), *panel.lines(), *_unlabelled(missing, width)])
     if beside:
         height = max(map(len, panels))
         left, right = ([*lines, *[Text(" " * width)] * (height - len(lines))] for lines in panels)
@@ -55,7 +55,7 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
             yield Text().append_text(left_line).append(" " * gap).append_text(right_line)
     else:
         yield from (line for lines in panels for line in lines)
-    yield from (Text(line, _DIM) for line in packed(_legend(plane, several), screen.width))
+    yield packed_text(_legend(plane, several), screen, DIM)
 
 
 def _legend(plane: Plane, several: bool) -> list[str]:
@@ -88,7 +88,7 @@ def _unlabelled(missing: Sequence[str], width: int) -> list[Text]:
     labels = [fit(word, _LONGEST_LABEL).rstrip() for word in missing[:_NAMED]]
     more = [f"and {len(missing) - _NAMED} more"] if len(missing) > _NAMED else []
     lines = packed(["no room for", *labels, *more], width, " ") if missing else []
-    return [Text(line, _DIM) for line in lines]
+    return [Text(line, DIM) for line in lines]
 
 
 class _Grid:
@@ -129,14 +129,14 @@ class _Panel:
 
     def __init__(self, grid: _Grid, ascii_only: bool) -> None:
         self.grid, self.ascii_only = grid, ascii_only
-        self.cells = [[(" ", Style.null())] * grid.columns for _ in range(grid.rows)]
+        self.cells = [[(" ", PLAIN)] * grid.columns for _ in range(grid.rows)]
         self.occupied = np.zeros((grid.rows, grid.columns), dtype=bool)
 
     def trace(self, points: np.ndarray) -> None:
         """Draw dots at the points' earlier places; marks and words may overwrite them."""
         for point in points:
             row, column = self.grid.cell(point)
-            self.cells[row][column] = ("◦", _DIM)
+            self.cells[row][column] = ("◦", DIM)
 
     def draw(
         self, points: np.ndarray, marks: Sequence[str], words: Sequence[str], styles: Sequence[Style]
@@ -149,9 +149,9 @@ class _Panel:
             base = word.partition("#")[0] or word
             spot.words[base] = base if base in spot.words else word
             if style != spot.style:
-                spot.style = Style.null()
+                spot.style = PLAIN
         for (row, column), spot in spots.items():
-            self._write(row, column, spot.mark, spot.style + _BOLD)
+            self._write(row, column, spot.mark, spot.style + BOLD)
         return [word for place, spot in spots.items() for word in self._label(place, spot)]
 
     def _label(self, place: tuple[int, int], spot: _Spot) -> list[str]:
@@ -202,9 +202,9 @@ class _Panel:
         above, below = ("++", "++") if self.ascii_only else ("┌┐", "└┘")
         body = []
         for cells in self.cells:
-            line = Text().append(upright, _DIM)  # the style of a Text would be that of the words as well
+            line = Text().append(upright, DIM)  # the style of a Text would be that of the words as well
             for letter, style in cells:
                 line.append(letter, style)
-            body.append(line.append(upright, _DIM))
-        top, bottom = (Text(ends[0] + flat * self.grid.columns + ends[1], _DIM) for ends in (above, below))
+            body.append(line.append(upright, DIM))
+        top, bottom = (Text(ends[0] + flat * self.grid.columns + ends[1], DIM) for ends in (above, below))
         return [top, *body, bottom]

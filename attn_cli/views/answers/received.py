@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
@@ -13,12 +12,12 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import kind_parts, sink_lines
-from attn_cli.views.drawing.cells import line_count, packed
+from attn_cli.views.drawing.cells import line_count, packed_text
 from attn_cli.views.drawing.image import received_maps
 from attn_cli.views.drawing.labels import key_bar
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD
 
-_BOLD = Style(bold=True)
 _MOST_KEYS = 6
 _LOW = 14  # lines of a screen with room for what must be said only
 _AROUND, _NARROW = 3, 66  # lines: the empty one above, and the reason for what follows; one more on a narrow screen
@@ -36,7 +35,7 @@ def draw(received: Received, summary: Summary, report: Report, screen: Screen) -
     yield ""
     is_low = screen.height is not None and screen.height < _LOW
     words = [_TITLES[received.by] + mean, *([] if is_low else ["bars: of the largest"])]
-    heading = Text("\n".join(packed(words, screen.width)), _BOLD)
+    heading = packed_text(words, screen, BOLD)
     sinks = text_sinks(kind_parts(report.summaries)) if received.by == "weight" else []
     above = [heading, *sink_lines(sinks, screen)]
     yield from above

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 
 import numpy as np
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scale import Scaling
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _FEWEST_SCORES = 12  # columns of scores, of which the weights beside them are made
 
 
@@ -29,7 +27,7 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     heading = (
         f"  {'factor':>7}" + (f"  {'scores':<{scores_width}}" if wide else "") + f"  {'weights':<{weights}}{'bits':>6}"
     )
-    yield Text(heading + (f"{'slope':>7}" if wide else ""), _DIM)
+    yield Text(heading + (f"{'slope':>7}" if wide else ""), DIM)
     for row in scaling.saturation:
         scores = f"  {fit(_numbers(row.scores, 'g'), scores_width)}" if wide else ""
         line = f"  {row.factor:>7g}{scores}  {fit(_numbers(row.weights, '.3f'), weights)}"
@@ -37,13 +35,13 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
         yield Text(line + _beside(float(row.weights.max()), screen.width - len(line) - 2))
     notes = ["bits: entropy of the weights"]
     notes += ["bar: the largest weight", "slope: the largest w (1 - w), through which gradients pass"] if wide else []
-    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+    yield packed_text(notes, screen, DIM)
     yield ""
     yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
     yield from _spread(scaling, screen, wide=wide)
     notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries a line",
              f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
-    yield Text("\n".join(packed(notes, screen.width)), _DIM)
+    yield packed_text(notes, screen, DIM)
 
 
 def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:
@@ -51,7 +49,7 @@ def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:
     heading = f"  {'d':>5}{'q · k':>9}{'scaled':>8}"
     columns = (screen.width - len(heading)) // (2 if wide else 1)
     top = f"top of {scaling.keys} weights"
-    yield Text(f"{heading}  " + (f"{top:<{columns}}with 1 / sqrt(d)" if wide else top), _DIM)
+    yield Text(f"{heading}  " + (f"{top:<{columns}}with 1 / sqrt(d)" if wide else top), DIM)
     for each in scaling.spread:
         start = f"  {each.d:>5}{each.variance:>9.1f}{each.scaled_variance:>8.3f}"
         raw, scaled = (
@@ -61,11 +59,11 @@ def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:
             yield Text(f"{start}  {raw:<{columns}}{scaled}")
         else:
             yield Text(f"{start}  {raw}")
-            yield Text(f"{'':{len(start)}}  {scaled}", _DIM)
+            yield Text(f"{'':{len(start)}}  {scaled}", DIM)
 
 
 def _title(parts: list[str], screen: Screen) -> Text:
-    return Text("\n".join(packed(parts, screen.width, ": ")), _BOLD)
+    return packed_text(parts, screen, BOLD, between=": ")
 
 
 def _numbers(values: np.ndarray, format: str) -> str:

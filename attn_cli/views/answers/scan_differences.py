@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scan_differences import LEVEL, HeadDifference, ScanDifferences
@@ -12,10 +11,10 @@ from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_heads import corpus_lines
-from attn_cli.views.drawing.cells import line_count, packed
+from attn_cli.views.drawing.cells import line_count, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _FEWEST, _FIRST = 5, 20
 _MOST_RENAMED, _FEWEST_RENAMED, _LOW = 5, 3, 40  # lines of heads, the fewer on low screens
 _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
@@ -33,7 +32,7 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
     yield from _lines(listed[: room if answer.shown is None else None], screen)
     if answer.shown is None and len(listed) > room:
         left_out[0] = f"… {len(listed) - room:,} more: {more[0]}"
-        yield Text("\n".join(packed(left_out, screen.width, ", ")), _DIM)
+        yield packed_text(left_out, screen, DIM, between=", ")
     yield from below
 
 
@@ -41,13 +40,13 @@ def _above(answer: ScanDifferences, screen: Screen) -> Iterator[Text | str]:
     """The two scans, and how many numbers differ."""
     yield from corpus_lines(answer.corpus, screen)
     against = ["against", visible(answer.other), visible(answer.other_model), *answer.other_corpus.words()]
-    yield Text("\n".join(packed([" ".join(against[:2]), *against[2:]], screen.width)), _DIM)
+    yield packed_text([" ".join(against[:2]), *against[2:]], screen, DIM)
     yield ""
     words = [
         f"{len(answer.beyond_chance):,} of {len(answer.differences):,} numbers differ beyond chance",
         "same documents: paired test" if answer.same else "other documents: Welch's test",
     ]
-    yield Text("\n".join(packed(words, screen.width)), _BOLD)
+    yield packed_text(words, screen, BOLD)
 
 
 def _below(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
@@ -58,7 +57,7 @@ def _below(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
         f"have any such number (Holm 1979, {len(answer.differences):,} compared)"
     )
     alone = f" · {counted(answer.alone, 'head')} in one scan only" if answer.alone else ""
-    yield Text("\n".join(wrap(words + alone, screen.width)), _DIM)
+    yield Text("\n".join(wrap(words + alone, screen.width)), DIM)
 
 
 def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[Text]:
@@ -69,7 +68,7 @@ def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[
     column = 8 if screen.width >= name + 40 else 7
     change = f"  {'difference':>10}" if column == 8 else f" {'change':>7}"
     title = f"{'head':>{name}}  {'':<9}{'this':>{column}}{'other':>{column}}{change}"
-    yield Text(title + ("  95 % interval     effect" if wide else ""), _BOLD)
+    yield Text(title + ("  95 % interval     effect" if wide else ""), BOLD)
     for each in differences:
         statistic = _STATISTICS[each.statistic]
         digits = statistic.digits + 1
@@ -78,7 +77,7 @@ def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[
         line += f"{each.difference:>+{len(change)}.{digits}f}"
         if wide:
             line += f"  {f'{each.low:+.{digits}f} to {each.high:+.{digits}f}':<16}{each.effect:>+8.2f}"
-        yield Text(line, Style.null() if each.differs else _DIM)
+        yield Text(line, PLAIN if each.differs else DIM)
 
 
 def _renamed(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:

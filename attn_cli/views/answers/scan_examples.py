@@ -12,10 +12,10 @@ from attn_cli.text import cut, visible
 from attn_cli.views.answers.scan_head_layout import HeadLayout
 from attn_cli.views.drawing.cells import packed
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.whole_line import WholeLine
 from attn_cli.views.shell_words import command_line
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
@@ -35,7 +35,7 @@ def draw_examples(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Itera
     words = [f"strongest examples {of}:", "query in [ ], key in { }"]
     title = packed(words if layout.spaced else [f"strongest {of}:", "[query], {key}"], screen.width, " ")
     yield from [""] * layout.spaced
-    yield Text("\n".join(title), _BOLD)
+    yield Text("\n".join(title), BOLD)
     for example in chosen[: layout.examples]:
         place = f"{example.file}:{example.record}"
         words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
@@ -44,7 +44,7 @@ def draw_examples(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Itera
         yield _marked(example, screen.width - 2)
         line = opening_line(example, answer, None if layout.spaced else 2 * screen.width)
         if visible(line) == line:
-            yield WholeLine(line, _DIM)
+            yield WholeLine(line, DIM)
 
 
 def opening_line(example: ScanExample, answer: ScanHead, longest: int | None = None) -> str:

@@ -6,7 +6,6 @@ from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scan_head import ScanHead, TokenCount
@@ -20,11 +19,11 @@ from attn_cli.views.answers.scan_head_layout import MOST_EXAMPLES, HeadLayout
 from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval
 from attn_cli.views.answers.scan_ranges import draw_ranges, with_weight
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, height_of, packed
+from attn_cli.views.drawing.cells import fit, height_of, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.whole_line import WholeLine
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _NARROW = 60
 _MOST_RANGES = 20  # of a layout that joins some
 _MOST_KINDS = 3
@@ -64,7 +63,7 @@ def _height(drawn: Sequence[RenderableType], width: int) -> int:
 def _sections(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[RenderableType]:
     yield from corpus_lines(answer.corpus, screen)
     yield from [""] * layout.spaced
-    yield Text("\n".join(packed(list(_names(answer)), screen.width)), _BOLD)
+    yield packed_text(list(_names(answer)), screen, BOLD)
     yield from _statistics(answer, screen) if layout.table else _packed_statistics(answer, screen)
     yield from _kinds(answer, screen, layout)
     yield from draw_examples(answer, screen, layout)
@@ -85,7 +84,7 @@ def _left_out(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[
     words += ["tokens"] * (not layout.spaced) + ["parts"] * (not layout.spaced and bool(answer.parts))
     if words:
         words[0] = f"… more: {words[0]}"
-        yield Text("\n".join(packed([*words, "add | less for all"], screen.width)), _BOLD)
+        yield packed_text([*words, "add | less for all"], screen, BOLD)
 
 
 def _names(answer: ScanHead) -> Iterator[str]:
@@ -111,7 +110,7 @@ def _statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
     """A line per statistic."""
     wide, narrow = screen.width >= 66, screen.width < 46
     heading = f"  {'± 95 %':>8}" if narrow else f"  {'95 % interval':>16}"
-    yield Text(f"  {'':<15}{'mean':>8}{heading}" + ("      p5     p50     p95" if wide else ""), _BOLD)
+    yield Text(f"  {'':<15}{'mean':>8}{heading}" + ("      p5     p50     p95" if wide else ""), BOLD)
     for statistic, estimate in _estimates(answer):
         digits = statistic.digits + 1
         line = f"  {fit(statistic.heading, 15)}{estimate.mean:>8.{digits}f}  "
@@ -127,7 +126,7 @@ def _packed_statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
         f"{statistic.heading} {estimate.mean:.{statistic.digits + 1}f} ±{apart(estimate, statistic.digits + 1)}"
         for statistic, estimate in _estimates(answer)
     ]
-    yield Text("\n".join(packed(words, screen.width, "  ")))
+    yield packed_text(words, screen, between="  ")
 
 
 def _kinds(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[Text]:
@@ -159,7 +158,7 @@ def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen, layout: He
     lines = packed([f"{words}:", *kept], screen.width, "  ")[: 1 + layout.spaced]
     yield Text("\n".join(lines))
     if layout.spaced and not all(token.exact for token in tokens):
-        yield Text("\n".join(wrap("counted among the first tokens that came, others left out", screen.width)), _DIM)
+        yield Text("\n".join(wrap("counted among the first tokens that came, others left out", screen.width)), DIM)
 
 
 def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:
@@ -168,7 +167,7 @@ def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:
         return
     yield ""
     words = packed(["parts of documents:", "share of the weight, and of even attention"], screen.width, " ")
-    yield Text("\n".join(words), _BOLD)
+    yield Text("\n".join(words), BOLD)
     label = min(20, max(len(name) for name, *_ in answer.parts))
     for name, weight, even in answer.parts:
         line = f"  {fit(name, label)}  {weight:5.3f}  {even:5.3f}  "

@@ -6,7 +6,6 @@ from math import isnan
 from textwrap import wrap
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
@@ -18,10 +17,10 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import GridRow, cell_style, grid
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 _FEWEST = 6
 _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
@@ -47,13 +46,13 @@ def _lines(texts: Sequence[Text]) -> int:
 
 def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
     """What was scanned, and how much of it could not be."""
-    yield Text("\n".join(packed(corpus.words(), screen.width)), _DIM)
+    yield packed_text(corpus.words(), screen, DIM)
 
 
 def _grid(answer: ScanHeads, screen: Screen, before: int) -> Iterator[RenderableType]:
     """The grid after so many lines; the empty line and what digits mean are left out where they'd take the room."""
     text = "\n".join(packed(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen.width))
-    legend, content = Text(text, _DIM), [*_streams(answer, screen)]
+    legend, content = Text(text, DIM), [*_streams(answer, screen)]
     rest = before + _lines(content) + _AROUND_GRID
     if screen.height is None or rest + 1 + _lines([legend]) <= screen.height:
         yield ""
@@ -66,7 +65,7 @@ def _streams(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
     for stream in dict.fromkeys(head.place.stream for head in answer.heads):
         heads = [head for head in answer.heads if head.place.stream == stream]
         if stream != "self":
-            yield Text(stream, _BOLD)
+            yield Text(stream, BOLD)
         layers = dict.fromkeys((head.place.layer, head.place.module, head.place.call) for head in heads)
         yield from grid([_row([each for each in heads if _layer(each) == layer]) for layer in layers], screen)
         yield from _content(heads, screen)
@@ -118,11 +117,11 @@ def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
     words += [
         f"{letter} {name} {counts[name]}" for letter, name in (("-", "none"), ("?", "not judged")) if counts[name]
     ]
-    yield Text("\n".join(packed(words, screen.width)))
+    yield packed_text(words, screen)
     unsure = sum(head.kind is not None and head.kind.certainty < 0.95 for head in heads)
     if unsure:
         text = f"{counted(unsure, 'name')} less than 95 % certain over these documents: --kind KIND lists them"
-        yield Text("\n".join(wrap(text, screen.width)), _DIM)
+        yield Text("\n".join(wrap(text, screen.width)), DIM)
 
 
 def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
@@ -132,16 +131,16 @@ def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
     rows = [(head, head.statistics.get(ranking.column)) for head in answer.heads]
     rows = [row for row in rows if row[1] is not None]
     if not rows:
-        yield Text(f"no head has a number for {ranking.heading} here", _BOLD)
+        yield Text(f"no head has a number for {ranking.heading} here", BOLD)
         return
     about = wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)
     shown = rows[: _room(screen, len(rows), len(about))]
-    yield Text(fit(f"{_some(len(shown), answer.total)} {ranking.words}", screen.width).rstrip(), _BOLD)
+    yield Text(fit(f"{_some(len(shown), answer.total)} {ranking.words}", screen.width).rstrip(), BOLD)
     digits = _DIGITS[ranking.column] + 1
     name = max(5, *(len(head.place.label) for head, _ in shown))
     kinds = max(4, *(len(_kind(head)) for head, _ in shown))
     largest = max((abs(estimate.mean) for _, estimate in shown if estimate is not None), default=0.0)
-    yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", _BOLD)
+    yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", BOLD)
     for head, estimate in shown:
         assert estimate is not None
         line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
@@ -149,25 +148,25 @@ def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         width = min(_BAR, screen.width - len(line))
         yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else fit(line.rstrip(), screen.width))
     if len(shown) < len(rows):
-        yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", _BOLD)
-    yield Text("\n".join(about), _DIM)
+        yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", BOLD)
+    yield Text("\n".join(about), DIM)
 
 
 def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
     """The heads of a kind by their share, with what it is held against and how certain its name is."""
     if not answer.heads:
-        yield Text(f"no head is of the kind {answer.kind}", _BOLD)
+        yield Text(f"no head is of the kind {answer.kind}", BOLD)
         return
     text = (
         "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
     )
     about = wrap(text, screen.width)
     shown = answer.heads[: _room(screen, len(answer.heads), len(about))]
-    yield Text(f"{_some(len(shown), answer.total)} of the kind {answer.kind}", _BOLD)
+    yield Text(f"{_some(len(shown), answer.total)} of the kind {answer.kind}", BOLD)
     name = max(5, *(len(head.place.label) for head in shown))
     wide = screen.width >= 70
     more = "  weight  chance  control" if wide else ""
-    yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", _BOLD)
+    yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
     for head in shown:
         kind = head.kind
         assert kind is not None
@@ -180,8 +179,8 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         width = min(_BAR, screen.width - len(line) - 2)
         yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
     if len(shown) < len(answer.heads):
-        yield Text(f"… {len(answer.heads) - len(shown)} heads more: add | less for all", _BOLD)
-    yield Text("\n".join(about), _DIM)
+        yield Text(f"… {len(answer.heads) - len(shown)} heads more: add | less for all", BOLD)
+    yield Text("\n".join(about), DIM)
 
 
 def half(width: float) -> str:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scan_head import WeightRange
 from attn_cli.views.answers.scan_head_layout import HeadLayout
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import packed
+from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD
 
-_BOLD = Style(bold=True)
 _FEWEST_RANGES = 0.005  # of all weight: smaller ranges at the ends are left out
 
 
@@ -47,13 +46,13 @@ def draw_ranges(title: str, ranges: Sequence[WeightRange], screen: Screen, layou
         return
     if layout.ranges == 0:
         words = [f"{each.label} {each.weight:.3f}" for each in some]
-        yield Text("\n".join(packed([f"distance back: {words[0]}", *words[1:]], screen.width)))
+        yield packed_text([f"distance back: {words[0]}", *words[1:]], screen)
         return
     yield from [""] * layout.spaced
     words = packed([title, "share of the weight, and of even attention"], screen.width, " ")
     if not layout.spaced and len(words) > 1:
         words = packed(["distance back:", "weight, even"], screen.width, " ")
-    yield Text("\n".join(words), _BOLD)
+    yield Text("\n".join(words), BOLD)
     longest = max(each.weight for each in some)
     label = max(len(each.label) for each in some)
     for each in some:

@@ -14,14 +14,13 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.beside import arranged
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
+from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _STAGE = 9  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
@@ -113,7 +112,7 @@ def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]
     for room in () if height is None else (_Room(), *smaller):
         walk = list(_walk(summary, steps, screen, room))
         if min(room.vectors, room.terms) < len(summary.keys):
-            walk.append(Text("add | less for all rows", _DIM))
+            walk.append(Text("add | less for all rows", DIM))
         if sum(line.plain.count("\n") + 1 for line in walk) <= (height or 0):
             yield from walk
             return
@@ -185,7 +184,7 @@ def _vectors(
     yield _title([*title, f"{more} more"] if more > 0 and not room.spaced else title, screen)
     yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), room.vectors)))
     if more > 0 and room.spaced:
-        yield Text(f"  … {more} more", _DIM)
+        yield Text(f"  … {more} more", DIM)
 
 
 def _softening(
@@ -198,7 +197,7 @@ def _softening(
     first, last = numbers[stages[0].name], numbers["weights"]
     if room.spaced:
         yield Text("")
-    yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", _BOLD)
+    yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
     label_width, cell = _label_width(screen), _STAGE
     per_line = _per_line(screen)
     for start in range(0, len(stages), per_line):
@@ -206,20 +205,20 @@ def _softening(
         yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
         formulas = [_formula(stage, steps, at) for stage in block]
         yield Text(
-            " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), _DIM
+            " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), DIM
         )
         for key in keys:
             line = Text("  " + fit(summary.keys[key].text, label_width))
             for stage in block:
                 value = float(stage.values[at, 0, key])
-                style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else Style.null()
+                style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else PLAIN
                 line.append(" ").append(_number(value, cell)[1:], style)
             yield line
         if any(stage.name in ("exp", "weights") for stage in block):
             yield from _totals(steps, block, at, screen)
     if len(keys) < len(weights):
         rest_weight = weights.sum() - weights[keys].sum()
-        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", _DIM)
+        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
 
 
 def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
@@ -235,7 +234,7 @@ def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> It
         lines["sum"] = {"exp": total, "weights": 1.0}
     for label, numbers in lines.items():
         cells = (_number(numbers[stage.name], cell) if stage.name in numbers else " " * cell for stage in block)
-        yield Text("  " + fit(label, _label_width(screen)) + "".join(cells), _DIM)
+        yield Text("  " + fit(label, _label_width(screen)) + "".join(cells), DIM)
 
 
 def _formula(stage: Stage, steps: Steps, at: int) -> str:
@@ -270,7 +269,7 @@ def _mixing(
     heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[: room.terms])
     for key in (key for key in heavy if row[key] != 0):
         label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
-        yield _line(label, row[key] * values[key], screen, style=_DIM)
+        yield _line(label, row[key] * values[key], screen, style=DIM)
     yield _line("sum", output.values[at, 0], screen)
     raised_stage = steps.stage("raised")
     if raised_stage is not None:
@@ -297,7 +296,7 @@ def _line(label: str, values: np.ndarray, screen: Screen, style: Style | None = 
         count = max(1, (screen.width - label_width - 2 - len(" … 999 more")) // cell)
     numbers = "".join(_number(value, cell) for value in values[:count].tolist())
     more = f" … {len(values) - count} more" if len(values) > count else ""
-    return Text("  " + fit(label, label_width) + numbers + more, style or Style.null())
+    return Text("  " + fit(label, label_width) + numbers + more, style or PLAIN)
 
 
 def _label_width(screen: Screen) -> int:
@@ -316,7 +315,7 @@ def _number(value: float, width: int) -> str:
 
 
 def _title(parts: Sequence[str], screen: Screen) -> Text:
-    return Text("\n".join(packed(parts, screen.width)), _BOLD)
+    return packed_text(parts, screen, BOLD)
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.through import Through
@@ -10,9 +9,9 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.drawing.labels import key_bar, key_cells, token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD, DIM
 
 _MANY = 64  # rows that a screen shows one by one
-_BOLD, _DIM = Style(bold=True), Style(dim=True)
 
 
 def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -21,7 +20,7 @@ def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | st
     shown = through.averaged() if abridged else through
     over = f", mean of {counted(len(shown.rows), 'row')}" if shown.overall else ""
     yield ""
-    yield Text(f"through {counted(shown.layers, 'layer')}, all heads{over} · shares", _BOLD)
+    yield Text(f"through {counted(shown.layers, 'layer')}, all heads{over} · shares", BOLD)
     if len(shown.shares) == 1:
         yield Text("  all rows are" if shown.overall else f"  {token_label(shown.tokens[shown.rows[0]])} is").append(
             " made of"
@@ -31,4 +30,4 @@ def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | st
         for at, row in enumerate(shown.rows):
             yield key_cells(token_label(shown.tokens[row]), shown.ranked(at), screen)
     if abridged:
-        yield Text("too many rows to show each: --token picks some, -f jsonl has all", _DIM)
+        yield Text("too many rows to show each: --token picks some, -f jsonl has all", DIM)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
@@ -19,8 +18,7 @@ from attn_cli.views.drawing.labels import (
     which_heads,
 )
 from attn_cli.views.drawing.screen import Screen
-
-_BOLD = Style(bold=True)
+from attn_cli.views.drawing.styles import BOLD
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -30,7 +28,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
     for at, head in enumerate(summary.head_names(top.averaged)):
         mean = which_heads(top.averaged, head, top.by)
         kind = ("weights" if top.by == "weight" else f"by {top.by}") + (" rescaled" if top.rest is not None else "")
-        yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), _BOLD)
+        yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]
             pairs = named_keys(summary, top.keys[at, row], top.shown[at, row])

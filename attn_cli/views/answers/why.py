@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary
@@ -15,8 +14,8 @@ from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.labels import stream_suffix, token_label
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import BOLD
 
-_BOLD = Style(bold=True)
 _NAME = 9  # columns of "position"
 _BAR = 20
 _RANK = 31  # columns of "rank 1 of 9 by distance alone"
@@ -27,7 +26,7 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
     yield ""
     for head, number in enumerate(summary.place.heads):
         cells = [cell for cell in why.cells if cell.head == head]
-        yield Text(f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary), _BOLD)
+        yield Text(f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary), BOLD)
         if not cells:
             yield Text("  nothing to explain: the row may not see that key")
         for cell in cells:

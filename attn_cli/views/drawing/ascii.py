@@ -26,7 +26,6 @@ _MARKS = str.maketrans(
         "◀": "<",
         "▶": ">",
     }
-    | {"␣": "_", "◦": "."}
     | dict.fromkeys("┌┐└┘", "+")
 )  # one character for one, so that the layout stays
 

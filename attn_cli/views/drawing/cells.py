@@ -5,9 +5,12 @@ from itertools import groupby
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from attn_cli.text import visible
+from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import PLAIN
 
 
 def fit(text: str, width: int) -> str:
@@ -53,6 +56,11 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
         else:
             lines += [part] if cell_len(part) <= width else _broken(part, width)
     return lines
+
+
+def packed_text(parts: Sequence[str], screen: Screen, style: Style = PLAIN, between: str = " · ") -> Text:
+    """Parts packed into lines of the screen's width, in one style."""
+    return Text("\n".join(packed(parts, screen.width, between)), style)
 
 
 def _broken(text: str, width: int) -> list[str]:

@@ -25,9 +25,8 @@ from attn_cli.views.drawing.palette import (
     shade,
 )
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
+from attn_cli.views.drawing.styles import BOLD, DIM
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 _AROUND_CELLS = 7  # lines: a blank one, title, column labels, legend, hint
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
@@ -165,17 +164,17 @@ class HeatMap:
             parts.append(f"{self.pooling} over {self.block[0]} x {self.block[1]}")
         axes = f"rows = {self.row_word}, columns = {self.column_word}"
         parts.append("rows and columns of patches" if self.image else axes)
-        return [[Segment(line, _BOLD)] for line in packed(parts, self.screen.width)]
+        return [[Segment(line, BOLD)] for line in packed(parts, self.screen.width)]
 
     def _header(self) -> Segment:
         """Column labels: words over wide cells, numbers over narrow ones, a number every tenth over the narrowest."""
         width, step, m = self._cell[0], self.block[1], self.values.shape[1]
         if step == 1 and (width >= 5 or len(str(m - 1)) < width):
             labels = self.columns if width >= 5 else [str(index) for index in range(m)]
-            return Segment("".join(_right(label, width) for label in labels), _DIM)
+            return Segment("".join(_right(label, width) for label in labels), DIM)
         every = 5 if width > 1 else 10
         marks = [f"{at * step:<{every * width}}" for at in range(0, m, every)]
-        return Segment("".join(marks).rstrip(), _DIM)
+        return Segment("".join(marks).rstrip(), DIM)
 
     def _cells(self) -> list[list[Segment]]:
         numbers, depth = self._cell[1], self.screen.depth
@@ -242,7 +241,7 @@ class HeatMap:
             row = self.scale == "row" and not ramp.diverging
             ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:z.3g} ", f" {ramp.high:z.3g}")
             notes.append(f"{'linear' if ramp.diverging else self.scale} scale")
-            bar = [Segment(ends[0], _DIM), *self._color_bar(depth), Segment(ends[1], _DIM)]
+            bar = [Segment(ends[0], DIM), *self._color_bar(depth), Segment(ends[1], DIM)]
         else:
             bar = []
         if self._cell[1] == "hundredths":
@@ -255,8 +254,8 @@ class HeatMap:
         first = [*bar]
         while notes and bar and used + 2 + len(notes[0]) <= self.screen.width:
             used += 2 + len(notes[0])
-            first.append(Segment("  " + notes.pop(0), _DIM))
-        rest = [[Segment(line, _DIM)] for line in packed(notes, self.screen.width, "  ")]
+            first.append(Segment("  " + notes.pop(0), DIM))
+        rest = [[Segment(line, DIM)] for line in packed(notes, self.screen.width, "  ")]
         return ([first] if first else []) + rest
 
     def _color_bar(self, depth: str) -> list[Segment]:
@@ -285,7 +284,7 @@ class HeatMap:
         name = f"key {key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
         parts = [f"{fit(name, 24).rstrip()} holds more than half of the weight:",
                  "--color-scale row or sqrt shows the rest"]  # fmt: skip
-        return [[Segment(line, _DIM)] for line in packed(parts, self.screen.width, " ")]
+        return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
 
 
 def _right(label: str, width: int) -> str:

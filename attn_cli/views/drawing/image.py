@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import RenderableType
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
@@ -12,12 +11,12 @@ from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
-from attn_cli.views.drawing.cells import fit, packed
+from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.screen import Screen, largest_map
+from attn_cli.views.drawing.styles import DIM
 
-_DIM = Style(dim=True)
 _OTHERS = 3  # how many keys outside the image are named
 
 
@@ -109,4 +108,4 @@ def _rest(weights: np.ndarray, grid: np.ndarray, keys: Sequence[Token], screen: 
     parts = [f"on the image {weights[grid].sum():.3f}"]
     order = np.argsort(-np.where(beside, weights, -1.0), kind="stable")[: min(_OTHERS, int(beside.sum()))]
     parts += [f"{fit(token_label(keys[int(key)]), 16).rstrip()} {weights[key]:.3f}" for key in order]
-    return Text("\n".join(packed(parts, screen.width)), _DIM)
+    return packed_text(parts, screen, DIM)

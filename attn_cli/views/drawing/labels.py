@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
@@ -16,9 +15,8 @@ from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import DIM
 
-_DIM = Style(dim=True)
-_BOLD = Style(bold=True)
 _WEIGHT_COLUMNS = 14
 # What a query does with its keys, by the measure that ranks them.
 READS = {"weight": "attends to", "value": "reads from", "written": "writes what it reads from"}
@@ -82,7 +80,7 @@ def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, scre
     for (token, share), weight in zip(pairs, weights, strict=False):
         line = key_bar(token, share, 1.0, narrower)
         line.pad_right(max(0, narrower.width - line.cell_len))
-        yield line.append(f"  weight {weight:.3f}", _DIM)
+        yield line.append(f"  weight {weight:.3f}", DIM)
 
 
 def stream_suffix(summary: Summary) -> str:

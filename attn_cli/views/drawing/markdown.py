@@ -11,6 +11,7 @@ from rich.theme import Theme
 
 from attn_cli.views.drawing.console import console_for, printed_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.drawing.styles import PLAIN
 
 _COMMAND = Style(bold=True)
 _THEME = Theme(  # no backgrounds: they are made for dark terminals only
@@ -41,7 +42,7 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in str(self.text).rstrip().split("\n"):
-            style = _COMMAND if line.startswith(("$ ", ">>> ", "... ")) else Style.null()
+            style = _COMMAND if line.startswith(("$ ", ">>> ", "... ")) else PLAIN
             for piece in chop_cells(line, options.max_width) or [""]:
                 yield Text(piece, style)
 
