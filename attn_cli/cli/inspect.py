@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import OfWholeCall
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
-from attn_cli.views.view import SizedView, View
+from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
 _LARGEST_IN_DATA = (64, 64)
@@ -74,8 +74,6 @@ def inspect(
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
     def reducers(view: View, source: Source) -> ReportPlan:
-        if isinstance(view, SizedView) and size is not None:
-            view.size = size
         height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
@@ -109,7 +107,8 @@ def inspect(
 
         return ReportPlan(of_call, finished, recordable=not any(changes.values()))
 
-    return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure)
+    return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure,
+                       settings=ViewSettings(page_bytes=size or PAGE_BYTES))  # fmt: skip
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:

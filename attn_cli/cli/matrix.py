@@ -112,8 +112,6 @@ def matrix(
                           by=measure.by, rescale=rescale)  # fmt: skip
 
     def reducers(view: View, source: Source) -> ReducersFor:
-        drawing.prepare(view)
-
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
@@ -153,7 +151,8 @@ def matrix(
 
         return estimate
 
-    return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure)
+    return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure,
+                       settings=drawing.settings)  # fmt: skip
 
 
 def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool) -> AgainstCommand:

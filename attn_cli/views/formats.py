@@ -14,7 +14,7 @@ from attn_cli.errors import InputError
 
 if TYPE_CHECKING:
     from attn_cli.views.sink import Sink
-    from attn_cli.views.view import View
+    from attn_cli.views.view import View, ViewSettings
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Format:
     """One way to write reports.
 
     suffixes  file names that choose it, such as ".txt"
-    writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, --color)
+    writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
     binary    whether a terminal can't show it
     """
@@ -33,10 +33,10 @@ class Format:
     contents: str
     binary: bool = False
 
-    def open(self, sink: "Sink", color: str = "auto") -> "View":
+    def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
         """The view that writes reports into `sink`."""
         module, name = self.writer.split(":")
-        return getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, color)
+        return getattr(import_module(f"attn_cli.views.writers.{module}"), name)(sink, self.name, settings)
 
 
 _ROWS = "flat rows: layer, head, query, key, their tokens, score, weight"

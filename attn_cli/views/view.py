@@ -1,68 +1,81 @@
-"""The interface of output formats for commands: a view shows reports."""
+"""Views: what an output format does with the reports of a command."""
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from attn_cli.errors import InputError
 from attn_cli.views.invocation import Invocation
+from attn_cli.views.sink import Sink
 
 if TYPE_CHECKING:  # --help and error messages import this package, and summaries would slow them
     from attn_cli.recording import Recording
     from attn_cli.summaries.report import Report
 
+PAGE_BYTES = 2_000_000
+DPI = 300
 
-class View(Protocol):
-    """Shows one report after the other.
 
-    largest  (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
+@dataclass(frozen=True)
+class ViewSettings:
+    """What a command asks of its view.
+
+    color         auto, always or never
+    invocation    the command line of the answers, for a view that ends each with the next one; None for none
+    figure_width  of a figure of the answers' maps, in millimetres; None for their screens
+    dpi           dots an inch of a figure that is made of dots
+    page_bytes    the most bytes of an interactive page
     """
 
-    largest: tuple[int, int] | None
+    color: str = "auto"
+    invocation: Invocation | None = None
+    figure_width: float | None = None
+    dpi: int = DPI
+    page_bytes: int = PAGE_BYTES
+
+
+DEFAULTS = ViewSettings()
+
+
+class View:
+    """Base class of views, which show one report after the other.
+
+    largest        (rows, keys) of the largest matrix it can draw, None if it takes every matrix whole
+    records_alone  whether it writes nothing but the recording of what the model read
+    is_first       whether nothing was shown yet
+    """
+
+    largest: tuple[int, int] | None = None
+    records_alone = False
+
+    def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
+        self.sink, self.format, self.settings = sink, format, settings
+        self.is_first = True
 
     def show(self, report: "Report") -> None:
         """Show or keep `report`."""
+        raise NotImplementedError
+
+    def records(self, command: str) -> bool:
+        """Whether it asks for a recording beside the answers of `command`, made in the same pass."""
+        return False
+
+    def show_recorded(self, report: "Report", recording: "Recording") -> None:
+        """As `show`, with what the model read."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Write what was kept."""
 
+    def write_text(self, text: str) -> None:
+        """Write the text of a report, after an empty line if it is not the first."""
+        self.sink.write(("" if self.is_first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
+        self.is_first = False
 
-@runtime_checkable
-class RecordingView(View, Protocol):
-    """A view that writes what the model read, which is recorded in the same pass as the answer."""
-
-    def records(self, command: str) -> bool:
-        """Whether it asks for a recording beside the answers of `command`."""
-
-    def show_recorded(self, report: "Report", recording: "Recording") -> None:
-        """As `show`, with what the model read."""
-
-
-@runtime_checkable
-class SizedView(View, Protocol):
-    """A view that writes so many bytes at most.
-
-    size  the most bytes
-    """
-
-    size: int
-
-
-@runtime_checkable
-class FigureView(View, Protocol):
-    """A view that can draw maps as a figure.
-
-    figure_width  in millimetres; None for a screen
-    dpi           dots an inch, where it is made of dots
-    """
-
-    figure_width: float | None
-    dpi: int
-
-
-@runtime_checkable
-class RecordingAlone(RecordingView, Protocol):
-    """A view that writes nothing but what the model read, whatever the command shows of it."""
-
-    alone: bool
+    def take_one(self, reason: str, hint: str) -> None:
+        """InputError with these words where a report was shown before."""
+        if not self.is_first:
+            raise InputError(reason, hint)
+        self.is_first = False
 
 
 def no_recording() -> InputError:
@@ -70,13 +83,3 @@ def no_recording() -> InputError:
     return InputError(
         "a recording is of one text that one model reads", "attn inspect TEXT -m MODEL -o FILE.attn writes one"
     )
-
-
-@runtime_checkable
-class NextStepView(View, Protocol):
-    """A view that may end an answer with the command to ask next.
-
-    invocation  the command line of the answers, None where no next one is to be shown
-    """
-
-    invocation: Invocation | None

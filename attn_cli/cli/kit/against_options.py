@@ -27,7 +27,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, listed
-from attn_cli.views.view import RecordingAlone, View, no_recording
+from attn_cli.views.view import View, no_recording
 
 PairMeasure = Callable[[View, SideBySide, Sequence[int] | None], Part]
 """Makes the part of a layer from both its calls and the picked rows, None for all."""
@@ -95,7 +95,7 @@ class AgainstOptions:
         texts, reading = options.texts_and_reading()
         other_text = None if self.against is None else whole_texts([self.against])[0]
         with options.view() as view:
-            if isinstance(view, RecordingAlone):
+            if view.records_alone:
                 raise no_recording()
             source = options.source(**reading)
             other = self._other_source(options, source, reading)

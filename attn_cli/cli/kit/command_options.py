@@ -24,7 +24,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.palette import SCALES
-from attn_cli.views.view import RecordingAlone, View, no_recording
+from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             raise InputError("--steps and --words at once", "a walk goes from token to token; leave out --words")
         return True
 
-    def run(
+    def run(  # noqa: PLR0913
         self,
         command: str,
         reducers: Callable[[View, Source], ReducersFor | ReportPlan],
@@ -93,6 +93,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         words: bool = False,
         ranking: Ranking | None = None,
         measure: Measure = WEIGHTS,
+        settings: ViewSettings = DEFAULTS,
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
 
@@ -103,12 +104,13 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
         measure       what calls must carry beside their weights
+        settings      what the command asks of its view
         """
         selection = self.selection
         texts, reading = self.texts_and_reading()
-        with self.view() as view:
+        with self.view(settings) as view:
             source = self.source(**reading)
-            if isinstance(view, RecordingAlone):
+            if view.records_alone:
                 return answer_texts(self._recording(command, source, texts, view))
             look = reducers(view, source)
             return answer_texts(
@@ -136,9 +138,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                 )
             )
 
-    def _recording(
-        self, command: str, source: Source, texts: Iterator[str | InputError], view: RecordingAlone
-    ) -> CommandRequest:
+    def _recording(self, command: str, source: Source, texts: Iterator[str | InputError], view: View) -> CommandRequest:
         """What a file of a recording takes, whatever a command shows: all keys and rows of the chosen heads."""
         budget = MemoryBudget(free_memory())
 
@@ -195,7 +195,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
     def _each(self, report: Callable[[Source, View, str, int | None], Report]) -> ExitCode:
         texts, reading = self.texts_and_reading()
         with self.view() as view:
-            if isinstance(view, RecordingAlone):
+            if view.records_alone:
                 raise no_recording()
             source = self.source(predicts=not is_table(self.model), **reading)
             return show_each(

@@ -11,11 +11,10 @@ from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.errors import InputError
 from attn_cli.text import cut
 from attn_cli.views.formats import format_for
-from attn_cli.views.view import FigureView, View
+from attn_cli.views.view import DPI, ViewSettings
 
 _MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
 _FORMATS = ("svg", "png", "pdf")
-_LARGEST = (512, 512)  # cells of a figure, beyond which it is pooled
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,10 @@ class FigureOptions:
         if options.json or format_for(options.format, options.output).name not in _FORMATS:
             raise InputError("--width is for a figure", "add -o figure.svg, .png or .pdf")
 
-    def prepare(self, view: View) -> None:
-        """Tell the view to draw a figure, if one is asked for."""
-        if self.width is not None and isinstance(view, FigureView):
-            view.figure_width = millimetres(self.width)
-            view.dpi = self.dpi or view.dpi
-            view.largest = _LARGEST
+    @property
+    def settings(self) -> ViewSettings:
+        """What a view is asked for."""
+        return ViewSettings(figure_width=None if self.width is None else millimetres(self.width), dpi=self.dpi or DPI)
 
 
 def millimetres(width: str) -> float:

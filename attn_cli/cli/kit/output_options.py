@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.invocation import current
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
-from attn_cli.views.view import View
+from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class OutputOptions:
     quiet: o.Quiet = False
 
     @contextmanager
-    def view(self) -> Iterator[View]:
-        """The view chosen by --format, --json and --output."""
+    def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:
+        """The view chosen by --format, --json and --output; `settings` are those of the command alone."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
         o.one_of(self.color, o.COLOR_CHOICES, "--color")
@@ -33,5 +33,6 @@ class OutputOptions:
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
         invocation = None if self.quiet else current.get()
-        with open_view(name, self.output, color=self.color, force=self.force, invocation=invocation) as view:
+        settings = replace(settings, color=self.color, invocation=invocation)
+        with open_view(name, self.output, settings, force=self.force) as view:
             yield view

@@ -27,7 +27,7 @@ from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.view import RecordingView, View
+from attn_cli.views.view import View
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
 _WINDOW, _WINDOW_CELLS = 64, 2**16  # and of short ones: texts, and tokens squared of all of them
@@ -98,11 +98,9 @@ class CommandRequest:
     verbose: bool = False
 
     @property
-    def recorder(self) -> RecordingView | None:
+    def recorder(self) -> View | None:
         """The view, if it is to have recordings."""
-        view = self.view
-        asks = self.recordable and isinstance(view, RecordingView) and view.records(self.command)
-        return view if asks and isinstance(view, RecordingView) else None
+        return self.view if self.recordable and self.view.records(self.command) else None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 
 from attn_cli.errors import InputError
 
-DPI = 300
 _LIBRARIES = {"png": ("resvg_py", "resvg-py"), "pdf": ("svg2pdf_py", "svg2pdf-py")}
 
 
@@ -16,7 +15,7 @@ def require(format: str) -> None:
         raise InputError(f"{format} needs {package}", "pip install 'attn-cli[figure]'; svg needs nothing")
 
 
-def converted(svg: str, format: str, dpi: int = DPI) -> bytes:
+def converted(svg: str, format: str, dpi: int) -> bytes:
     """An SVG as `format`: svg as it is, png with so many dots an inch, pdf with its fonts embedded."""
     if format == "png":
         import resvg_py

@@ -14,6 +14,7 @@ from typing import Any
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.views.view import PAGE_BYTES
 from attn_cli.views.webpage.contents import Contents, title
 from attn_cli.views.webpage.packing import (
     AtLeast,
@@ -26,7 +27,6 @@ from attn_cli.views.webpage.packing import (
     packed_head,
 )
 
-PAGE_SIZE = 2_000_000  # bytes, if nothing else is said
 _THRESHOLDS = (0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1)
 _LONG = 4096  # tokens; a longer text has the heaviest keys of a row
 _HEAVIEST = 16
@@ -60,7 +60,7 @@ class _Rows:
     threshold: float | None
 
 
-def page_html(recording: Recording, size: int = PAGE_SIZE, screen: StaticScreen | None = None) -> bytes:
+def page_html(recording: Recording, size: int = PAGE_BYTES, screen: StaticScreen | None = None) -> bytes:
     """The page of a recording in at most `size` bytes.
 
     Text, numbers, thumbnails and masks come first; then every head with its weights of at least the smallest threshold

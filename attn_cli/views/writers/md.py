@@ -16,7 +16,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.received import Received, mean_received
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, visible
-from attn_cli.views.sink import Sink
+from attn_cli.views.view import View
 
 _COMMANDS = ("inspect", "heads", "top", "overall", "matrix", "layers")
 _TITLES = {"heads": "heads", "top": "top keys", "overall": "top keys over all queries"}
@@ -25,14 +25,8 @@ _MOST_RECEIVED = 6
 _MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a letter may make a link
 
 
-class MarkdownView:
+class MarkdownView(View):
     """Writes the tables of a report as soon as it is there."""
-
-    largest: tuple[int, int] | None = None
-
-    def __init__(self, sink: Sink, format: str, color: str) -> None:
-        self.sink = sink
-        self.first = True
 
     def show(self, report: Report) -> None:
         """Write the report's tables; InputError for a command without any, and for matrices of more than 64 rows."""
@@ -40,11 +34,7 @@ class MarkdownView:
             raise InputError(f"md has no table for the answer of {report.command}",
                              "it is for inspect, heads, top, matrix and layers; use --format csv or html")  # fmt: skip
         text = "\n".join(_blocks(report))
-        self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
-        self.first = False
-
-    def close(self) -> None:
-        """Nothing is kept."""
+        self.write_text(text)
 
 
 def escaped(text: str) -> str:

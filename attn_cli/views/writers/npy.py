@@ -7,6 +7,7 @@ import numpy as np
 from attn_cli.summaries.report import Report
 from attn_cli.views import data
 from attn_cli.views.sink import Sink
+from attn_cli.views.view import View
 
 
 class OutputRows:
@@ -31,14 +32,10 @@ class OutputRows:
         self.sink.write(np.ascontiguousarray(rows, self.dtype).tobytes(), self.start + place)
 
 
-class OutputView:
+class OutputView(View):
     """Writes the attention output of one report; into a file, its rows as they come."""
 
-    largest: tuple[int, int] | None = None
-
-    def __init__(self, sink: Sink, format: str, color: str) -> None:
-        self.sink = sink
-        self.filled = False
+    filled = False
 
     def rows(self, shape: tuple[int, ...], itemsize: int) -> OutputRows | None:
         """A writer for the rows of an output of `shape`, with floats of `itemsize` bytes; `show` then writes nothing.
@@ -52,6 +49,3 @@ class OutputView:
         """Write the report's output, unless `rows` has written it."""
         if not self.filled:
             self.sink.write(data.to_npy(report))
-
-    def close(self) -> None:
-        """Nothing is kept."""

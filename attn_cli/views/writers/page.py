@@ -13,15 +13,17 @@ from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.figure import figure_svg
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.raster import DPI, converted, require
+from attn_cli.views.drawing.raster import converted, require
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.text_figure import text_figure_svg
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import renderables
+from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.webpage.build import StaticScreen
 from attn_cli.views.writers.cells_svg import svg_of
 
 PAGE = Screen(width=120, depth="truecolor", light=True)
+_LARGEST_OF_FIGURE = (512, 512)  # cells, beyond which it is pooled
 _THEME = TerminalTheme(
     (255, 255, 255),
     (30, 30, 30),
@@ -50,19 +52,13 @@ body {{ color: {foreground}; background-color: {background}; }}
 )
 
 
-class PageView:
-    """Keeps all reports and writes them at the end, as one page, or as one image in svg, png or pdf.
+class PageView(View):
+    """Keeps all reports and writes them at the end, as one page, or as one image in svg, png or pdf."""
 
-    figure_width  in millimetres: then the image is a figure of the reports' maps; None for their screens
-    dpi           dots an inch of a figure in png
-    """
-
-    def __init__(self, sink: Sink, format: str, color: str) -> None:
+    def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
+        super().__init__(sink, format, settings)
         require(format)
-        self.sink, self.format = sink, format
-        self.largest: tuple[int, int] | None = largest_map(PAGE)
-        self.figure_width: float | None = None
-        self.dpi = DPI
+        self.largest = largest_map(PAGE) if settings.figure_width is None else _LARGEST_OF_FIGURE
         self.reports: list[Report] = []
 
     def show(self, report: Report) -> None:
@@ -74,9 +70,9 @@ class PageView:
         if self.format == "html":
             self.sink.write(to_html(self.reports))
             return
-        width = self.figure_width
+        width = self.settings.figure_width
         svg = to_svg(self.reports) if width is None else to_figure(self.reports, width)
-        self.sink.write(converted(svg, self.format, self.dpi))
+        self.sink.write(converted(svg, self.format, self.settings.dpi))
 
 
 def to_html(reports: list[Report]) -> bytes:

@@ -6,29 +6,19 @@ from typing import Any
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views import data
-from attn_cli.views.sink import Sink
+from attn_cli.views.view import View
 
 _TOKENS = ("query_token", "key_token")
 
 
-class PlainView:
+class PlainView(View):
     """Writes a report as lines of words: what was read, then a line for every row of its data."""
-
-    largest: tuple[int, int] | None = None
-
-    def __init__(self, sink: Sink, format: str, color: str) -> None:
-        self.sink = sink
-        self.first = True
 
     def show(self, report: Report) -> None:
         """Write the lines, after an empty one if the report is not the first."""
         lines = [*_heading(report), *map(_sentence, data.records(report))]
         text = "".join(f"{line}\n" for line in lines)
-        self.sink.write(("" if self.first else "\n").encode() + text.encode("utf-8", "backslashreplace"))
-        self.first = False
-
-    def close(self) -> None:
-        """Nothing is kept."""
+        self.write_text(text)
 
 
 def _heading(report: Report) -> Iterator[str]:

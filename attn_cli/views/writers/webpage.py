@@ -8,21 +8,14 @@ from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
 from attn_cli.text import model_name
-from attn_cli.views.sink import Sink
-from attn_cli.views.webpage.build import PAGE_SIZE, page_html
+from attn_cli.views.webpage.build import page_html
 from attn_cli.views.writers.page import PageView, static_screen
 
 
 class WebpageView(PageView):
-    """Keeps all reports, and what the model read beside an overview; writes one page at the end.
+    """Keeps all reports, and what the model read beside an overview; writes one page at the end."""
 
-    size  the most bytes of an interactive page
-    """
-
-    def __init__(self, sink: Sink, format: str, color: str) -> None:
-        super().__init__(sink, format, color)
-        self.size = PAGE_SIZE
-        self.recording: Recording | None = None
+    recording: Recording | None = None
 
     def records(self, command: str) -> bool:
         """For an overview."""
@@ -41,7 +34,7 @@ class WebpageView(PageView):
             super().close()
         else:
             named = [replace(report, source=_named(report.source)) for report in self.reports]
-            self.sink.write(page_html(self.recording, self.size, static_screen(named)))
+            self.sink.write(page_html(self.recording, self.settings.page_bytes, static_screen(named)))
 
 
 def _named(source: Mapping[str, Any]) -> Mapping[str, Any]:
