@@ -16,8 +16,8 @@ from attn_cli.scans.token_rows import TokenRows
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
 from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
 from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS
-from attn_cli.summaries.reducers.kinds.sight import IntervalSight
 from attn_cli.summaries.reducers.kinds.targets import REACH, compact, content_lists
+from attn_cli.summaries.sight import IntervalSight
 
 PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
 PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)

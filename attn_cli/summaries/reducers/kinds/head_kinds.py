@@ -26,8 +26,8 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     judged,
 )
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
-from attn_cli.summaries.reducers.kinds.sight import IntervalSight, MaskSight
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
+from attn_cli.summaries.sight import IntervalSight, MaskSight
 from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expected_sinks, is_sink
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, Kind
-from attn_cli.summaries.reducers.kinds.sight import Sight
 from attn_cli.summaries.reducers.kinds.targets import Targets
+from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import FEW_KEYS
 
 LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
