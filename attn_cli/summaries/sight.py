@@ -1,4 +1,4 @@
-"""Which keys every query may see, by the mask and not by weights, which underflow: all chances are made of this."""
+"""Which keys every query may see, by the mask: a weight that underflows is 0, and its key is seen all the same."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, indices, to_numpy
 from attn_cli.kernel.definition.masks import Mask
-from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.intervals import Intervals, intervals
 
 _CELLS = 2**22  # of a mask at a time
 
@@ -31,6 +31,10 @@ class Sight(ABC):
     @abstractmethod
     def along_columns(self, of_rows: np.ndarray) -> np.ndarray:
         """For each key the sum of `of_rows` `[n]` over the queries that see it, `[m]`."""
+
+    def uniform(self, of_rows: np.ndarray) -> np.ndarray:
+        """For each key the sum over queries of `of_rows` `[n]` times what uniform attention gives it, `[m]`."""
+        return self.along_columns(of_rows * _inverse(self.count))
 
 
 class IntervalSight(Sight):
@@ -64,11 +68,19 @@ class IntervalSight(Sight):
 
 
 class MaskSight(Sight):
-    """Any mask, some rows at a time; one that differs between heads is seen where one of them sees."""
+    """Any mask, some rows at a time; where heads differ a query sees the keys that it sees in one of them."""
 
     def __init__(self, mask: Mask, n: int, m: int, like: Array) -> None:
         self.mask, self.n, self.m, self.like = mask, n, m, like
         self.count = np.concatenate([np.zeros(0, int), *(cells.sum(axis=1) for _, cells in self._rows())])
+
+    def uniform(self, of_rows: np.ndarray) -> np.ndarray:
+        """The mean over heads, each with the keys that its queries see."""
+        sums = np.zeros(self.m)
+        for rows, cells in self._cells():
+            shares = of_rows[rows] * _inverse(cells.sum(axis=-1))  # [h, b]
+            sums += (shares[:, None] @ cells).mean(axis=(0, 1))
+        return sums
 
     def sees(self, keys: np.ndarray) -> np.ndarray:
         """The mask's cells at these keys."""
@@ -86,10 +98,34 @@ class MaskSight(Sight):
         return sum((of_rows[rows] @ cells for rows, cells in self._rows()), start=np.zeros(self.m))
 
     def _rows(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """The mask's cells `[b, m]`, some rows at a time."""
+        """What is seen in any head `[b, m]`, some rows at a time."""
+        for rows, cells in self._cells():
+            of_any_head: np.ndarray = np.asarray(cells.any(axis=0))
+            yield rows, of_any_head
+
+    def _cells(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """The mask's cells `[h, b, m]`, h 1 where heads don't differ, some rows at a time."""
         step, j = max(1, _CELLS // max(1, self.m)), indices(0, self.m, self.like)[None]
         for start in range(0, self.n, step):
             rows = slice(start, min(start + step, self.n))
             cells = to_numpy(self.mask.allowed(indices(start, rows.stop, self.like)[:, None], j))
-            of_any_head: np.ndarray = np.asarray(cells.any(axis=0) if cells.ndim == 3 else cells)
-            yield rows, np.broadcast_to(of_any_head, (rows.stop - start, self.m))
+            cells = cells if cells.ndim == 3 else cells[None]
+            yield rows, np.broadcast_to(cells, (len(cells), rows.stop - start, self.m))
+
+
+def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
+    """What n queries may see of m keys by `mask`; `like` is an array of the mask's library.
+
+    >>> from attn_cli.kernel.definition.masks import Causal
+    >>> sight = sight_of(Causal(), 4, 4, np.empty(0))
+    >>> sight.count.tolist(), sight.uniform(np.array([0, 1, 0, 1])).tolist()
+    ([1, 2, 3, 4], [0.75, 0.75, 0.25, 0.25])
+    """
+    seen = intervals(mask, n, m)
+    return MaskSight(mask, n, m, like) if seen is None else IntervalSight(seen, m)
+
+
+def _inverse(count: np.ndarray) -> np.ndarray:
+    """1 over each count, 0 for 0."""
+    shares: np.ndarray = np.divide(1.0, count, out=np.zeros(count.shape), where=count > 0)
+    return shares

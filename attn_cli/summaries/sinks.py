@@ -1,10 +1,13 @@
 """What a sink is: a key to which heads give weight that they have no use for (Xiao et al. 2023).
 
-Two questions are answered here. Which keys will be sinks, before anything has been computed: `expected_sinks`. And
-which keys of a head are sinks, by what they receive: `is_sink`. A learned sink, which is no key, is neither.
+Three questions are answered here. Which keys will be sinks, before anything has been computed: `expected_sinks`. Which
+keys of a head are sinks, by what they receive: `SinkRows.reception`. And which keys are sinks of a whole text, by how
+many heads treat them so: `are_sinks_of_text`. A learned sink, which is no key, is none of them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +15,14 @@ from attn_cli.arrays import indices, to_numpy
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
+from attn_cli.summaries.sight import Sight
 
 MOST_OF_A_KEY = 0.3  # the reception of a sink (Gu et al. 2024)
-TIMES_CHANCE = 3  # on a few tokens even attention gives a key that much
+TIMES_UNIFORM = 3  # on a few tokens uniform attention gives a key that much
 SHORT_VALUE, LONG_RESIDUAL = 0.5, 3.0  # times the median length: a sink has a shorter value, or a longer vector
 FEW_KEYS = 8  # rows that may see fewer say little: they are left out where there are others
+FEW_ROWS = 8  # of a key: so few say nothing of it where others are seen by more
+HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
 
 
 def expected_sinks(call: Call) -> np.ndarray:
@@ -45,11 +51,64 @@ def special_places(tokens: Sequence[Token]) -> np.ndarray:
     return np.array([place for place, token in enumerate(tokens) if token.special], dtype=np.int64)
 
 
-def is_sink(reception: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """Which keys `[h, m]` are sinks of a head.
+class Reception(NamedTuple):
+    """What m keys receive from the rows by which sinks are told.
 
-    reception  the mean weight `[h, m]` on a key over the rows that may see it, rows that see fewer than `FEW_KEYS` keys
-               left out where there are others
-    chance     what even attention would give it `[m]`: the mean of 1 / keys seen, over the same rows
+    mean     the mean weight of these rows on each key, over those that see it `[h, m]`; 0 where none does
+    uniform  what it would be if they gave the same weight to all keys that they see `[m]`
+    is_sink  whether the key is a sink of the head `[h, m]`
     """
-    return (reception > MOST_OF_A_KEY) & (reception > TIMES_CHANCE * chance)
+
+    mean: np.ndarray
+    uniform: np.ndarray
+    is_sink: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SinkRows:
+    """The rows by which sinks are told: those that see 8 keys or more; all rows where none sees so many.
+
+    few      which rows are left out `[n]`
+    seen_by  how many of the others see each key `[m]`
+    uniform  the sum over the others of what uniform attention gives each key `[m]`
+    """
+
+    few: np.ndarray
+    seen_by: np.ndarray
+    uniform: np.ndarray
+
+    @classmethod
+    def of(cls, sight: Sight) -> "SinkRows":
+        """Those among the rows that see what `sight` says."""
+        few = sight.count < FEW_KEYS
+        few = few & ~few.all()
+        others = 1.0 - few
+        return cls(few, sight.along_columns(others), sight.uniform(others))
+
+    def reception(self, received: np.ndarray, received_few: np.ndarray) -> Reception:
+        """What keys receive, and which are sinks: over 0.3, and over three times what uniform attention gives them.
+
+        A key that fewer than 8 of the rows see can't be told to be a sink, where others are seen by more: the last
+        tokens of a causal text are seen by few queries, each of which gives itself some weight.
+
+        received      the sums of the weights of all rows `[h, m]`
+        received_few  those of the rows that see fewer than 8 keys `[h, m]`
+        """
+        rows = np.maximum(self.seen_by, 1.0)
+        sums = received.astype(np.float64)
+        mean = np.where(self.seen_by > 0, (sums - received_few * bool(self.few.any())) / rows, 0.0)
+        uniform = self.uniform / rows
+        judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
+        return Reception(mean, uniform, (mean > MOST_OF_A_KEY) & (mean > TIMES_UNIFORM * uniform) & judged)
+
+
+def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:
+    """Whether each key is a sink of the text `[m]`: one of at least a tenth of all heads.
+
+    of_heads  of how many heads each key is a sink `[m]`
+
+    >>> are_sinks_of_text(np.array([0, 6, 7, 70]), 70).tolist()
+    [False, False, True, True]
+    """
+    sinks: np.ndarray = (of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads)
+    return sinks

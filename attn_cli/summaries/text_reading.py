@@ -11,10 +11,10 @@ from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.parts import PartShares
 from attn_cli.summaries.reducers.sinks import HeadSinks
+from attn_cli.summaries.sinks import are_sinks_of_text
 from attn_cli.summaries.text_parts import TextPart
 
 NO_WEIGHT = HiddenWeight()
-_SINK_HEADS = 0.1  # of all heads: a key that is a sink of so many is one of the text
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
     shares = np.sum([x.shares.sum(axis=0) for x in every], axis=0) / heads  # [S]
     received = np.sum([x.received for x in every], axis=0) / (heads * max(1, rows))  # [m]
     even = np.sum([x.even for x in every], axis=0) / (heads * max(1, rows))
-    of_heads = np.sum([x.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0) / heads  # [m]
+    of_heads = np.sum([x.reception.is_sink.sum(axis=0) for _, _, x in pairs if x is not None], axis=0)  # [m]
     left, left_out = float(received.sum()), sorted({key for summary, _, _ in pairs for key in summary.hidden})
     of_heads[left_out] = 0
-    sinks = _sinks(prompt, of_heads, received)
+    sinks = _sinks(prompt, of_heads, heads, received)
     others = np.ones(len(received))
     others[left_out] = 0
     others[[sink.token.index for sink in sinks]] = 0
@@ -117,8 +117,8 @@ def shares_read(prompt: Prompt, summaries: Sequence[Summary], hidden: HiddenWeig
     )
 
 
-def _sinks(prompt: Prompt, of_heads: np.ndarray, received: np.ndarray) -> tuple[ReadSink, ...]:
-    """The sinks of the text, those with the largest share first."""
-    keys = np.flatnonzero(of_heads >= _SINK_HEADS - 1e-9)
+def _sinks(prompt: Prompt, of_heads: np.ndarray, heads: int, received: np.ndarray) -> tuple[ReadSink, ...]:
+    """The sinks of the text, those with the largest share first; each key is a sink `of_heads` `[m]` of all heads."""
+    keys = np.flatnonzero(are_sinks_of_text(of_heads, heads))
     ordered = keys[np.argsort(-received[keys], kind="stable")].tolist()
-    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key]), float(received[key])) for key in ordered)
+    return tuple(ReadSink(prompt.tokens[key], float(of_heads[key] / heads), float(received[key])) for key in ordered)

@@ -7,7 +7,10 @@ from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
-from attn_cli.summaries.sinks import expected_sinks, is_sink
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from attn_cli.summaries.reducers.sinks import HeadSinks, SinksOfHeads
+from attn_cli.summaries.sinks import SinkRows, expected_sinks
 
 TOKENS = (Token(0, "[CLS]", special=True), Token(1, "river"), Token(2, "bank"), Token(3, "[SEP]", special=True))
 
@@ -23,6 +26,30 @@ def test_the_first_key_is_expected_where_nobody_looks_ahead_and_special_tokens_e
     assert expected_sinks(call).tolist() == sinks
 
 
-def test_a_sink_receives_much_and_more_than_chance() -> None:
+def test_a_sink_receives_much_and_more_than_uniform_attention_gives() -> None:
     reception = np.array([[0.46, 0.31, 0.29], [0.46, 0.9, 0.0]])
-    assert is_sink(reception, np.array([0.3, 0.1, 0.01])).tolist() == [[False, True, False], [False, True, False]]
+    rows = SinkRows(np.zeros(10, bool), np.full(3, 10.0), 10 * np.array([0.3, 0.1, 0.01]))
+    found = rows.reception(10 * reception, np.zeros((2, 3)))
+    np.testing.assert_allclose(found.mean, reception)
+    assert found.is_sink.tolist() == [[False, True, False], [False, True, False]]
+
+
+def shares_of_own(n: int, own: float) -> AttentionCall:
+    """A causal head of which every row gives the share `own` to itself, and the rest to its other keys alike."""
+    before = np.arange(n)[:, None]
+    alike = (1 - own) / np.maximum(before, 1)
+    weights = np.where(np.eye(n, dtype=bool), own, alike) * np.tri(n)
+    q, k = np.log(np.maximum(weights, 1e-30))[None], np.eye(n)[None]
+    tokens = tuple(Token(at, f"t{at}") for at in range(n))
+    return AttentionCall(q, k, k, Rule(1.0, mask=Causal()), Place(0, "m", (0,), (0,)), tokens, tokens)
+
+
+@pytest.mark.parametrize("own", [0.4, 0.9])
+def test_a_key_that_few_rows_see_is_no_sink_whoever_asks(own: float) -> None:
+    """Every key of this head is seen by itself mostly; the last ones are no more of a sink than the others."""
+    call = shares_of_own(32, own)
+    kinds, sinks = HeadKinds(KindTexts([call.keys])), SinksOfHeads()
+    named = reduce(call, kinds).part(KindsOfHeads)
+    received = reduce(call, sinks).part(HeadSinks)
+    assert named is not None and received is not None
+    assert named.sinks[0].tolist() == np.flatnonzero(received.reception.is_sink[0]).tolist() == []

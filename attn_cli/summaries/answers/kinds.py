@@ -14,9 +14,7 @@ from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
 from attn_cli.summaries.report import Answer, Report
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE
-
-MOST_HEADS_OF_A_SINK = 0.1  # of all heads, for a key to be a sink of the text
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
 
 
 @dataclass(frozen=True)
@@ -177,9 +175,8 @@ def text_sinks(parts: Sequence[tuple[Summary, KindsOfHeads]]) -> list[SinkKey]:
         weights = np.sum([part.reception * len(part.sinks) for _, part in of_stream], axis=0) / max(1, heads)
         values = [part.value for _, part in of_stream if part.value is not None]
         lengths = [part.residual for _, part in of_stream if part.residual is not None]
-        for key in np.argsort(-count, kind="stable").tolist():
-            if count[key] < max(1, MOST_HEADS_OF_A_SINK * heads):
-                break
+        found = np.flatnonzero(are_sinks_of_text(count, heads))
+        for key in found[np.argsort(-count[found], kind="stable")].tolist():
             value = float(np.median([of_layer[key] for of_layer in values])) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
             sinks.append(SinkKey(stream, key, keys[key], count[key] / heads, float(weights[key]), value, residual))

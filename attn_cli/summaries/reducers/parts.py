@@ -13,7 +13,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.picked_rows import RowPlaces
-from attn_cli.summaries.reducers.visible import visible_cells
+from attn_cli.summaries.sight import sight_of
 from attn_cli.summaries.text_parts import TextPart
 
 
@@ -91,7 +91,8 @@ class SharesOfParts:
         self.sums = rows.received
 
     def _begin(self, call: Call) -> None:
-        self.h, self.m, self.mask, self.like = call.h, call.m, call.rule.mask, call.like
+        self.h, self.n, self.m = call.h, call.n, call.m
+        self.mask, self.like = call.rule.mask, call.like
         self.places = RowPlaces(self.rows, call.n)
 
     def result(self) -> PartShares:
@@ -107,7 +108,9 @@ class SharesOfParts:
         """What each key would get from the rows of one head `[m]`; layers of equal masks share it."""
         key = self.mask, self.m
         if key not in self._even:
-            self._even[key] = visible_cells(self.mask, self.places.numbers, self.m, self.like).chance
+            picked = np.zeros(self.n)
+            picked[list(self.places.numbers)] = 1.0
+            self._even[key] = sight_of(self.mask, self.n, self.m, self.like).uniform(picked)
         return self._even[key]
 
 

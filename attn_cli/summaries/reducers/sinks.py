@@ -1,8 +1,4 @@
-"""Which keys are sinks of which heads, by what they receive from all rows.
-
-Rows that see fewer than 8 keys count only where there are no others; nor is a key judged by fewer than 8 rows where
-others are seen by more. `attn_cli.summaries.sinks` says what a sink is.
-"""
+"""Which keys are sinks of which heads, by what they receive from all rows: see `attn_cli.summaries.sinks`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,42 +11,33 @@ from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.visible import VisibleCells, visible_cells
-from attn_cli.summaries.sinks import FEW_KEYS, is_sink
-
-_FEW_ROWS = 8  # of a key
+from attn_cli.summaries.sight import sight_of
+from attn_cli.summaries.sinks import FEW_KEYS, Reception, SinkRows
 
 
 @dataclass(frozen=True, eq=False)
 class HeadSinks(Part):
-    """How much each key receives from the rows that may see it.
-
-    reception  the mean of their weights on it `[h, m]`
-    chance     what it would be if they gave the same to all keys that they may see `[m]`
-    is_sink    whether the key is a sink of the head `[h, m]`
-    """
+    """How much each key receives from the rows that may see it, and of which heads it is a sink."""
 
     name: ClassVar[str] = "head_sinks"
 
-    reception: np.ndarray
-    chance: np.ndarray
-    is_sink: np.ndarray
+    reception: Reception
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, sink)."""
-        for at, key in np.argwhere(self.is_sink).tolist():
+        for at, key in np.argwhere(self.reception.is_sink).tolist():
             yield {
                 "layer": summary.place.layer,
                 "head": summary.place.heads[at],
                 "key": key,
                 "key_token": summary.keys[key].text,
-                "reception": float(self.reception[at, key]),
-                "chance": float(self.chance[key]),
+                "reception": float(self.reception.mean[at, key]),
+                "uniform": float(self.reception.uniform[key]),
             }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`reception`, `is_sink` `[h, m]`."""
-        return {"reception": self.reception, "is_sink": self.is_sink}
+        return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 
 class SinksOfHeads:
@@ -67,7 +54,7 @@ class SinksOfHeads:
 
     def add(self, band: Band) -> None:
         """Add the band's column sums."""
-        few = self.few[band.start : band.stop]
+        few = self.told_by.few[band.start : band.stop]
         self.sums[band.heads, band.first : band.last] += band.weights.sum(1)
         if few.any():
             rows = np.flatnonzero(few).tolist()
@@ -76,7 +63,7 @@ class SinksOfHeads:
     def row_needs(self, call: Call) -> RowNeeds | None:
         """The column sums, and those of the rows that see few keys."""
         self._begin(call)
-        return RowNeeds(received=True, few=FEW_KEYS if self.few.any() else 0)
+        return RowNeeds(received=True, few=FEW_KEYS if self.told_by.few.any() else 0)
 
     def take(self, rows: RowNumbers) -> None:
         """The column sums."""
@@ -86,20 +73,8 @@ class SinksOfHeads:
 
     def result(self) -> HeadSinks:
         """The means, and which of them make a sink."""
-        sums = to_numpy(self.sums).astype(np.float64) - to_numpy(self.few_sums).astype(np.float64)
-        seen_by = np.maximum(self.visible.of_keys, 1)
-        reception, chance = sums / seen_by, self.visible.chance / seen_by
-        return HeadSinks(reception, chance, is_sink(reception, chance) & self._is_judged)
+        sums, few_sums = (to_numpy(x).astype(np.float64) for x in (self.sums, self.few_sums))
+        return HeadSinks(self.told_by.reception(sums, few_sums))
 
     def _begin(self, call: Call) -> None:
-        """Which rows see few keys, and what the others see."""
-        every = visible_cells(call.rule.mask, range(call.n), call.m, call.like)
-        few = every.of_rows < FEW_KEYS
-        self.few = few if not few.all() else np.zeros_like(few)
-        rows = np.flatnonzero(~self.few).tolist()
-        self.visible: VisibleCells = visible_cells(call.rule.mask, rows, call.m, call.like)
-
-    @property
-    def _is_judged(self) -> np.ndarray:
-        """Which keys enough rows see `[m]`."""
-        return self.visible.of_keys >= min(_FEW_ROWS, self.visible.of_keys.max(initial=0))
+        self.told_by = SinkRows.of(sight_of(call.rule.mask, call.n, call.m, call.like))

@@ -28,7 +28,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
 from attn_cli.summaries.sight import IntervalSight, MaskSight
-from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expected_sinks, is_sink
+from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expected_sinks
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,14 +217,11 @@ class HeadKinds:
         factors = self.texts.factors(self.call, self.targets, seen)
         received, few = self.numbers.received, self.numbers.received_few
         assert received is not None and few is not None
-        some = factors.seen_by > 0
-        rows = np.where(some, factors.seen_by, 1.0)
-        reception = np.where(some, (received - few * bool(factors.few.any())) / rows, 0.0)
-        sinks = is_sink(reception, factors.even / rows)
+        reception = factors.sink_rows.reception(received, few)
         self.part = KindsOfHeads(
             (_added_up(self.numbers, self.targets, factors, _first_is_sink(self.call), by_share=self.texts.by_share),),
-            tuple(np.flatnonzero(of_head) for of_head in sinks),
-            reception.mean(axis=0),
+            tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
+            reception.mean.mean(axis=0),
             _value_lengths(self.call),
             self.texts.by_share,
             _residual_lengths(self.call),

@@ -11,7 +11,7 @@ import numpy as np
 from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, Kind
 from attn_cli.summaries.reducers.kinds.targets import Targets
 from attn_cli.summaries.sight import Sight
-from attn_cli.summaries.sinks import FEW_KEYS
+from attn_cli.summaries.sinks import SinkRows
 
 LEAST_KEYS = 4  # a query that sees fewer has no choice worth counting
 
@@ -24,25 +24,20 @@ class RowFactors:
     rest        1 for rows with a target that is no expected sink `[K, n]`
     chance      the sums over rows of targets seen / keys seen `[K]`
     controls    for induction and duplicate targets seen / keys of the control seen `[n]`, 0 where it has none
-    few         1 for rows that see fewer than 8 keys, where others see more `[n]`
-    seen_by     how many of the other rows see each key `[m]`
-    even        the sum over these rows of what even attention gives each key `[m]`
+    sink_rows   the rows by which sinks are told
     """
 
     counted: np.ndarray
     rest: np.ndarray
     chance: np.ndarray
     controls: Mapping[Kind, np.ndarray]
-    few: np.ndarray
-    seen_by: np.ndarray
-    even: np.ndarray
+    sink_rows: SinkRows
 
 
 def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFactors:
     """The factors of rows that see what `sight` says; a learned sink is a target of the kind `first`."""
     count = sight.count.astype(np.float64)
     judged = count >= LEAST_KEYS
-    even = np.divide(1.0, count, out=np.zeros_like(count), where=count > 0)
     counted, rest = np.zeros((len(KINDS), len(count))), np.zeros((len(KINDS), len(count)))
     chance = np.full(len(KINDS), np.nan)
     controls = {}
@@ -62,9 +57,7 @@ def factors_of(targets: Targets, sight: Sight, *, learned_sink: bool) -> RowFact
             drawn = sight.sees(targets.controls[kind]).sum(axis=1)
             share = np.divide(seen, drawn, out=np.zeros_like(count), where=drawn > 0)
             controls[kind] = share * counted[number]
-    few = (count < FEW_KEYS) & bool((count >= FEW_KEYS).any())
-    return RowFactors(counted, rest, chance, controls, few.astype(np.float64),
-                      sight.along_columns(1.0 - few), sight.along_columns((1.0 - few) * even))  # fmt: skip
+    return RowFactors(counted, rest, chance, controls, SinkRows.of(sight))
 
 
 def _seen(kind: Kind, targets: Targets, sight: Sight) -> tuple[np.ndarray, np.ndarray]:
