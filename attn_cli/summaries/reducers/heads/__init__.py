@@ -7,7 +7,7 @@ follow from it. A narrow screen leaves out the last ones first.
 from attn_cli.summaries.reducers.heads.distance import DISTANCE
 from attn_cli.summaries.reducers.heads.entropy_bits import ENTROPY_BITS
 from attn_cli.summaries.reducers.heads.first_weight import FIRST_WEIGHT
-from attn_cli.summaries.reducers.heads.induction_weight import INDUCTION_WEIGHT
+from attn_cli.summaries.reducers.heads.statistics import INDUCTION_WEIGHT
 from attn_cli.summaries.reducers.heads.next_weight import NEXT_WEIGHT
 from attn_cli.summaries.reducers.heads.previous_weight import PREVIOUS_WEIGHT
 from attn_cli.summaries.reducers.heads.self_weight import SELF_WEIGHT
