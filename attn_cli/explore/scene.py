@@ -16,8 +16,8 @@ from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.against.alignment import Aligner
 from attn_cli.summaries.calls.in_words import has_words
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.statistic import Statistic
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.views.drawing.screen import Screen, label_columns
 
 WIDE = (140, 40)  # columns and lines from which several panes are seen at once

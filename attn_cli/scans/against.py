@@ -4,7 +4,7 @@ from attn_cli.errors import InputError
 from attn_cli.scans.blocks import paired
 from attn_cli.scans.results import ScanResults
 from attn_cli.summaries.answers.scan_differences import Paired, ScanDifferences, differences
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.text import excerpt
 
 

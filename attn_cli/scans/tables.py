@@ -41,7 +41,7 @@ from attn_cli.scans.places import distances, positions
 from attn_cli.scans.row_counts import CHANCE_AT
 from attn_cli.scans.sums import ModuleSums, Moments, ScanSums
 from attn_cli.scans.values import AT, STATISTIC_NAMES
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds

@@ -9,7 +9,7 @@ from attn_cli.kernel.walk.text_sums import TextSum, text_sums
 from attn_cli.scans.batch_targets import CONTENT_KINDS
 from attn_cli.scans.places import OWN
 from attn_cli.scans.row_counts import RowCounts
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW
 
 STATISTIC_NAMES = tuple(statistic.name for statistic in STATISTICS)

@@ -22,8 +22,8 @@ from attn_cli.summaries.answers.scan_heads import ScanHeads
 from attn_cli.summaries.answers.scanned import ScannedPlace
 from attn_cli.summaries.answers.through import Through
 from attn_cli.summaries.reduce import Kind, Summary
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.overall import Overall

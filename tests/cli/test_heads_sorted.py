@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from tests.program import attn
 
 TEXT = "he sat on the river bank and he sat on the loan"

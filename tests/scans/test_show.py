@@ -25,7 +25,7 @@ from attn_cli.scans.scan import scan
 from attn_cli.scans.tables import TABLES
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.scan_differences import differences
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.student import chance_of
 from tests.program import attn, refused, strict_json

@@ -4,8 +4,8 @@ from difflib import get_close_matches
 
 from attn_cli.errors import InputError
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.statistic import Statistic
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 
 
 def ranking_of(sort: str | None, top: int | None) -> Ranking | None:

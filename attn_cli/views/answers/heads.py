@@ -10,8 +10,8 @@ from rich.text import Text
 
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted

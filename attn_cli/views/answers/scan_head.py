@@ -10,8 +10,8 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.scan_head import ScanHead, TokenCount
 from attn_cli.summaries.answers.scanned import Estimate
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.statistic import Statistic
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_examples import chosen_examples, draw_examples

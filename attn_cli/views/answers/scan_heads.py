@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
 from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, SELF
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report

@@ -121,7 +121,7 @@ def _piece(address: str) -> Any:
 
 def _statistics() -> dict[str, Any]:
     """The per-head statistics as a fragment: their names, and a property for each."""
-    from attn_cli.summaries.reducers.heads import STATISTICS  # imported here: `schema_names` needs no numpy
+    from attn_cli.summaries.reducers.heads.statistics import STATISTICS  # imported here: `schema_names` needs no numpy
 
     properties = {statistic.name: statistic.schema() for statistic in STATISTICS}
     return {"names": list(properties), "properties": properties}

@@ -12,7 +12,7 @@ import orjson
 
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer, Recording
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 

@@ -12,7 +12,6 @@ from attn_cli.call import Call, TextBatch
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.row_numbers import (
     BandRows,
@@ -25,6 +24,7 @@ from attn_cli.summaries.reducers.heads.row_numbers import (
     WeightSum,
 )
 from attn_cli.summaries.reducers.heads.statistic import HeadRows, Statistic
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 
 _MASKED_SCORE = -1e38  # a row of which the largest score is below may attend to nothing
 

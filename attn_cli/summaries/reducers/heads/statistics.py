@@ -1,4 +1,8 @@
-"""Weight on what followed the query's token before: prefix matching (Olsson et al. 2022), as induction heads do."""
+"""Per-head statistics: what each head does, in a handful of numbers.
+
+To add one, write it here and name it in `STATISTICS`: columns of tables, fields of JSON and CSV, arrays and schemas
+follow from it. A narrow screen leaves out the last ones first.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +12,82 @@ import numpy as np
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reducers.heads.row_numbers import KeyOfRow
-from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows
+from attn_cli.summaries.reducers.heads.alignment import Alignment
+from attn_cli.summaries.reducers.heads.row_numbers import (
+    Diagonal,
+    FixedKey,
+    KeyOfRow,
+    LargestScore,
+    LargestWeight,
+    MeanDistance,
+    MeanKey,
+    MeanScore,
+    RowNumber,
+)
+from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
+
+_BITS_PER_NAT = float(1 / np.log(2))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Entropy(Statistic):
+    """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together.
+
+    It takes no logarithm per cell: -log w = log_sum - score, log_sum follows from the row's largest score and weight,
+    and the mean score is one dot product.
+    """
+
+    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...]:
+        """Largest weight and score, and the mean score."""
+        return (LargestWeight(), LargestScore(), MeanScore())
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The mean of the rows' entropies, in bits."""
+        live, total, largest = rows.live, rows.weight_sum, rows.numbers[LargestWeight()]
+        logarithm = np.log(largest, out=np.zeros_like(total), where=largest > 0)
+        log_sum = rows.numbers[LargestScore()] - logarithm
+        nats = total * log_sum - rows.numbers[MeanScore()]
+        # of shares w / total, times total: the mean weighs rows by what is left of them
+        nats += _times_log(total) if rows.rescaled else -_times_log(rows.sink) - _times_log(rows.hidden)
+        # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
+        return rows.mean(np.where(live, np.maximum(nats, 0.0) * _BITS_PER_NAT, 0.0))
+
+
+def _times_log(values: np.ndarray) -> np.ndarray:
+    """x log x, 0 for 0."""
+    products: np.ndarray = values * np.log(values, out=np.zeros_like(values), where=values > 0)
+    return products
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Distance(Statistic):
+    """The mean of |i - j| over a row's weights; where no query looks ahead, i less the mean key number."""
+
+    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
+        """The mean key number, or the mean distance where keys are on both sides; None in cross-attention."""
+        if not alignment.same_tokens:
+            return None
+        return (MeanKey(),) if alignment.looks_back else (MeanDistance(),)
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The mean of the rows' distances."""
+        if not rows.texts.any.looks_back:
+            return rows.mean(rows.numbers[MeanDistance()])
+        return rows.mean(rows.weight_sum * rows.texts.places - rows.numbers[MeanKey()])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InductionWeight(CellWeight):
+    """A mean over the queries whose token came up before, NaN where none did."""
+
+    cell: KeyOfRow
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The mean of the cells over the rows that have one."""
+        repeated = rows.total(rows.live & (self.cell.keys_of_texts(rows.texts) >= 0))
+        total = rows.total(rows.numbers[self.cell])
+        mean: np.ndarray = np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
+        return mean
 
 
 def followers(tokens: Sequence[Token]) -> np.ndarray:
@@ -31,24 +109,94 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class InductionWeight(CellWeight):
-    """A mean over the queries whose token came up before, NaN where none did."""
+class SinkWeight(Statistic):
+    """What is missing to 1 in the sum of a row's weights."""
 
-    cell: KeyOfRow
+    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...]:
+        """Nothing but the sum of weights."""
+        return ()
 
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The mean of the cells over the rows that have one."""
-        repeated = rows.total(rows.live & (self.cell.keys_of_texts(rows.texts) >= 0))
-        total = rows.total(rows.numbers[self.cell])
-        return np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
+        """The mean of the sink's weights."""
+        return rows.mean(rows.sink)
 
 
-INDUCTION_WEIGHT = InductionWeight(
-    name="induction_weight",
-    heading="induction",
-    caption="on what followed the query's {unit} before",
-    meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
-    "over the queries whose did; null where none does",
-    nothing=math.nan,
-    cell=KeyOfRow(memoised(followers)),
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NextWeight(CellWeight):
+    """The mean over all queries; NaN if no query of any head has weight on its next token, as under a causal mask."""
+
+    def finish(self, rows: HeadRows) -> np.ndarray:
+        """The mean of the cells, NaN if all of them in all heads are 0."""
+        cells = rows.numbers[self.cell]
+        return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
+
+
+STATISTICS: tuple[Statistic, ...] = (
+    Entropy(
+        name="entropy_bits",
+        unit="bits",
+        heading="entropy (bits)",
+        digits=2,
+        caption="entropy of the weights",
+        meaning="entropy of a row of weights, in bits: 0 for one key, log2 m for uniform",
+        minimum=-1e-6,
+        largest_first=False,
+    ),
+    Distance(
+        name="distance",
+        unit="tokens",
+        heading="distance",
+        digits=1,
+        caption="distance in {unit}s",
+        meaning="how many tokens (or words) away the attended keys are, weighted; null where queries and keys differ",
+    ),
+    CellWeight(  # where attention sinks usually are
+        name="first_weight",
+        heading="first",
+        caption="weight on the first key",
+        meaning="weight on key 0",
+        nothing=0.0,
+        cell=FixedKey(0),
+    ),
+    CellWeight(
+        name="previous_weight",
+        heading="previous",
+        caption="on the previous {unit}",
+        meaning="weight on the token (or word) before the query; null where queries and keys differ",
+        cell=Diagonal(1),
+    ),
+    CellWeight(
+        name="self_weight",
+        heading="self",
+        caption="on the query itself",
+        meaning="weight on the query itself; null where queries and keys differ",
+        cell=Diagonal(0),
+    ),
+    InductionWeight(  # prefix matching (Olsson et al. 2022)
+        name="induction_weight",
+        heading="induction",
+        caption="on what followed the query's {unit} before",
+        meaning="weight on the token (or word) that followed when the query's token (or word) last came up, "
+        "over the queries whose did; null where none does",
+        nothing=math.nan,
+        cell=KeyOfRow(memoised(followers)),
+    ),
+    SinkWeight(  # which has a score but no value (gpt-oss)
+        name="sink_weight",
+        unit="weight",
+        heading="sink",
+        digits=2,
+        caption="on the learned sink",
+        meaning="weight on the learned sink; 0 without one",
+        nothing=0.0,
+    ),
+    NextWeight(  # in models that see what follows
+        name="next_weight",
+        heading="next",
+        caption="on the next {unit}",
+        meaning="weight on the token (or word) after the query; null where queries and keys differ, "
+        "or no query may attend to what follows it",
+        nothing=math.nan,
+        cell=Diagonal(-1),
+    ),
 )

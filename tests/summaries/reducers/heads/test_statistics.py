@@ -1,27 +1,99 @@
-"""What holds for all statistics: one list of them, rows that attend to nothing, columns that say nothing."""
+"""Every statistic against plain NumPy on dense weights; what holds for all of them; columns that say nothing."""
 
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from attn_cli.kernel.definition.masks import Causal, Given, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.prompt import Token
+from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.row_numbers import Diagonal, FixedKey
 from attn_cli.summaries.reducers.heads.statistic import CellWeight
+from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from tests.strategies import Problem, problems
-from tests.summaries.reducers.heads.by_hand import heads_of
-from tests.summaries.test_laws import attended
+from tests.summaries.reducers.heads.by_hand import Row, heads_of, mean_over_rows
+from tests.summaries.test_laws import CLOSE, attended, call_of
 
 NAMES = [statistic.name for statistic in STATISTICS]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_statistic_has_a_file_and_a_test_of_its_name(name: str) -> None:
-    assert Path(f"attn_cli/summaries/reducers/heads/{name}.py").exists()
-    assert Path(__file__).with_name(f"test_{name}.py").exists()
+def entropy(row: Row) -> float:
+    """The sink counts as a key."""
+    return -sum(p * np.log2(p) for p in (*row.weights, row.sink) if p > 0)
+
+
+def distance(row: Row) -> float:
+    return sum(p * abs(row.query - key) for key, p in enumerate(row.weights))
+
+
+OF_ROW: dict[str, Callable[[Row], float]] = {
+    "entropy_bits": entropy,
+    "distance": distance,
+    "first_weight": lambda row: row.at(0),
+    "previous_weight": lambda row: row.at(row.query - 1),
+    "self_weight": lambda row: row.at(row.query),
+    "sink_weight": lambda row: row.sink,
+    "next_weight": lambda row: row.at(row.query + 1),
+}
+OF_TWO_SIDES = ("distance", "previous_weight", "self_weight", "next_weight")  # of queries that are keys, too
+
+
+def test_each_statistic_is_held_against_numpy() -> None:
+    assert {*OF_ROW, "induction_weight"} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", OF_ROW)
+@given(problem=problems(), tensors=st.booleans())
+def test_it_is_the_mean_over_rows(name: str, problem: Problem, tensors: bool) -> None:
+    # a self-attention never has more queries than keys
+    assume(name not in OF_TWO_SIDES or problem.q.shape[1] <= problem.k.shape[1])
+    expected = mean_over_rows(problem, OF_ROW[name])
+    if name == "next_weight" and not expected.any():
+        expected = np.full_like(expected, np.nan)
+    np.testing.assert_allclose(heads_of(problem, tensors=tensors).statistics[name], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", OF_TWO_SIDES)
+def test_cross_attention_has_none_whose_queries_are_keys(name: str) -> None:
+    problem = Problem(*np.ones((3, 2, 4, 3)), Rule(1.0))
+    assert np.isnan(heads_of(problem, tensors=False, stream="cross").statistics[name]).all()
+
+
+@pytest.mark.parametrize("mask", [Causal(), Given(np.tri(5, dtype=bool)), Window(1, both_sides=True)], ids=str)
+def test_a_mask_that_hides_what_follows_leaves_no_next_weight(mask: Mask) -> None:
+    problem = Problem(*np.random.default_rng(1).normal(size=(3, 2, 5, 4)), Rule(1.0, mask=mask))
+    assert np.isnan(heads_of(problem, tensors=False).next_weight).all()
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_induction_is_the_weight_on_what_followed_the_same_token_before(tensors: bool, causal: bool) -> None:
+    """By hand: for every query whose token came up before, the cell of the key after the latest place."""
+    random = np.random.default_rng(5)
+    words = [str(word) for word in random.integers(0, 6, size=23)]
+    q, k = (random.normal(size=(3, 23, 4)) * 2 for _ in "qk")
+    problem = Problem(q, k, k, Rule(0.5, mask=Causal() if causal else Open()))
+    tokens = tuple(Token(i, word, special=i == 4) for i, word in enumerate(words))
+    call = replace(call_of(problem, tensors=tensors), queries=tokens, keys=tokens)
+    heads = reduce(call, HeadStatistics()).part(Heads)
+    weights, cells = attended(problem).weights, []
+    for i in range(23):
+        earlier = [j for j in range(i) if words[j] == words[i] and 4 not in (i, j)]
+        if earlier:
+            cells.append(weights[:, i, earlier[-1] + 1])
+    assert 10 < len(cells) < 23
+    np.testing.assert_allclose(heads.induction_weight, np.mean(cells, axis=0), **CLOSE)
+
+
+def test_induction_of_a_text_without_repeats_is_unknown() -> None:
+    heads = heads_of(Problem(*np.ones((3, 1, 4, 2)), Rule(1.0)), tensors=False)
+    assert np.isnan(heads.induction_weight).all()
 
 
 @given(problems(), st.booleans())
