@@ -127,5 +127,4 @@ def sight_of(mask: Mask, n: int, m: int, like: Array) -> Sight:
 
 def _inverse(count: np.ndarray) -> np.ndarray:
     """1 over each count, 0 for 0."""
-    shares: np.ndarray = np.divide(1.0, count, out=np.zeros(count.shape), where=count > 0)
-    return shares
+    return np.divide(1.0, count, out=np.zeros(count.shape), where=count > 0)

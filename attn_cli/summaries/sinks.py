@@ -110,5 +110,4 @@ def are_sinks_of_text(of_heads: np.ndarray, heads: int) -> np.ndarray:
     >>> are_sinks_of_text(np.array([0, 6, 7, 70]), 70).tolist()
     [False, False, True, True]
     """
-    sinks: np.ndarray = (of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads)
-    return sinks
+    return (of_heads > 0) & (HEADS_OF_A_SINK * of_heads >= heads)

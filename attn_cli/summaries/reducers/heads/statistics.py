@@ -55,8 +55,7 @@ class Entropy(Statistic):
 
 def _times_log(values: np.ndarray) -> np.ndarray:
     """x log x, 0 for 0."""
-    products: np.ndarray = values * np.log(values, out=np.zeros_like(values), where=values > 0)
-    return products
+    return values * np.log(values, out=np.zeros_like(values), where=values > 0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,8 +85,7 @@ class InductionWeight(CellWeight):
         """The mean of the cells over the rows that have one."""
         repeated = rows.total(rows.live & (self.cell.keys_of_texts(rows.texts) >= 0))
         total = rows.total(rows.numbers[self.cell])
-        mean: np.ndarray = np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
-        return mean
+        return np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
 
 
 def followers(tokens: Sequence[Token]) -> np.ndarray:
