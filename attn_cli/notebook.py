@@ -20,7 +20,7 @@ from attn_cli.sources import DEFAULT_MODEL, Loading, open_source
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -160,7 +160,7 @@ def inspect(
     texts: dict[int, KindTexts] = {}
 
     def reducers(call: Call) -> list[Reducer]:
-        kinds = HeadKinds(texts.setdefault(id(call.keys), KindTexts([call.keys])))
+        kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
         matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
         return [HeadStatistics(), kinds, ReceivedShares(), matrix]
 

@@ -20,7 +20,7 @@ from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import OfWholeCall
@@ -83,7 +83,7 @@ def inspect(
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            kinds = HeadKinds(texts(call.keys))
+            kinds = HeadKindsReducer(texts(call.keys))
             is_whole = rows is None and keys_left(call) is None
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),

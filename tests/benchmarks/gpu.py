@@ -12,13 +12,13 @@ from attn_cli.call import AttentionCall, Output, Place
 from attn_cli.kernel.definition.masks import Causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from tests.benchmarks.timing import Row
 
 HEADS, KEY_HEADS, WIDTH = 32, 8, 128
 READERS: dict[str, tuple[Callable[[tuple[Token, ...]], list[Reducer]], float | None]] = {
     "heads": (lambda _: [HeadStatistics()], 1.25),
-    "heads --kinds": (lambda tokens: [HeadKinds(KindTexts([tokens]))], None),
+    "heads --kinds": (lambda tokens: [HeadKindsReducer(KindTexts([tokens]))], None),
     "top --overall": (lambda _: [OverallKeys(5)], None),
     "inspect": (lambda _: [HeadStatistics(), ReceivedShares()], None),
     "top, every query": (lambda _: [TopKeys(5)], None),

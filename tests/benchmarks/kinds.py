@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from attn_cli import HeadStatistics, capture, reduce
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from tests.benchmarks.models import model_of, tokens
 from tests.benchmarks.timing import Row, compared
 from tests.sources.huggingface.test_kinds import READ, named_of_random_network
@@ -25,7 +25,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
             continue
         model, ids = model_of(size, n), tokens(n) % 300
         text = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
-        runs = {"heads --kinds": _looked(model, ids, text, lambda text=text: HeadKinds(KindTexts([text])))}
+        runs = {"heads --kinds": _looked(model, ids, text, lambda text=text: HeadKindsReducer(KindTexts([text])))}
         seconds, ratios = compared(_looked(model, ids, text, HeadStatistics), runs, repeats)
         for name, ratio in ratios.items():
             yield Row(f"{size}, n = {n:,}: {name}", "attn heads", seconds, ratio, BAR)

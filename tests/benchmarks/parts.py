@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.parts import SharesOfParts
-from attn_cli.summaries.reducers.sinks import SinksOfHeads
+from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.text_parts import TextPart, rows_of_last
 from tests.benchmarks.knock import small_source
 from tests.benchmarks.timing import Row
@@ -48,7 +48,7 @@ def beyond_looking(
     source: ModelSource, prompt: Prompt, parts: list[TextPart], repeats: int, *, everywhere: bool = False
 ) -> tuple[float, float]:
     """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
-    shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), SinksOfHeads()
+    shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), HeadSinksReducer()
     model, arguments = source.loaded.generating, source.arguments([prompt])
     assert model is not None
 

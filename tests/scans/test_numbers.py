@@ -22,7 +22,7 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import judged
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.scans.corpora import sentences, written
@@ -69,7 +69,7 @@ def table(folder: Path, name: str) -> list[dict[str, Any]]:
 def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelSource]) -> None:
     folder, source = scanned
     of_texts: dict[int, list[Heads]] = {}
-    kinds: dict[int, list[KindsOfHeads]] = {}
+    kinds: dict[int, list[HeadKinds]] = {}
     for line in LINES:
         prompts = source.read([line])
         collected = CollectedKinds(prompts, 0, by_share=True)
@@ -80,7 +80,7 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
 
         source.each(prompts, LAYERS, visit)
         for summary in collected.summaries:
-            kinds.setdefault(summary.place.layer, []).append(summary.part(KindsOfHeads))
+            kinds.setdefault(summary.place.layer, []).append(summary.part(HeadKinds))
     for row in table(folder, "statistics"):
         values = np.array([of_text.statistics[row["statistic"]][row["head"]] for of_text in of_texts[row["layer"]]])
         known = values[~np.isnan(values)]

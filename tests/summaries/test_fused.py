@@ -20,7 +20,7 @@ from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.sinks import SinksOfHeads
+from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.text_parts import TextPart
 from tests.kernel.walk.test_fused import holed, masks
@@ -45,7 +45,7 @@ REDUCERS = {
     "the mean head": lambda: [TopKeys(3, mean_heads=True), HeadStatistics()],
     "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
     "blocks of the mean head": lambda: [PooledMatrix(6, 7, mean_heads=True), ReceivedShares()],
-    "sinks": lambda: [SinksOfHeads()],
+    "sinks": lambda: [HeadSinksReducer()],
 }
 ONLY_BANDS = {
     "scores": lambda: [PooledMatrix(5, 5, scores=True)],

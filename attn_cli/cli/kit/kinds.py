@@ -8,7 +8,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds
 from attn_cli.summaries.calls.memo import memoised
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
@@ -35,8 +35,8 @@ def text_kinds(seed: int) -> ReducersFor:
     """The reducers that judge heads on the text that a call is about."""
     texts = memoised(lambda tokens: KindTexts([tokens], seed=seed))
 
-    def of_call(rows: Rows, call: Call) -> list[HeadKinds]:
-        return [HeadKinds(texts(call.keys))]
+    def of_call(rows: Rows, call: Call) -> list[HeadKindsReducer]:
+        return [HeadKindsReducer(texts(call.keys))]
 
     return of_call
 

@@ -12,7 +12,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, are_sinks_of_text
 
@@ -49,7 +49,7 @@ class SinkKey:
 
 @dataclass(frozen=True, eq=False)
 class KindMap(Answer):
-    """The kinds of the heads of all calls; each summary has a part `KindsOfHeads`.
+    """The kinds of the heads of all calls; each summary has a part `HeadKinds`.
 
     seed     that random tokens were drawn with, of the first prompt; None for a text
     lengths  how many tokens each prompt has
@@ -63,9 +63,9 @@ class KindMap(Answer):
     lengths: tuple[int, ...]
 
     @property
-    def parts(self) -> list[tuple[Summary, KindsOfHeads]]:
+    def parts(self) -> list[tuple[Summary, HeadKinds]]:
         """Every call with its kinds."""
-        return [(summary, part) for summary in self.summaries if (part := summary.part(KindsOfHeads)) is not None]
+        return [(summary, part) for summary in self.summaries if (part := summary.part(HeadKinds)) is not None]
 
     @property
     def sinks(self) -> list[SinkKey]:
@@ -131,7 +131,7 @@ class CollectedKinds:
 
     def __init__(self, prompts: Sequence[Prompt], seed: int, *, by_share: bool) -> None:
         streams = [tokens for prompt in prompts for tokens in (prompt.tokens, *prompt.others.values())]
-        self.reducer = HeadKinds(KindTexts(streams, seed=seed, by_share=by_share))
+        self.reducer = HeadKindsReducer(KindTexts(streams, seed=seed, by_share=by_share))
         self._summaries: dict[Place, Summary] = {}
 
     @property
@@ -149,7 +149,7 @@ class CollectedKinds:
 
 def _together(one: Summary, other: Summary) -> Summary:
     """The same heads on the texts of both; sinks and tokens are those of the first."""
-    first, second = one.part(KindsOfHeads), other.part(KindsOfHeads)
+    first, second = one.part(HeadKinds), other.part(HeadKinds)
     assert first is not None and second is not None
     return replace(one, parts=(replace(first, texts=first.texts + second.texts),))
 
@@ -160,7 +160,7 @@ def with_kinds(report: Report) -> Report:
     return replace(report, answer=answer, summaries=())
 
 
-def text_sinks(parts: Sequence[tuple[Summary, KindsOfHeads]]) -> list[SinkKey]:
+def text_sinks(parts: Sequence[tuple[Summary, HeadKinds]]) -> list[SinkKey]:
     """The keys that are sinks of at least a tenth of all heads of a stream, those of most heads first."""
     sinks: list[SinkKey] = []
     for stream in dict.fromkeys(summary.place.stream for summary, _ in parts):

@@ -17,7 +17,7 @@ from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.hidden_parts import HiddenParts, hide_parts, rows_after
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.parts import SharesOfParts
-from attn_cli.summaries.reducers.sinks import SinksOfHeads
+from attn_cli.summaries.reducers.sinks import HeadSinksReducer
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.text_parts import TextPart, rows_of_last
 from attn_cli.summaries.text_reading import ReadPart, TextReading, shares_read
@@ -240,7 +240,7 @@ class _Watcher:
         step: Callable[[], None],
     ) -> None:
         self.parts, self.rows, self.hides, self.step = parts, rows, hides, step
-        self.sinks = SinksOfHeads()
+        self.sinks = HeadSinksReducer()
         self.crosses = "decoder" in prompt.others
         self.is_text = memoised(lambda tokens: tuple(tokens) == prompt.tokens)
         self.forget()

@@ -40,7 +40,7 @@ class HeadSinks(Part):
         return {"reception": self.reception.mean, "is_sink": self.reception.is_sink}
 
 
-class SinksOfHeads:
+class HeadSinksReducer:
     """Collects `HeadSinks` from all rows."""
 
     needs_scores = False

@@ -10,7 +10,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, PLACE
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -19,7 +19,7 @@ _FEW_ROWS = 4  # with a target: fewer say nothing of a head, however high its nu
 _CONTENT, _PERHAPS, _PLACE = (2.0, 1.0), (1.9, 0.1), (1.0, 0.9)  # what is added to a number, times what
 
 
-def worth(part: KindsOfHeads) -> np.ndarray:
+def worth(part: HeadKinds) -> np.ndarray:
     """How much each head of a call is worth a look `[h]`.
 
     Heads that find content go before those that would with more rows, these before those that look at a place, and
@@ -36,7 +36,7 @@ def worth(part: KindsOfHeads) -> np.ndarray:
     return worths
 
 
-def reason(part: KindsOfHeads, at: int) -> str:
+def reason(part: HeadKinds, at: int) -> str:
     """Why this head is worth a look, in words."""
     judged, named, perhaps = part.judged, int(part.judged.kind[at]), _perhaps(part, at)
     if perhaps is not None and not (named >= 0 and KINDS[named].rank == CONTENT):
@@ -49,7 +49,7 @@ def reason(part: KindsOfHeads, at: int) -> str:
     return f"{words}, chance {judged.chance[number]:.3f}"
 
 
-def _perhaps(part: KindsOfHeads, at: int) -> int | None:
+def _perhaps(part: HeadKinds, at: int) -> int | None:
     """The kind that would find content, were there rows enough to judge it; None for none."""
     judged = part.judged
     high = judged.is_high(judged.measured)[:, at]
@@ -69,7 +69,7 @@ class WorthiestMatrix:
     needs_scores = False
     whole_heads = True
 
-    def __init__(self, pooled: PooledMatrix, kinds: HeadKinds) -> None:
+    def __init__(self, pooled: PooledMatrix, kinds: HeadKindsReducer) -> None:
         self.pooled, self.kinds = pooled, kinds
         self.rows = pooled.rows
 
@@ -107,7 +107,7 @@ def with_worthiest_alone(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
     Where there is one head only, nothing is said of why it is that.
     """
-    parts = [summary.part(KindsOfHeads) for summary in summaries]
+    parts = [summary.part(HeadKinds) for summary in summaries]
     if not any(parts):
         return tuple(summaries)
     most = [-1.0 if part is None or not len(part.sharpness) else float(worth(part).max()) for part in parts]

@@ -12,7 +12,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads.head_statistics import Heads
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
@@ -91,7 +91,7 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     """The `count` heads that look most sharply past the sinks, or where that isn't known, those of lowest entropy."""
 
     def order(row: HeadRow) -> float:
-        kinds = row.summary.part(KindsOfHeads)
+        kinds = row.summary.part(HeadKinds)
         return float(row.heads.entropy_bits[row.at]) if kinds is None else -float(kinds.sharpness[row.at])
 
     return sorted(rows, key=order)[:count]

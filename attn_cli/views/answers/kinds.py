@@ -15,7 +15,7 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, FIRST, KINDS, PLACE, SELF, Kind
-from attn_cli.summaries.reducers.kinds.head_kinds import KindsOfHeads
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, LEAST_ROWS, NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
@@ -49,7 +49,7 @@ class GridRow:
     numbers: tuple[float, ...]
 
 
-def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """In the overview: the heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
     parts = kind_parts(report.summaries)
     if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
@@ -58,9 +58,9 @@ def draw(part: KindsOfHeads, summary: Summary, report: Report, screen: Screen) -
         yield from draw_kinds(parts, screen, grids="second")
 
 
-def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, KindsOfHeads]]:
+def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
     """Every call with its kinds."""
-    return [(summary, part) for summary in summaries if (part := summary.part(KindsOfHeads)) is not None]
+    return [(summary, part) for summary in summaries if (part := summary.part(HeadKinds)) is not None]
 
 
 def any_judged(summaries: Sequence[Summary]) -> bool:
@@ -69,7 +69,7 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
 
 
 def draw_kinds(
-    parts: Sequence[tuple[Summary, KindsOfHeads]],
+    parts: Sequence[tuple[Summary, HeadKinds]],
     screen: Screen,
     *,
     grids: Literal["first", "second", "last"] = "first",
@@ -97,7 +97,7 @@ def draw_kinds(
             yield from part_lines
 
 
-def _row(summary: Summary, part: KindsOfHeads, of_stream: Sequence[tuple[Summary, KindsOfHeads]]) -> GridRow:
+def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, HeadKinds]]) -> GridRow:
     place, judged = summary.place, part.judged
     several = sum(other.place.layer == place.layer for other, _ in of_stream) > 1
     label = f"{place.layer}/{place.call}" if several and place.call else str(place.layer)
@@ -224,7 +224,7 @@ def too_few(screen: Screen) -> Text:
     ], screen, DIM)  # fmt: skip
 
 
-def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
+def legend(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
     """The count of heads of every other kind, and the chances of all."""
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
@@ -239,7 +239,7 @@ def legend(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) ->
     yield packed_text([*words, *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
 
 
-def _chances(of_stream: Sequence[tuple[Summary, KindsOfHeads]], counts: Mapping[int, int]) -> list[str]:
+def _chances(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: Mapping[int, int]) -> list[str]:
     """`chance I D 0.015, P 0.036`, of the kinds that heads are of; those of one chance together."""
     letters: dict[str, list[str]] = {}
     for number, kind in enumerate(KINDS):
@@ -251,7 +251,7 @@ def _chances(of_stream: Sequence[tuple[Summary, KindsOfHeads]], counts: Mapping[
     return [f"chance {', '.join(words)}"] if words else []
 
 
-def content_lines(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen) -> Iterator[Text]:
+def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:
     """The heads that find content, by name: a line for each kind."""
     counts = Counter(kind for _, part in of_stream for kind in part.judged.kind.tolist())
     for number, kind in enumerate(KINDS):
@@ -260,7 +260,7 @@ def content_lines(of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Scr
 
 
 def _content_line(
-    number: int, kind: Kind, count: int, of_stream: Sequence[tuple[Summary, KindsOfHeads]], screen: Screen
+    number: int, kind: Kind, count: int, of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen
 ) -> Iterator[Text]:
     """`I induction 19  18.6 0.91  17.3 0.82`, as many as fit; where none is named on few rows, the first of all."""
     rows = max(int(part.judged.rows[number]) for _, part in of_stream)
@@ -282,7 +282,7 @@ def _content_line(
 
 
 def ranked_heads(
-    of_stream: Sequence[tuple[Summary, KindsOfHeads]], number: int, *, named: bool = True
+    of_stream: Sequence[tuple[Summary, HeadKinds]], number: int, *, named: bool = True
 ) -> list[tuple[str, float]]:
     """The heads of one kind with their numbers, largest first; not only those that are `named` so."""
     heads = []
@@ -294,7 +294,7 @@ def ranked_heads(
     return sorted(heads, key=lambda head: -head[1])
 
 
-def _chance(of_stream: Sequence[tuple[Summary, KindsOfHeads]], number: int) -> float:
+def _chance(of_stream: Sequence[tuple[Summary, HeadKinds]], number: int) -> float:
     """The mean over layers of the chance of a kind."""
     chances = [part.judged.chance[number] for _, part in of_stream if np.isfinite(part.judged.chance[number])]
     return float(np.mean(chances)) if chances else float("nan")

@@ -25,7 +25,7 @@ from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.received import ReceivedShares
 from tests.kernel.walk.test_fused import agree, key_lists, masks
 
@@ -160,7 +160,7 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
         return [*(x for part in parts for x in part.arrays().values()), output.array.float().numpy()]
 
     def summary() -> list[np.ndarray]:
-        return read(HeadStatistics(), ReceivedShares()) + read(HeadKinds(KindTexts([tokens])))
+        return read(HeadStatistics(), ReceivedShares()) + read(HeadKindsReducer(KindTexts([tokens])))
 
     monkeypatch.setattr(fused, "suits", lambda *call: False)  # which walks it on a processor
     by_bands = summary()

@@ -16,7 +16,7 @@ from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answers.kinds import KindMap, SinkKey, head_kinds
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, MARKS, PLACE
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
 from tests.architectures.tiny import tiny_model
 from tests.sources.huggingface.runs import eager_by_stream
 from tests.summaries.reducers.kinds.oracle import numbers
@@ -78,10 +78,10 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
     source = ModelSource(loaded)
     prompt = source.repeated(0)[0]
     texts = KindTexts([prompt.tokens], by_share=False)
-    parts: dict[int, KindsOfHeads] = {}
+    parts: dict[int, HeadKinds] = {}
 
     def visit(call) -> None:
-        parts[call.place.layer] = reduce(call, HeadKinds(texts)).part(KindsOfHeads)
+        parts[call.place.layer] = reduce(call, HeadKindsReducer(texts)).part(HeadKinds)
 
     source.each([prompt], Selection(layers=layers), visit)
     ids, causal = torch.tensor([[token.id for token in prompt.tokens]]), name == "smollm"
@@ -103,7 +103,7 @@ def test_real_models_by_loops_over_tokens_on_eager_weights(
         hold_sinks(parts[layer], dense, seen)
 
 
-def hold_sinks(part: KindsOfHeads, weights: np.ndarray, seen: np.ndarray) -> None:
+def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
     """What keys receive and which are sinks, by loops over dense weights `[h, n, m]` and what rows see `[n, m]`.
 
     The mean over the rows that see the key; rows of fewer than 8 keys are left out, where there are others. Keys of
@@ -162,7 +162,7 @@ def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -
     found: list[tuple[int, int, np.ndarray]] = []
 
     def visit(call: Call) -> None:
-        part = reduce(call, HeadKinds(KindTexts([call.keys]))).part(KindsOfHeads)
+        part = reduce(call, HeadKindsReducer(KindTexts([call.keys]))).part(HeadKinds)
         assert part is not None and part.residual is not None
         found.append((call.place.layer, call.place.text, part.residual))
 
@@ -276,18 +276,18 @@ def named_of_random_network(network: str, width: int, scale: float, seed: int, r
     model, by_share = NETWORKS[network](width, scale, seed), read != "the diagnosis"
     texts = [tuple(Token(at, str(x), x) for at, x in enumerate(ids)) for ids in READ[read](np.random.default_rng(seed))]
     kinds = KindTexts(texts, by_share=by_share)
-    found: dict[int, list[KindsOfHeads]] = {}
+    found: dict[int, list[HeadKinds]] = {}
     for text in texts:
         ids = torch.tensor([[token.id for token in text]])
 
         def visit(call) -> None:
-            found.setdefault(call.place.layer, []).append(reduce(call, HeadKinds(kinds)).part(KindsOfHeads))
+            found.setdefault(call.place.layer, []).append(reduce(call, HeadKindsReducer(kinds)).part(HeadKinds))
 
         with torch.no_grad(), capture(model, visit, texts=[text]):
             model(input_ids=ids)
     names = []
     for parts in found.values():
-        together = KindsOfHeads(tuple(x for part in parts for x in part.texts), (), np.empty(0), None, by_share)
+        together = HeadKinds(tuple(x for part in parts for x in part.texts), (), np.empty(0), None, by_share)
         names += [KINDS[kind].name for kind in together.judged.kind if kind >= 0
                   and KINDS[kind].rank in (CONTENT, PLACE, MARKS)]  # fmt: skip
     return names
@@ -320,10 +320,10 @@ def test_tiny_models_of_other_kinds(kind: str) -> None:
         ids["decoder_input_ids"] = torch.tensor(random.integers(5, 25, (1, 30)))
     streams = {name: tuple(Token(at, str(x), x) for at, x in enumerate(of[0].tolist())) for name, of in ids.items()}
     others = {"decoder": streams["decoder_input_ids"]} if kind == "t5" else {}
-    texts, calls = KindTexts(list(streams.values())), list[tuple[Call, KindsOfHeads]]()
+    texts, calls = KindTexts(list(streams.values())), list[tuple[Call, HeadKinds]]()
 
     def visit(call: Call) -> None:
-        part = reduce(call, HeadKinds(texts)).part(KindsOfHeads)
+        part = reduce(call, HeadKindsReducer(texts)).part(HeadKinds)
         assert part is not None
         calls.append((call, part))
 

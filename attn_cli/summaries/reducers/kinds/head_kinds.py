@@ -32,7 +32,7 @@ from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expec
 
 
 @dataclass(frozen=True, eq=False)
-class KindsOfHeads(Part):
+class HeadKinds(Part):
     """What the heads of one call look at, held against chance.
 
     texts      what was added up over the rows of each text; `judged` makes numbers and kinds of it
@@ -141,8 +141,8 @@ class KindTexts:
         return self._factors[key][1]
 
 
-class HeadKinds:
-    """Collects `KindsOfHeads` of one call after the other; `texts` are what the calls are about."""
+class HeadKindsReducer:
+    """Collects `HeadKinds` of one call after the other; `texts` are what the calls are about."""
 
     needs_scores = False
     whole_heads = False
@@ -209,7 +209,7 @@ class HeadKinds:
         """How many keys each row sees: by the mask, or by the cells of any weight `[b, keys]` where it isn't known."""
         return seen.sum(axis=1) if self.seen is None else self.seen.last[rows] - self.seen.first[rows]
 
-    def result(self) -> KindsOfHeads:
+    def result(self) -> HeadKinds:
         """All sums over rows, and the sinks of each head."""
         seen = self.seen
         if seen is None and not _knows_mask(self.call):
@@ -218,7 +218,7 @@ class HeadKinds:
         received, few = self.numbers.received, self.numbers.received_few
         assert received is not None and few is not None
         reception = factors.sink_rows.reception(received, few)
-        self.part = KindsOfHeads(
+        self.part = HeadKinds(
             (_added_up(self.numbers, self.targets, factors, _first_is_sink(self.call), by_share=self.texts.by_share),),
             tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
             reception.mean.mean(axis=0),

@@ -14,7 +14,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.kinds import EVEN, KINDS
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, KindsOfHeads, KindTexts
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
 from tests.summaries.reducers.kinds.oracle import numbers
 
 NAMES = [kind.name for kind in KINDS if kind is not EVEN]
@@ -37,14 +37,12 @@ def tokens_of(words: str, *, special: bool) -> tuple[Token, ...]:
     return tuple(Token(at, text, special=at in ends) for at, text in enumerate(texts))
 
 
-def kinds_of(
-    q, k, v, rule: Rule, tokens: tuple[Token, ...], stream: str = "self", by_share: bool = True
-) -> KindsOfHeads:
+def kinds_of(q, k, v, rule: Rule, tokens: tuple[Token, ...], stream: str = "self", by_share: bool = True) -> HeadKinds:
     h, g = q.shape[0], k.shape[0]
     place = Place(0, "m", tuple(range(h)), tuple(at * g // h for at in range(h)), stream)
     queries = tokens[-q.shape[1] :] if q.shape[1] <= len(tokens) else tokens
     call = AttentionCall(q, k, v, rule, place, queries, tokens)
-    part = reduce(call, HeadKinds(KindTexts([tokens], by_share=by_share))).part(KindsOfHeads)
+    part = reduce(call, HeadKindsReducer(KindTexts([tokens], by_share=by_share))).part(HeadKinds)
     assert part is not None
     return part
 
