@@ -27,7 +27,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
     WINDOW_TIMES_CHANCE,
     enough,
 )
-from attn_cli.summaries.student import chance_of
+from attn_cli.summaries.student import two_sided_p
 from attn_cli.text import excerpt, listed
 
 _SCAN = "attn scan INPUT... -m MODEL -o DIR makes one"
@@ -231,7 +231,7 @@ def kind_estimate(row: Row) -> KindEstimate:
         least = LEAST_EVEN
     error = np.sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else np.nan
     far = (share - least) / error if error > 0 else np.nan
-    below = float(chance_of(far, row["documents"] - 1)) / 2
+    below = float(two_sided_p(far, row["documents"] - 1)) / 2
     certainty = 1 - below if far > 0 else below
     return KindEstimate(row["kind"], row["documents"], **numbers, control=control, named=row["named"],
                         certainty=certainty)  # fmt: skip

@@ -45,7 +45,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS, JudgedKinds
-from attn_cli.summaries.student import half_width
+from attn_cli.summaries.student import ci_half_width
 from attn_cli.text import visible
 
 Row = dict[str, Any]
@@ -182,7 +182,7 @@ def _heads(module: ModuleSums) -> Iterator[Row]:
 
 def _statistics(module: ModuleSums) -> Iterator[Row]:
     mean, variance, error = _known(module.values)
-    width = half_width(variance, module.values.count)
+    width = ci_half_width(variance, module.values.count)
     quantiles = module.quantiles.at(tuple(_RANKS.values()))
     for at, lead in _places(module):
         for number, statistic in enumerate(STATISTICS):
@@ -199,7 +199,7 @@ def _statistics(module: ModuleSums) -> Iterator[Row]:
 def _kinds(module: ModuleSums) -> Iterator[Row]:
     kinds = judged_kinds(module)
     mean, variance, _ = _known(module.values)
-    width = half_width(variance, module.values.count)
+    width = ci_half_width(variance, module.values.count)
     for at, lead in _places(module):
         for number, kind in enumerate(KINDS):
             weight = AT[f"{kind.name}:weight"]

@@ -27,7 +27,7 @@ from attn_cli.sources import open_source
 from attn_cli.summaries.answers.scan_differences import differences
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
-from attn_cli.summaries.student import chance_of
+from attn_cli.summaries.student import two_sided_p
 from tests.program import attn, refused, strict_json
 from tests.scans.corpora import sentences
 from tests.sources.huggingface.conftest import folder_of
@@ -258,7 +258,7 @@ def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: 
         apart, freedom = (two.total - one.total)[known], known.sum() - 1
         error = apart.std(ddof=1) / np.sqrt(freedom + 1)
         assert each.difference == pytest.approx(apart.mean(), abs=1e-9)
-        assert each.chance == pytest.approx(float(chance_of(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
+        assert each.chance == pytest.approx(float(two_sided_p(apart.mean() / error, freedom)), rel=1e-4, abs=1e-12)
         if freedom == 49:
             assert (each.high - each.low) / 2 == pytest.approx(2.00957 * error, rel=1e-4)
     welch = differences(scans["one"].results.heads, other.results.heads, NAMES)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attn_cli.summaries.student import chance_of, half_width, holm
+from attn_cli.summaries.student import ci_half_width, holm, two_sided_p
 
 # Two-sided 5 % points, from the tables that textbooks print.
 POINTS = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 60: 2.000, 120: 1.980, 10**6: 1.960}
@@ -11,25 +11,25 @@ POINTS = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 60: 2.0
 
 @pytest.mark.parametrize("freedom", POINTS)
 def test_points_of_published_tables(freedom: int) -> None:
-    assert half_width(1.0, freedom + 1) * np.sqrt(freedom + 1) == pytest.approx(POINTS[freedom], abs=6e-4)
-    assert chance_of(POINTS[freedom], freedom) == pytest.approx(0.05, abs=5e-5)
+    assert ci_half_width(1.0, freedom + 1) * np.sqrt(freedom + 1) == pytest.approx(POINTS[freedom], abs=6e-4)
+    assert two_sided_p(POINTS[freedom], freedom) == pytest.approx(0.05, abs=5e-5)
 
 
 def test_closed_forms_of_one_two_and_four_degrees_of_freedom() -> None:
     t = np.array([0.0, 1e-6, 0.3, 1.0, 7.0, 300.0, -2.0])
     far = np.abs(t)
-    assert chance_of(t, 1) == pytest.approx(1 - 2 / np.pi * np.arctan(far), rel=1e-9)
-    assert chance_of(t, 2) == pytest.approx(1 - far / np.sqrt(2 + far**2), abs=1e-9)
+    assert two_sided_p(t, 1) == pytest.approx(1 - 2 / np.pi * np.arctan(far), rel=1e-9)
+    assert two_sided_p(t, 2) == pytest.approx(1 - far / np.sqrt(2 + far**2), abs=1e-9)
     x = far / np.sqrt(4 + far**2)
-    assert chance_of(t, 4) == pytest.approx(1 - x * (1 + (1 - x**2) / 2), abs=1e-9)
+    assert two_sided_p(t, 4) == pytest.approx(1 - x * (1 + (1 - x**2) / 2), abs=1e-9)
 
 
 def test_ends_and_what_is_no_number() -> None:
-    assert chance_of([np.inf, np.nan, 2.0, 0.0], [5, 5, 0, 5]).tolist() == pytest.approx(
+    assert two_sided_p([np.inf, np.nan, 2.0, 0.0], [5, 5, 0, 5]).tolist() == pytest.approx(
         [0, np.nan, np.nan, 1], nan_ok=True
     )
-    assert np.isnan(half_width([1.0, 1.0], [1, 0])).all()
-    assert half_width(0.0, 9) == 0
+    assert np.isnan(ci_half_width([1.0, 1.0], [1, 0])).all()
+    assert ci_half_width(0.0, 9) == 0
 
 
 def test_holm_is_the_smallest_level_at_which_each_would_be_refused() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from attn_cli.summaries.answers.scan_heads import ScannedHead, columns_of
 from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.report import Answer
-from attn_cli.summaries.student import chance_of, half_width, holm
+from attn_cli.summaries.student import ci_half_width, holm, two_sided_p
 
 LEVEL = 0.05  # the chance that any of the numbers that are said to differ does so by chance
 
@@ -131,8 +131,8 @@ def differences(
         return ()
     difference, error, freedom = (np.array([row[at] for row in rows]) for at in (4, 5, 6))
     with np.errstate(divide="ignore", invalid="ignore"):
-        chance = np.where(difference == 0, 1.0, chance_of(difference / error, freedom))
-    width = half_width(error**2 * (freedom + 1), freedom + 1)
+        chance = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
+    width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
     adjusted = holm(chance)
     made = [
         HeadDifference(
