@@ -24,7 +24,6 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
-from attn_cli.explore.first_paint import first_paint
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import RecordedLayer, Recording
@@ -75,11 +74,10 @@ def explore(
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
     outside = Outside(_origin(options), picked_tokens, _write, *passes)
     session = Session(Scene(recording, screen), outside)
-    with first_paint(session) as first:
-        # imported here: the options are checked, the text is read, and the first picture is seen without it
-        from attn_cli.explore.app import run
+    # imported here: the options are checked and the text is read without Textual
+    from attn_cli.explore.app import run
 
-        return ExitCode(run(session, first, mouse=not no_mouse))
+    return ExitCode(run(session, mouse=not no_mouse))
 
 
 def _of_recording(options: ExploreOptions) -> ExploreOptions:

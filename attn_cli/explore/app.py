@@ -1,5 +1,6 @@
 """The explorer in a terminal: Textual brings keys and sizes and shows lines; all else is drawn elsewhere."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,27 +9,28 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, TypeVar
 
 from rich.segment import Segment
 from textual import events
 from textual.app import App, ComposeResult
-from textual.driver import Driver
 from textual.geometry import Region as Area
 from textual.strip import Strip
 from textual.widget import Widget
 from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode
-from attn_cli.explore.first_paint import OWN_SCREEN, FirstPaint
 from attn_cli.explore.frame import draw, pointed
 from attn_cli.explore.panes.lines import PLAIN, Line
 from attn_cli.explore.request import Request
 from attn_cli.explore.session import Session
-from attn_cli.interrupts import heeded
+from attn_cli.interrupts import end_at_once, heeded, kept
 from attn_cli.recording import Recording
 
+_PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
 _THEME = "ansi-dark"  # background and text are the terminal's own, light or dark: nothing else of it is used
 Answer = TypeVar("Answer")
 
@@ -37,8 +39,25 @@ class Ended(Exception):
     """Somebody ended the pass of a model."""
 
 
+def keeps_failures(method: Callable[..., None]) -> Callable[..., None]:
+    """The method, ending the explorer with an error kept in `failure`: Textual would print it with local variables."""
+
+    @wraps(method)
+    def guarded(self: "Explorer", *args: Any) -> None:
+        try:
+            method(self, *args)
+        except Exception as error:
+            self.failure = self.failure or error
+            self.exit(int(ExitCode.BUG))
+
+    return guarded
+
+
 class Canvas(Widget):
-    """All of the screen: Textual gives it keys and the mouse. What is seen is written by the explorer."""
+    """All of the screen, as lines that the explorer draws; every key goes to the session.
+
+    lines  those of the last picture, each as wide as the screen; none before the first
+    """
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     can_focus = True
@@ -46,46 +65,54 @@ class Canvas(Widget):
     def __init__(self, explorer: "Explorer") -> None:
         super().__init__()
         self.explorer = explorer
+        self.lines: list[Line] = []
+
+    def show(self, lines: list[Line]) -> None:
+        """Show another picture: lines that differ are written again, each whole, as columns of wide characters are."""
+        before, self.lines = self.lines, lines
+        if len(before) != len(lines):
+            self.refresh()
+            return
+        changed = [Area(0, y, self.size.width, 1) for y, line in enumerate(lines) if line != before[y]]
+        if changed:
+            self.refresh(*changed)
 
     def render_lines(self, crop: Area) -> list[Strip]:
-        """The lines as they are now; Textual would keep old ones, for it isn't told of changes."""
+        """The lines of a part of the screen `crop`, past Textual's cache of lines."""
         return [self.render_line(y).crop(crop.x, crop.right) for y in crop.line_range]
 
+    def render_line(self, y: int) -> Strip:
+        """Line y; blank before the first picture."""
+        width = self.size.width
+        segments = self.lines[y] if y < len(self.lines) else [Segment(" " * width, PLAIN)]
+        return Strip(segments, width)
+
     def on_key(self, event: events.Key) -> None:
-        """Every key is the session's: none of them moves a focus or copies a selection."""
+        """Hand the key to the session: none moves a focus or copies a selection."""
         event.stop()
         event.prevent_default()
         self.explorer.press(event)
 
-    def render_line(self, y: int) -> Strip:
-        """One line; blank before the first ones are drawn."""
-        lines = self.explorer.lines
-        if y < len(lines):
-            return Strip(lines[y], self.size.width)
-        return Strip([Segment(" " * self.size.width, PLAIN)], self.size.width)
-
 
 class Explorer(App[int], inherit_bindings=False):
-    """Runs a session on the terminal.
+    """A session on the terminal.
 
-    lines    what the screen shows
-    failure  an error that ended it; the caller raises it, after the terminal is itself again
-    first    what the terminal shows already, and the signals that came before it could answer them
+    failure         an error that ended it; the caller raises it, after the terminal is itself again
+    switches_mouse  whether it ended so that it is started again with the mouse the other way
+    early           signals that came before it could answer them
     """
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[Any]] = []
     CSS = "Screen { background: ansi_default; overflow: hidden; }"
 
-    def __init__(self, session: Session, first: FirstPaint | None = None, *, mouse: bool = True) -> None:
-        super().__init__(ansi_color=True, driver_class=_driver_class())
+    def __init__(self, session: Session, early: list[int] | None = None) -> None:
+        super().__init__(ansi_color=True)
         self.theme = _THEME
         self.session = session
-        self.has_mouse = mouse
-        self.first = first or FirstPaint()
-        self.lines: list[Line] = self.first.lines
-        self.painting = self.first.painting
+        self.early = [] if early is None else early
         self.failure: BaseException | None = None
+        self.switches_mouse = False
         self.canvas = Canvas(self)
         self._stop = threading.Event()
         session.scene.answers.changed = self._from_thread(self.redraw)
@@ -95,26 +122,37 @@ class Explorer(App[int], inherit_bindings=False):
         yield self.canvas
 
     def on_mount(self) -> None:
-        """Signals end it in order, so that the terminal is itself again."""
+        """Take the keys, and signals, so that they end it in order."""
         self.canvas.focus()
-        self.app_resume_signal.subscribe(self, lambda _: self._paint_again())
+        self.app_resume_signal.subscribe(self, lambda _: self.canvas.refresh())  # another program had the terminal
         if threading.current_thread() is threading.main_thread() and not self.is_headless:
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            for number in heeded():
-                loop.add_signal_handler(number, self._signal, number)
-            for early in self.first.signals:
-                self._signal(early)
+            self._heed(asyncio.get_running_loop())
         self.session.scene.answers.refine()
 
+    def _heed(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer signals in the loop, and end the process where the loop no longer runs.
+
+        Where a terminal is closed, Textual's thread that writes to it dies, and the loop waits for it without end.
+        """
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if number != signal.SIGINT:
+                watch = threading.Timer(_PATIENCE, end_at_once, (number,))
+                watch.daemon = True
+                watch.start()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._signal, number)
+
+        for number in heeded():
+            signal.signal(number, handle)
+        for early in self.early:
+            handle(early, None)
+
+    @keeps_failures
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new size."""
         screen = self.session.scene.screen
-        if self.lines and (screen.width, screen.height) == (event.size.width, event.size.height):
-            return
         self.session.resize(replace(screen, width=event.size.width, height=event.size.height))
-        self.painting.forget()
         self.redraw()
 
     def redraw(self) -> None:
@@ -125,31 +163,10 @@ class Explorer(App[int], inherit_bindings=False):
             answers.error = None
         elif answers.error is not None:
             raise answers.error
-        self.lines = draw(self.session)
-        self._paint()
+        self.canvas.show(draw(self.session))
         answers.refine()
 
-    def _paint(self) -> None:
-        """Write what the terminal doesn't show yet."""
-        driver = self._driver
-        if driver is None or not self._running:
-            return
-        codes = self.painting.codes(self.lines)
-        if codes:
-            self._begin_update()
-            driver.write(codes)
-            self._end_update()
-            driver.flush()
-
-    def _paint_again(self) -> None:
-        """Write all of it: another program has had the terminal."""
-        self.painting.forget()
-        self._paint()
-
-    def _display(self, screen: object, renderable: object) -> None:
-        """Textual would write the screen: what differs is written in its place."""
-        self._paint()
-
+    @keeps_failures
     def press(self, event: events.Key) -> None:
         """A key goes to the session."""
         if event.key == "ctrl+c":
@@ -161,11 +178,13 @@ class Explorer(App[int], inherit_bindings=False):
         self.redraw()
         self._read_missing_layer()
 
+    @keeps_failures
     def on_paste(self, event: events.Paste) -> None:
         """Text for the line that is being typed."""
         self.session.paste(event.text)
         self.redraw()
 
+    @keeps_failures
     def on_click(self, event: events.Click) -> None:
         """The cursor goes there; a second click opens what is under it."""
         view = pointed(self.session, event.screen_x, event.screen_y)
@@ -185,6 +204,7 @@ class Explorer(App[int], inherit_bindings=False):
         """The wheel moves; with shift it zooms."""
         self._wheel("+" if event.shift else "up")
 
+    @keeps_failures
     def _wheel(self, key: str) -> None:
         if self.session.entry is None:
             self.session.press(key)
@@ -306,64 +326,39 @@ class Explorer(App[int], inherit_bindings=False):
             self._do(self.session.request(Request("read", changed)))
 
     def _switch_mouse(self) -> None:
-        """The mouse to the terminal, so that text can be selected, or back."""
-        driver: Any = self._driver
-        self.has_mouse = not self.has_mouse
-        if driver is not None and hasattr(driver, "_enable_mouse_support"):
-            driver._mouse = True
-            (driver._enable_mouse_support if self.has_mouse else driver._disable_mouse_support)()
-        self.session.say("the mouse moves the cursor" if self.has_mouse else "the mouse is the terminal's")
+        """Start again with the mouse left to the terminal, so that text can be selected, or taken back."""
+        if self.session.task:
+            self.session.say("the mouse stays as it is until the text is read")
+        else:
+            self.switches_mouse = True
+            self.exit(int(ExitCode.DONE))
+
+    @keeps_failures
+    def _run(self, function: Callable[[], None]) -> None:
+        """Call a function of another thread."""
+        function()
 
     def _from_thread(self, function: Callable[[], None]) -> Callable[[], None]:
         """`function`, to be called from another thread; nothing once the explorer has ended."""
 
         def call() -> None:
             if self.is_running:
-                self.call_later(function)
+                self.call_later(self._run, function)
 
         return call
 
-    def _handle_exception(self, error: Exception) -> None:
-        """Keep the error for the caller: Textual would print a box with local variables."""
-        if self.failure is None:
-            self.failure = error
-        self._return_code = 1
-        self._exception = error
-        self._exception_event.set()
-        self._close_messages_no_wait()
 
-
-def _driver_class() -> type[Driver] | None:
-    """What Textual reaches the terminal with; None for what it chooses itself."""
-    if os.name != "posix":
-        return None
-    from textual.drivers.linux_driver import LinuxDriver
-
-    class ShownDriver(LinuxDriver):
-        """Takes over a terminal that shows the first picture, and gives it back as it was before that."""
-
-        def start_application_mode(self) -> None:
-            """Take the terminal, at the start and after Ctrl-Z; without entering the screen that it is on."""
-            first: FirstPaint = getattr(self._app, "first", FirstPaint())
-            self.is_shown = first.hand_over()
-            super().start_application_mode()  # type: ignore[no-untyped-call]
-            self.attrs_before = first.attributes or self.attrs_before
-
-        def write(self, data: str) -> None:
-            """Write, but not what would clear the screen."""
-            if self.is_shown and data == OWN_SCREEN:
-                self.is_shown = False
-            else:
-                super().write(data)
-
-    return ShownDriver
-
-
-def run(session: Session, first: FirstPaint, *, mouse: bool) -> int:
-    """Run a session in the terminal, which shows it already; the exit code. Raises what went wrong in it."""
-    app = Explorer(session, first, mouse=mouse)
-    with _products_on_one_core():
-        code = app.run(mouse=mouse)
+def run(session: Session, *, mouse: bool) -> int:
+    """Run a session in the terminal; the exit code. Raises what went wrong in it."""
+    early: list[int] = []
+    with kept(early), _products_on_one_core():
+        while True:
+            app = Explorer(session, early)
+            code = app.run(mouse=mouse)
+            if not app.switches_mouse:
+                break
+            mouse = not mouse
+            session.say("the mouse moves the cursor" if mouse else "the mouse is the terminal's")
     if app.failure is not None:
         raise app.failure
     return code or int(ExitCode.DONE)

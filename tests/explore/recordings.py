@@ -12,14 +12,15 @@ from attn_cli.recording import Recording
 from attn_cli.summaries.answers.record import recorded
 
 WORDS = ("he", "sat", "on", "the", "river", "bank", "and", "un", "fold", "ed", ".", "\n")
+WIDE = ("日本", "語", "の", "文章", "を", "読む", "人", "は", "x", "本")  # two columns a character
 
 
-def prompt_of(count: int, *, special: bool = False, generated: int = 0) -> Prompt:
+def prompt_of(count: int, *, special: bool = False, generated: int = 0, words: tuple[str, ...] = WORDS) -> Prompt:
     """A text of so many tokens, three of which may be one word; the last ones may be written by the model."""
     tokens, text = [], ""
     word = Word("unfolded")
     for at in range(count):
-        shown = WORDS[at % len(WORDS)]
+        shown = words[at % len(words)]
         joined = shown in ("fold", "ed", ".", "\n") or not text or text.endswith("\n")
         text += "" if joined else " "
         if shown == "un":
@@ -29,7 +30,7 @@ def prompt_of(count: int, *, special: bool = False, generated: int = 0) -> Promp
             Token(
                 at,
                 "[CLS]" if is_special else shown,
-                at % len(WORDS),
+                at % len(words),
                 None if is_special else len(text),
                 None if is_special else len(text) + len(shown),
                 is_special,
@@ -56,6 +57,13 @@ def recording(
 ) -> Recording:
     """Layers of `heads` query heads over half as many key heads."""
     prompt = prompt_of(n, special=special, generated=generated)
+    return recording_of(prompt, layers, heads, causal=causal, seed=seed, d=d)
+
+
+def recording_of(
+    prompt: Prompt, layers: int = 3, heads: int = 4, *, causal: bool = True, seed: int = 0, d: int = 8
+) -> Recording:
+    """The same of a text."""
     random, mask = np.random.default_rng(seed), Causal() if causal else Open()
     return Recording(
         {"model": "small", "type": "test", "revision": None, "dtype": "float32", "device": "cpu"},

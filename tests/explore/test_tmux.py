@@ -73,3 +73,25 @@ def test_a_walk_in_tmux(variables: dict[str, str], tmux: Tmux) -> None:
         "0",
         "0",
     ]
+
+
+def test_a_closed_terminal_ends_it(tmux: Tmux, tmp_path: Path) -> None:
+    tmux.run("new-session", "-d", "-x", "80", "-y", "24", "sh -i")
+    line = f"{shlex.join(program('explore', TEXT))} & echo $! > {tmp_path}/pid; fg"
+    tmux.run("send-keys", line, "Enter")
+    tmux.wait("? keys")
+    number = int((tmp_path / "pid").read_text())
+    tmux.run("kill-session")
+    end = time.monotonic() + SHORT
+    while is_running(number):
+        assert time.monotonic() < end, "it outlived its terminal"
+        time.sleep(0.05)
+
+
+def is_running(number: int) -> bool:
+    """Whether a process is there; one that has ended and that nobody waits for is not."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
