@@ -14,6 +14,7 @@ from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.failures import no_attention
 from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
+from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.chat_template import chat_text
@@ -32,7 +33,6 @@ from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_fo
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.text_length import check_letters, check_tokens
 from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
-from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 from attn_cli.sources.media import Media
 
 

@@ -19,8 +19,8 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.huggingface.load.folder_files import check_files
 from attn_cli.sources.huggingface.load.quantised import check_packages
+from attn_cli.sources.huggingface.load.trust.folder_files import check_files
 from attn_cli.sources.media import MEDIA_COMMANDS
 
 # Whose attention runs: attn's own, the model's choice, or a named one; attn only observes the latter two.

@@ -6,7 +6,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.limited_process import LimitExceededError, WorkFailedError, run_limited
+from attn_cli.sources.huggingface.load.trust.limited_process import LimitExceededError, WorkFailedError, run_limited
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], text: str, name: str) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from attn_cli.errors import LimitError
+from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.position_count import positions_of
-from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 
 _SHORTER = "shorten the text, or use a model with a longer context"
 # Of a token, more than in any text: a text that has more for each position isn't tokenized at all.

@@ -6,8 +6,8 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.tokenize import tokenize
-from attn_cli.sources.huggingface.read.tokenizer_trial import try_tokenizer
 
 
 def tokenizer(normalizer=None, pattern: str | None = None) -> PreTrainedTokenizerFast:

@@ -3,7 +3,7 @@
 from transformers import PreTrainedTokenizerBase
 
 from attn_cli.errors import LoadError
-from attn_cli.sources.limited_process import LimitExceededError, WorkFailedError, run_limited
+from attn_cli.sources.huggingface.load.trust.limited_process import LimitExceededError, WorkFailedError, run_limited
 
 _LETTERS = 100_000
 

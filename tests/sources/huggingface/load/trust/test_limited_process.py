@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from attn_cli.sources import limited_process
-from attn_cli.sources.limited_process import LimitExceededError, WorkFailedError, run_limited
+from attn_cli.sources.huggingface.load.trust import limited_process
+from attn_cli.sources.huggingface.load.trust.limited_process import LimitExceededError, WorkFailedError, run_limited
 
 
 def test_what_is_returned_comes_back_exactly() -> None:
