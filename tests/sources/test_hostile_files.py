@@ -29,7 +29,7 @@ from attn_cli.scans.manifest import LAYOUT
 from attn_cli.sources.audio import read_audio
 from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.files.array_file import read_array
-from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions, vet
+from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.read.input_files import read_inputs
 from attn_cli.sources.image import read_image
 from attn_cli.sources.sizes import read_sizes
@@ -104,7 +104,7 @@ def _image(path: str) -> None:
 
 
 def _vet(path: str) -> None:
-    vet(Origin("m", "m", OriginOptions()), Path(path))
+    check_configuration(Path(path), "m", trusts_code=False)
 
 
 def _settings(path: str) -> None:

@@ -10,7 +10,6 @@ from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.load.quantised import method_of
 from attn_cli.sources.huggingface.read.processor import file_option
 
 _LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
@@ -73,7 +72,8 @@ def why_failed(
     if unfit:
         return InputError(f"{title} can't be run on this: {line}", hint)
     if getattr(model, "hf_quantizer", None) is not None:
-        method = method_of(model.config.quantization_config.to_dict())
+        method = model.config.quantization_config.quant_method
+        method = getattr(method, "value", method)  # of an enum, or a name
         return LoadError(f"{title} is quantised ({method}) and can't be run here: {line}",
                          "are its weights packed as its config.json says? --debug shows the whole story")  # fmt: skip
     if all(module.startswith(_LIBRARIES) for module in modules):

@@ -32,10 +32,13 @@ from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.memory_check import check_memory
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.native_output import without_native_output
-from attn_cli.sources.huggingface.load.origin import Origin, vet
-from attn_cli.sources.huggingface.load.quantised import LOGGERS
+from attn_cli.sources.huggingface.load.origin import Origin
 from attn_cli.sources.huggingface.load.size_check import check_sizes
+from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.weight_report import check_weights, loses_stack, missing_weights
+
+# The loggers of libraries that quantise, which write to stderr.
+_QUANTISERS = ("bitsandbytes", "gptqmodel", "optimum", "torchao", "compressed_tensors", "auto_round")
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
         if not origin.local:
             with network_of(origin):
                 config_file = Path(_downloaded_config(origin))
-            vet(origin, config_file)
+            check_configuration(config_file, origin.name, trusts_code=origin.options.trust_remote_code)
             folder = config_file.parent
         if device.type == "cpu" and origin.options.device_map is None:
             check_memory(origin, folder)
@@ -201,7 +204,7 @@ def _silence_libraries() -> None:
     """Silence what libraries write to stderr, terminal or not; attn reports problems itself."""
     transformers_logging.set_verbosity(logging.CRITICAL)  # what it calls an error is raised as one, too
     transformers_logging.disable_progress_bar()
-    for name in LOGGERS:
+    for name in _QUANTISERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry
     warnings.filterwarnings("ignore", module=r"(transformers|torch|huggingface_hub)\b")

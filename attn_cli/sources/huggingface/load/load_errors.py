@@ -13,8 +13,18 @@ from attn_cli.sources.huggingface.load.cache import instead_of
 from attn_cli.sources.huggingface.load.hub import not_in_cache
 from attn_cli.sources.huggingface.load.origin import Origin
 
-# Packages for which transformers' error gives a link and no install command.
-_PACKAGES = ("torchvision", "torchaudio", "sentencepiece", "protobuf", "pillow")
+# Words of transformers' errors for missing packages that give no command to install them, and the packages.
+_PACKAGES = {
+    "torchvision": "torchvision",
+    "torchaudio": "torchaudio",
+    "sentencepiece": "sentencepiece",
+    "protobuf": "protobuf",
+    "pillow": "pillow",
+    "hqq": "hqq",
+    "quark": "amd-quark",
+    "gpu is required to quantize or run": "gptqmodel",  # which runs GPTQ on processors, too
+}
+_COMMAND = re.compile(r"pip\s+install (?:(?:-U|--upgrade) )?['\"]?(\w[\w.\[\],-]*)")
 
 
 def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
@@ -57,7 +67,9 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
             f"{origin.name}: the hub stopped answering in the middle of a download: {first_line}",
             "try again: what is there already is kept; --offline reads the cache alone",
         )
-    if isinstance(error, ImportError) or "missing optional dependencies" in str(error).lower():
+    if isinstance(error, ImportError) or any(
+        words in str(error).lower() for words in ("missing optional dependencies", "gpu is required to quantize")
+    ):
         return LoadError(f"{origin.name} needs what is not installed here: {first_line}", _install(error))
     if "trust_remote_code" in str(error):  # a tokenizer of its own, for example; config.json was looked at before
         return LoadError(
@@ -72,10 +84,19 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
 
 
 def _install(error: Exception) -> str:
-    """A hint to install the package that transformers misses; "" if its error names none."""
-    command = re.search(r"pip\s+install [\w-]+", str(error))
-    package = next((name for name in _PACKAGES if name in str(error).lower()), None)
-    return command[0] if command else f"pip install {package}" if package else "install what it names and try again"
+    """The command that installs the package transformers misses, in its newest version.
+
+    >>> _install(ImportError("4-bit needs bitsandbytes: `pip install -U bitsandbytes>=0.46.1`"))
+    'pip install bitsandbytes'
+    >>> _install(ImportError("see https://github.com/mobiusml/hqq/"))
+    'pip install hqq'
+    """
+    said, command = str(error).lower(), _COMMAND.search(str(error))
+    module = getattr(error, "name", None) or ""  # of a ModuleNotFoundError
+    known = next((_PACKAGES[words] for words in _PACKAGES if words in said), module.partition(".")[0])
+    package = command[1] if command else known
+    package = f"'{package}'" if "[" in package else package  # which shells take for a pattern
+    return f"pip install {package}" if package else "install what it names and try again"
 
 
 def broken_weights(origin: Origin) -> str:

@@ -17,9 +17,8 @@ from typing import Any
 from attn_cli.errors import InputError, LoadError
 from attn_cli.selection import ALL, Selection
 from attn_cli.sources.devices import check_names
-from attn_cli.sources.files.json_document import read_json_document
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
-from attn_cli.sources.huggingface.load.quantised import check_packages
+from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.trust.folder_files import check_files
 from attn_cli.sources.media import MEDIA_COMMANDS
 
@@ -31,9 +30,6 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.mode
                     "sentencepiece.bpe.model", "spm.model", "source.spm", "tekken.json")  # fmt: skip
 # The files of a processor, which turns images and audio into the model's arrays.
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
-_ATTENTION_KEYS = ("_attn_implementation", "_attn_implementation_internal", "attn_implementation")
-_WORDS = ("model_type",)  # what is a word wherever a configuration has it
-_SAFE_ATTENTION = {None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +169,7 @@ def _check_folder(origin: Origin) -> None:
         hint = f"give the file itself: {Path(name) / files[0]}" if files else "is it a model folder?"
         raise LoadError(f"{name} has no config.json", hint)
     check_files(folder, name)
-    vet(origin, folder / "config.json")
+    check_configuration(folder / "config.json", name, trusts_code=origin.options.trust_remote_code)
     if origin.options.reads_text and not any((folder / file).is_file() for file in _TOKENIZER_FILES):
         if any((folder / file).is_file() for file in PROCESSOR_FILES):
             raise InputError(f"{name} has no tokenizer, but a processor of images or audio",
@@ -189,37 +185,6 @@ def _gguf_files(folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() == ".gguf")
     except OSError:
         return []
-
-
-def vet(origin: Origin, path: Path) -> None:
-    """Raise LoadError for a config.json that must not, or can't, be loaded.
-
-    Refused are code that comes with the model (unless trusted), attention kernels from elsewhere, and weights quantised
-    by a library that is not installed.
-
-    path  the config.json of `origin`
-    """
-    raw = read_json_document(path, f"{origin.name}: config.json", LoadError, "is the download complete?")
-    if not isinstance(raw, dict):
-        raise LoadError(f"{origin.name}: config.json is not an object", "is it the right file?")
-    for place, part in _objects(raw, "config.json"):
-        for name in _WORDS:
-            if not isinstance(part.get(name, ""), str):
-                raise LoadError(f"{origin.name}: {name} is not a word ({place})", "is it the right file?")
-        if "auto_map" in part and not origin.options.trust_remote_code:
-            raise LoadError(
-                f"{origin.name} brings code of its own ({place}: auto_map) and was not run",
-                "if you trust it, add --trust-remote-code",
-            )
-        for key in _ATTENTION_KEYS:
-            kernel = part.get(key)
-            if not (kernel is None or (isinstance(kernel, str) and kernel in _SAFE_ATTENTION)):
-                raise LoadError(
-                    f"{origin.name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused",
-                    "remove the key from config.json; attn brings its own attention",
-                )
-        if isinstance(quantisation := part.get("quantization_config"), dict):
-            check_packages(origin.name, quantisation)
 
 
 def _locate(name: str, options: OriginOptions) -> Origin:
@@ -249,19 +214,6 @@ def _check_gguf(origin: Origin) -> None:
         import gguf  # noqa: F401
     except ImportError as error:
         raise LoadError(f".gguf files need the package {error.name}", "pip install 'attn-cli[gguf]'") from error
-
-
-def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every JSON object inside `value`, including itself, as (path, object); nested as deeply as may be."""
-    objects, open_values = [], [(place, value)]
-    while open_values:
-        place, value = open_values.pop()
-        if isinstance(value, dict):
-            objects.append((place, value))
-            open_values += [(f"{place}.{key}", x) for key, x in reversed(value.items())]
-        elif isinstance(value, list):
-            open_values += [(f"{place}[{i}]", x) for i, x in reversed([*enumerate(value)])]
-    return objects
 
 
 def _nearest(path: Path, name: str) -> str:

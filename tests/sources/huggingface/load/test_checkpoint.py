@@ -243,3 +243,32 @@ def test_sizes_below_nothing(folder: Path) -> None:
     edited_config(folder, num_attention_heads=-1)
     with pytest.raises(LoadError, match="num_attention_heads -1"):
         opened(folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "package"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes"),
+        ({"load_in_8bit": True}, "bitsandbytes"),
+        ({"quant_method": "gptq", "bits": 4}, "optimum"),
+        ({"quant_method": "awq", "bits": 4}, "gptqmodel"),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "torchao"),
+        ({"quant_method": "compressed-tensors"}, "compressed-tensors"),
+        ({"quant_method": "quanto"}, "optimum-quanto"),
+        ({"quant_method": "hqq"}, "hqq"),
+        ({"quant_method": "quark"}, "amd-quark"),
+    ],
+)
+def test_weights_quantised_by_a_package_that_is_not_there(folder: Path, config: dict[str, Any], package: str) -> None:
+    error = refused(edited_config(folder, quantization_config=config))
+    assert (error.hint, "not installed here" in error.message) == (f"pip install {package}", True)
+
+
+@pytest.mark.parametrize("config", [{}, {"quant_method": None}, 4])
+def test_a_quantisation_that_nobody_can_read(folder: Path, config: object) -> None:
+    refused(edited_config(folder, quantization_config=config))
+
+
+def test_gptq_without_a_gpu_needs_its_package_for_processors(minilm_folder: Path) -> None:
+    error = RuntimeError("GPU is required to quantize or run quantize model.")  # transformers, where it is missing
+    assert load_error(error, find(str(minilm_folder), OriginOptions())).hint == "pip install gptqmodel"

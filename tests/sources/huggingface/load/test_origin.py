@@ -123,44 +123,6 @@ def test_attention_of_transformers_own(minilm_folder: Path, tmp_path: Path, valu
     find(str(edited_config(linked(minilm_folder, tmp_path / "m"), _attn_implementation=value)), OriginOptions())
 
 
-@pytest.mark.parametrize(
-    ("config", "method", "pip"),
-    [
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes", "bitsandbytes accelerate"),
-        ({"load_in_8bit": True}, "bitsandbytes", "bitsandbytes accelerate"),
-        ({"quant_method": "gptq", "bits": 4}, "gptq", "gptqmodel optimum"),
-        ({"quant_method": "awq", "bits": 4}, "awq", "gptqmodel accelerate"),
-        ({"quant_method": "torchao"}, "torchao", "torchao"),
-        ({"quant_method": "compressed-tensors"}, "compressed-tensors", "compressed-tensors"),
-        ({"quant_method": "quanto"}, "quanto", "optimum-quanto accelerate"),
-        ({"quant_method": "MXFP4"}, "mxfp4", "accelerate"),
-    ],
-)
-def test_quantised_by_a_package_that_is_not_there(
-    minilm_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    config: dict[str, Any],
-    method: str,
-    pip: str,
-) -> None:
-    monkeypatch.setattr("attn_cli.sources.huggingface.load.quantised.find_spec", lambda package: None)
-    folder = edited_config(linked(minilm_folder, tmp_path / "m"), quantization_config=config)
-    error = refused(folder)
-    assert error.message.startswith(f"{folder} is quantised ({method}) and needs ")
-    assert error.hint == f"pip install {pip}"
-    folder = edited_config(linked(minilm_folder, tmp_path / "n"), text_config={"quantization_config": config})
-    assert refused(folder).hint == f"pip install {pip}"
-    monkeypatch.setattr("attn_cli.sources.huggingface.load.quantised.find_spec", lambda package: object())
-    find(str(folder), OriginOptions())
-
-
-def test_quantised_in_a_way_that_is_not_known_here(minilm_folder: Path, tmp_path: Path) -> None:
-    for config in ({"quant_method": "of tomorrow"}, {}, {"quant_method": None}, {"quant_method": 4}):
-        folder = edited_config(linked(minilm_folder, tmp_path / f"{len(config)}{config}"), quantization_config=config)
-        find(str(folder), OriginOptions())
-
-
 def test_an_unknown_dtype(minilm_folder: Path) -> None:
     with pytest.raises(InputError, match="float12") as caught:
         find(str(minilm_folder), OriginOptions(dtype="float12"))
