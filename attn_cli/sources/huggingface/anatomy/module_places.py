@@ -58,10 +58,10 @@ class ModulePlaces:
         return modules_to_watch(self.model)
 
     @cached_property
-    def attention_blocks(self) -> dict[str, nn.Module]:
-        """The blocks that have attention, by their paths."""
+    def attention_blocks(self) -> dict[nn.Module, str]:
+        """The blocks that have attention, with their paths."""
         paths = {place.block_path: None for module in self.attention for place in self.of(module)}
-        return {path: self.model.get_submodule(path) for path in paths if path}
+        return {self.model.get_submodule(path): path for path in paths if path}
 
     def _place(self, path: str) -> ModulePlace:
         layer, blocks, block_path = _block(self.model, path)

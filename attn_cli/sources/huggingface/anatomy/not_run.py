@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
 # The arguments of models for images, audio and an encoder's output.
@@ -38,13 +39,10 @@ def recording(model: nn.Module, modules: Collection[nn.Module]) -> Iterator[Pass
     def add_arguments(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         record.arguments |= {name for name, value in arguments_of(model, args, kwargs).items() if value is not None}
 
-    hooks = [model.register_forward_pre_hook(add_arguments, with_kwargs=True)]
-    hooks += [module.register_forward_pre_hook(lambda module, _: record.modules.add(module)) for module in modules]
-    try:
+    handles = [model.register_forward_pre_hook(add_arguments, with_kwargs=True)]
+    handles += [module.register_forward_pre_hook(lambda module, _: record.modules.add(module)) for module in modules]
+    with hooked(*handles):
         yield record
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def modules_not_run(

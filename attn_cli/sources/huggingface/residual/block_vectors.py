@@ -1,7 +1,7 @@
 """The vectors of some tokens before and after every block of a model, recorded in its own forward pass."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -11,11 +11,11 @@ from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.selection import Selection
+from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 
 
-@contextmanager
 def recording_blocks(
     model: nn.Module,
     places: Sequence[ModulePlace],
@@ -23,7 +23,7 @@ def recording_blocks(
     rows: Sequence[int],
     tokens: int,
     arrive: Callable[[BlockVectors], None],
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Context manager: calls `arrive` with the vectors of every selected block, in every forward pass of one text.
 
     places  the places of all attention modules; only blocks of the stack that reads the text are recorded, not those
@@ -33,20 +33,15 @@ def recording_blocks(
 
     Raises InputError, during the pass, for a block whose output isn't one vector per token.
     """
-    hooks = []
-    try:
-        for module, block in _blocks(model, places, selection).items():
-            recorder = _BlockRecorder(block, rows, tokens, arrive)
-            hooks.append(module.register_forward_pre_hook(recorder.enter, with_kwargs=True))
-            hooks.append(module.register_forward_hook(recorder.leave))
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    recorders = {
+        module: _BlockRecorder(of_module, rows, tokens, arrive)
+        for module, of_module in _blocks(model, places, selection).items()
+    }
+    return hooked(*block_hooks(recorders, _BlockRecorder.enter, _BlockRecorder.leave))
 
 
 class _BlockRecorder:
-    """The two hooks of one block's module; a module that the model uses in several blocks is recorded in each."""
+    """One block's vectors; a module that the model uses in several blocks is recorded in each."""
 
     def __init__(
         self, places: Sequence[ModulePlace], rows: Sequence[int], tokens: int, arrive: Callable[[BlockVectors], None]
@@ -55,13 +50,13 @@ class _BlockRecorder:
         self.calls = 0
         self.before: Any = None
 
-    def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Forward pre-hook: keep the rows of the block's input."""
-        self.before = self._rows(args[0] if args else kwargs.get("hidden_states"))
+    def enter(self, given: torch.Tensor | None) -> None:
+        """Keep the rows of the block's input."""
+        self.before = self._rows(given)
 
-    def leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """Forward hook: call `arrive` with the rows of the input and of the output."""
-        after = self._rows(output[0] if isinstance(output, tuple | list) else output)
+    def leave(self, returned: Any) -> None:
+        """Call `arrive` with the rows of the input and of the output."""
+        after = self._rows(returned)
         call, at = divmod(self.calls, len(self.places))
         self.arrive(BlockVectors(self.places[at].layer, self.places[at].stream, call, self.before, after))
         self.calls += 1

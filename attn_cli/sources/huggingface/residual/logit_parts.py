@@ -15,6 +15,7 @@ from attn_cli.errors import LoadError
 from attn_cli.intervention import HeadPlace
 from attn_cli.logit_parts import LogitParts
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
@@ -80,13 +81,13 @@ def logit_parts(
         raise LoadError("no layer shows what its heads give before W_O", _HINT)
     stream = ResidualStream({row for row, _ in targets}, tokens)
     unembedding = _Unembedding(module, stream)
-    handle = module.register_forward_pre_hook(unembedding.note, with_kwargs=True)
-    try:
-        blocks = blocks_around(stack, chosen.values())
-        with stream.recording(model, blocks, _modules(projections, chosen)), torch.no_grad():
-            model(**arguments)
-    finally:
-        handle.remove()
+    blocks, modules = blocks_around(stack, chosen.values()), _modules(projections, chosen)
+    with (
+        stream.recording(model, blocks, modules),
+        hooked(module.register_forward_pre_hook(unembedding.note, with_kwargs=True)),
+        torch.no_grad(),
+    ):
+        model(**arguments)
     with torch.no_grad():
         norm = _final_norm(stream, unembedding)
         heads = {path: projections.found[path].heads for path in chosen}

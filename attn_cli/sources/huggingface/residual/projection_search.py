@@ -6,8 +6,8 @@ exactly the slices of these heads are doubled is W_O. Every head has a binary nu
 heads whose bit k is 1; so each head's slice is told from every other's.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from attn_cli.call import Call, Place
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.attention_function import Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
@@ -114,16 +115,10 @@ class _Search:
         self.outputs: dict[str, _HeadOutputs] = {}
         self.current: _HeadOutputs | None = None
 
-    @contextmanager
-    def hooks(self, look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
-        """Call `look` before every module that has a matrix."""
+    def hooks(self, look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]) -> AbstractContextManager[None]:
+        """Context manager: `look` is called before every module that has a matrix."""
         modules = [module for module in self.places.paths if _has_matrix(module)]
-        handles = [module.register_forward_pre_hook(look, with_kwargs=True) for module in modules]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        return hooked(*(module.register_forward_pre_hook(look, with_kwargs=True) for module in modules))
 
     def note(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
         """Keep the first outputs of every attention module."""

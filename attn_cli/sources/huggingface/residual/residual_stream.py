@@ -4,8 +4,8 @@ It is, where every block adds to its input what attention wrote and the output o
 happens between blocks. That can't be read from a model's code, but its numbers show it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import nn
 
 from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, first_output, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
 
@@ -119,46 +120,37 @@ class ResidualStream:
         self._open_block: BlockPass | None = None
         self._is_checking = False
 
-    @contextmanager
     def recording(
         self, model: nn.Module, blocks: Mapping[nn.Module, str], projections: Mapping[nn.Module, str]
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Context manager: record passes of `model`.
 
         blocks       the block modules, with their paths
         projections  W_O of every attention module, with that module's path
         """
         around = {module for module in model.modules() if any(inner in blocks for inner in module.modules())}
-        with ExitStack() as stack:
-            for block, path in blocks.items():
-                stack.callback(block.register_forward_pre_hook(self._enter(path), with_kwargs=True).remove)
-            for module in model.modules():
-                if module not in around:
-                    hook = self._leave_projection(projections[module]) if module in projections else self._leave
-                    stack.callback(module.register_forward_hook(hook, with_kwargs=True).remove)
-            for block in blocks:
-                stack.callback(block.register_forward_hook(self._close).remove)
-            yield
+        handles = block_hooks(blocks, self._enter, self._close)
+        for module in model.modules():
+            if module not in around:
+                hook = self._leave_projection(projections[module]) if module in projections else self._leave
+                handles.append(module.register_forward_hook(hook, with_kwargs=True))
+        return hooked(*handles)
 
     def rows_of(self, x: Any) -> torch.Tensor | None:
         """The chosen rows `[r, d]` of hidden states `[1, n, d]` or `[n, d]`, in float32; None for anything else."""
-        x = x[0] if isinstance(x, tuple | list) and x else x
+        x = first_output(x)
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             return None
         flat = x.detach()[0] if x.ndim == 3 and x.shape[0] == 1 else x.detach()
         return flat[self.rows].float() if flat.ndim == 2 and flat.shape[0] == self.tokens else None
 
-    def _enter(self, path: str) -> Any:
-        def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given = first_float_input(args, kwargs)
-            before = self.rows_of(given)
-            if given is None or before is None:
-                return
-            if self.blocks and not equal(self.blocks[-1].after, before):
-                raise _open(path, "it isn't given what the block before it returned")
-            self._open_block = BlockPass(path, before, given.dtype)
-
-        return enter
+    def _enter(self, path: str, given: torch.Tensor | None) -> None:
+        before = self.rows_of(given)
+        if given is None or before is None:
+            return
+        if self.blocks and not equal(self.blocks[-1].after, before):
+            raise _open(path, "it isn't given what the block before it returned")
+        self._open_block = BlockPass(path, before, given.dtype)
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         returned = None if self._is_checking else self.rows_of(output)
@@ -180,8 +172,8 @@ class ResidualStream:
 
         return leave
 
-    def _close(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        after = self.rows_of(output)
+    def _close(self, path: str, returned: Any) -> None:
+        after = self.rows_of(returned)
         if self._open_block is None or after is None or after.shape != self._open_block.before.shape:
             raise LoadError("a block hands on no vector per token", "its attention can be seen: attn top")
         block, self._open_block = self._open_block, None

@@ -1,7 +1,7 @@
 """What an attention module is given and makes while it runs, from which the rotation of its queries is found."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from torch import nn
 
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.kernel.definition.positions import Turning
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.rope.layout import Angles, turning_of
 
 _CONSTANT = 1e-2  # the most that cos² + sin² of one table differs, in half precision
@@ -46,20 +47,14 @@ class RotationReader:
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
-    @contextmanager
-    def watching(self, modules: Sequence[nn.Module]) -> Iterator[None]:
+    def watching(self, modules: Sequence[nn.Module]) -> AbstractContextManager[None]:
         """Context manager: reads these attention modules whenever they run."""
-        hooks = []
-        try:
-            for module in modules:
-                hooks.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
-                hooks.append(module.register_forward_hook(self._leave, always_call=True))
-                parts = [part for part in module.modules() if part is not module]
-                hooks += [part.register_forward_hook(self._keep) for part in parts]
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+        handles = []
+        for module in modules:
+            handles.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
+            handles.append(module.register_forward_hook(self._leave, always_call=True))
+            handles += [part.register_forward_hook(self._keep) for part in module.modules() if part is not module]
+        return hooked(*handles)
 
     def turning(self, query: torch.Tensor, text: int, rows: slice, keys: slice) -> Any:
         """A function that finds the turning of the call that is visited now.

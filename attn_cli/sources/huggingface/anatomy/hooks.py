@@ -1,0 +1,56 @@
+"""Forward hooks that are removed again, and those that record what blocks are given and return."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
+
+Of = TypeVar("Of")
+
+
+@contextmanager
+def hooked(*handles: RemovableHandle) -> Iterator[None]:
+    """Context manager: these hooks are in place, and removed at the end."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def block_hooks(
+    blocks: Mapping[nn.Module, Of],
+    given: Callable[[Of, torch.Tensor | None], None],
+    returned: Callable[[Of, Any], None] | None = None,
+) -> list[RemovableHandle]:
+    """Hooks of blocks: `given` gets the hidden states that a block is called with, `returned` those it returns.
+
+    Both get beside them what `blocks` says of the block. Hidden states are the first tensor of floats among a block's
+    arguments, and its output or the first part of that; None where an argument is none.
+    """
+
+    handles = []
+    for block, of in blocks.items():
+        handles.append(block.register_forward_pre_hook(partial(_give, given, of), with_kwargs=True))
+        if returned is not None:
+            handles.append(block.register_forward_hook(partial(_return, returned, of)))
+    return handles
+
+
+def _give(given: Callable[[Of, Any], None], of: Of, _: nn.Module, args: Any, kwargs: Any) -> None:
+    given(of, first_float_input(args, kwargs))
+
+
+def _return(returned: Callable[[Of, Any], None], of: Of, _: nn.Module, args: Any, output: Any) -> None:
+    returned(of, first_output(output))
+
+
+def first_output(output: Any) -> Any:
+    """What a module returns, or the first part of it."""
+    return output[0] if isinstance(output, tuple | list) and output else output
