@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.prompt import Token
 from attn_cli.summaries.against.side_by_side import SideBySide, cell_labels
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.topk import heaviest
 
 
 @dataclass(frozen=True, eq=False)

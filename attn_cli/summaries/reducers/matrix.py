@@ -11,9 +11,9 @@ from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
+from attn_cli.kernel.walk.picked_rows import RowPlaces, Rows
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces, Rows
 from attn_cli.summaries.reducers.rest import shares_of
 
 

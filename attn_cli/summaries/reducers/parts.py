@@ -10,9 +10,9 @@ from attn_cli.arrays import at_least_float32, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.masks import Mask
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.sight import sight_of
 from attn_cli.summaries.text_parts import TextPart
 

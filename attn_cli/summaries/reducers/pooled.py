@@ -9,11 +9,11 @@ from attn_cli.arrays import Array, is_torch, to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
+from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.rest import shares_of
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.rest import shares_of
 
 

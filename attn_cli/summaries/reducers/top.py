@@ -8,14 +8,14 @@ import numpy as np
 
 from attn_cli.arrays import integers, namespace, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
+from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
+from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
 from attn_cli.summaries.reducers.rest import shares_of
-from attn_cli.summaries.reducers.topk import heaviest
 
 
 @dataclass(frozen=True, eq=False)

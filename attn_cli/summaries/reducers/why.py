@@ -11,11 +11,11 @@ from attn_cli.call import AttentionCall, Call
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.kernel.lessons.why import Columns, RowTerms, columns_of, row_terms
+from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
+from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.picked_rows import RowPlaces
-from attn_cli.summaries.reducers.topk import heaviest
 
 
 @dataclass(frozen=True, eq=False)

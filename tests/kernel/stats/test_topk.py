@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.summaries.reducers.topk import heaviest
+from attn_cli.kernel.stats.topk import heaviest
 
 LENGTHS = (1, 2, 5, 16, 64, 65, 81, 255, 256, 1000, 2050)
 

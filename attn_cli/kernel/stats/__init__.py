@@ -1,0 +1,1 @@
+"""Per-row statistics of attention: the request (`wanted`), the answer, and who computes it."""
