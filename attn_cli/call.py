@@ -1,13 +1,17 @@
 """One call of one attention layer: what every source produces and every summary reads."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation, Turning
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.compiled import compiled_stats
+from attn_cli.kernel.stats.of_bands import stats_of_bands
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
@@ -73,78 +77,34 @@ class Output:
         return self.rows == int(self.array.shape[0] * self.array.shape[1])
 
 
-class Call(Protocol):
-    """What summaries may read of an attention call, from whatever source.
+class Call(ABC):
+    """One attention call, whatever its source: n queries over m keys in h query heads.
 
-    h query heads, n queries, m keys, e the width of a value; `like` is an array of the library, device and precision
-    in which weights come.
+    A subclass has `place`, `queries`, `keys`, `rule`, `h`, `like` and `bands`; by default it has a row and a column for
+    each token, and no values.
+
+    place    which attention it is
+    queries  the tokens of the rows
+    keys     the tokens of the columns
+    rule     how scores become weights
+    v        the values `[g, m, e]`, one for each key head; None where a source shows weights alone
     """
 
-    @property
-    def place(self) -> Place:
-        """Which attention it is."""
+    place: Place
+    queries: tuple[Token, ...]
+    keys: tuple[Token, ...]
+    rule: Rule
+    v: Array | None = None
 
     @property
-    def queries(self) -> tuple[Token, ...]:
-        """The tokens of the rows."""
-
-    @property
-    def keys(self) -> tuple[Token, ...]:
-        """The tokens of the columns."""
-
-    @property
-    def rule(self) -> Rule:
-        """How scores become weights."""
-
-    @property
+    @abstractmethod
     def h(self) -> int:
         """The number of query heads."""
 
     @property
-    def n(self) -> int:
-        """The number of queries."""
-
-    @property
-    def m(self) -> int:
-        """The number of keys."""
-
-    @property
-    def e(self) -> int:
-        """The width of a value."""
-
-    @property
-    def v(self) -> Array | None:
-        """The values `[g, m, e]`, one for each key head; None where a source shows weights alone."""
-
-    @property
+    @abstractmethod
     def like(self) -> Array:
-        """An array of the right library, device and precision."""
-
-    @property
-    def shows_scores(self) -> bool:
-        """Whether bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
-
-    def bands(
-        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
-    ) -> Iterator[Band]:
-        """The attention, a few rows at a time, ascending; of all rows or of `rows`.
-
-        With `in_parts` a band may be of some of the heads only, where that is faster.
-        """
-
-
-class Look(NamedTuple):
-    """What is looked at while a model runs: `visit` is called with the attention calls of the selection."""
-
-    selection: Selection
-    visit: Callable[[Call], None]
-
-
-class CountedTokens:
-    """Base class of calls that have as many rows and columns as tokens."""
-
-    queries: tuple[Token, ...]
-    keys: tuple[Token, ...]
+        """An array of the library, device and precision in which weights come."""
 
     @property
     def n(self) -> int:
@@ -156,35 +116,35 @@ class CountedTokens:
         """The number of keys."""
         return len(self.keys)
 
-
-class WithoutValues(CountedTokens):
-    """Base class of calls that keep no values."""
-
     @property
     def e(self) -> int:
-        """No values, so no width."""
+        """The width of a value; 0 without values."""
         return 0
 
     @property
-    def v(self) -> None:
-        """No values."""
-        return None
+    def shows_scores(self) -> bool:
+        """Whether bands can carry scores: not where a model's code computes its softmax where it can't be seen."""
+        return True
+
+    @abstractmethod
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The attention, a few rows at a time, ascending; of all rows or of `rows`.
+
+        With `in_parts` a band may be of some of the heads only, where that is faster.
+        """
+
+    def row_stats(self, wanted: Wanted) -> RowStats:
+        """The statistics of its rows that are wanted, read off its bands."""
+        return stats_of_bands(self, wanted)
 
 
-class WeightsAlone(WithoutValues):
-    """Base class of calls of which weights `[h, n, m]` are at hand, perhaps of some rows, and no values."""
+class Look(NamedTuple):
+    """What is looked at while a model runs: `visit` is called with the attention calls of the selection."""
 
-    weights: Array
-
-    @property
-    def h(self) -> int:
-        """The number of query heads."""
-        return int(self.weights.shape[0])
-
-    @property
-    def like(self) -> Array:
-        """The weights."""
-        return self.weights
+    selection: Selection
+    visit: Callable[[Call], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +175,7 @@ class Ingredients:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionCall:
+class AttentionCall(Call):
     """q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]` (g divides h), the rule between them, what rows and keys mean.
 
     planner  decides how the call is walked
@@ -225,7 +185,7 @@ class AttentionCall:
 
     q: Array
     k: Array
-    v: Array
+    v: Array = field()  # without the default of every call
     rule: Rule
     place: Place
     queries: tuple[Token, ...]
@@ -261,11 +221,6 @@ class AttentionCall:
         """The queries."""
         return self.q
 
-    @property
-    def shows_scores(self) -> bool:
-        """As they are computed from queries and keys."""
-        return True
-
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
@@ -275,6 +230,19 @@ class AttentionCall:
             if self.output is not None:
                 self.output.add(band)
             yield band
+
+    def row_stats(self, wanted: Wanted) -> RowStats:
+        """The statistics of its rows, by compiled code where one suits; either fills `output`."""
+        stats = self.compiled_stats(wanted)
+        return super().row_stats(wanted) if stats is None else stats
+
+    def compiled_stats(self, wanted: Wanted) -> RowStats | None:
+        """The same by compiled code, None where none suits."""
+        output = None if self.output is None else self.output.array
+        stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
+        if stats is not None and self.output is not None:
+            self.output.filled()
+        return stats
 
     def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
         """What is asked of every row, by compiled code, which fills `output` too; None where none suits the call."""

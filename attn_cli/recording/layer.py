@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from attn_cli.arrays import Array
-from attn_cli.call import Place, WithoutValues
+from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
@@ -28,7 +28,7 @@ _STRIP = 2**20  # scores that `pooled` holds at a time
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedLayer(WithoutValues):
+class RecordedLayer(Call):
     """One attention call: h query heads, g key heads, n queries, m keys; arrays are NumPy's.
 
     place, queries, keys, rule  as every call has them

@@ -87,7 +87,7 @@ def row_numbers(
     walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
     numbers = walk.forward(output, moments=needs.moments)
     log_sum = numbers[1]
-    return RowNumbers(
+    noted = RowNumbers(
         output,
         **(dict(zip(MOMENTS, map(to_numpy, numbers), strict=True)) if needs.moments else {}),
         cells=None if needs.cells is None else to_numpy(walk.cells(needs.cells, log_sum)),
@@ -99,6 +99,16 @@ def row_numbers(
         **(walk.top(needs.top, log_sum) if needs.top else {}),
         pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
     )
+    return noted if needs.rows is None else _of_rows(noted, needs.rows)
+
+
+_OF_ROWS = (*MOMENTS, "cells", "list_sums", "mark_sums", "step_sums", "top_weights", "top_scores", "top_keys")
+
+
+def _of_rows(numbers: RowNumbers, rows: Sequence[int]) -> RowNumbers:
+    """The numbers of some rows alone; all were noted."""
+    picked = {name: x[:, list(rows)] for name in _OF_ROWS if (x := getattr(numbers, name)) is not None}
+    return replace(numbers, rows=np.array(rows), **picked)
 
 
 def _asks_too_much(needs: RowNeeds) -> bool:

@@ -23,6 +23,7 @@ class Band:
     heads       which of the call's heads these are: all of them, unless the plan walks some heads at a time
     shares      `[h, b, c]`: what a row reads from each key, of all that it reads; None where nobody asked for it
     joint       `[1, b, c]`: the same of all heads together
+    hidden      `[h, b]`: what each row gives to keys that are hidden, whose cells are masked; None where none is
 
     Don't keep any of the arrays: the next band is computed in the same memory.
     """
@@ -37,6 +38,7 @@ class Band:
     heads: slice = field(default_factory=lambda: slice(None))
     shares: Array | None = None
     joint: Array | None = None
+    hidden: Array | None = None
 
     def measured(self, by: str, *, together: bool) -> Array:
         """The weights, or for another measure the shares: of every head, or of all `together` (mean weights then)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attn_cli.arrays import Array, is_torch
-from attn_cli.call import AttentionCall, Call, Ingredients, Place, WeightsAlone
+from attn_cli.call import AttentionCall, Call, Ingredients, Place
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.band import Band
 from attn_cli.prompt import Token
@@ -15,7 +15,7 @@ from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows(WeightsAlone):
+class KeptRows(Call):
     """Rows of a call's weights `[h, rows, m]`, in NumPy; a call without values, of which other rows are not to be had.
 
     numbers  the kept rows, ascending
@@ -27,6 +27,16 @@ class KeptRows(WeightsAlone):
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     rule: Rule
+
+    @property
+    def h(self) -> int:
+        """The number of heads."""
+        return len(self.weights)
+
+    @property
+    def like(self) -> np.ndarray:
+        """The weights."""
+        return self.weights
 
     @property
     def shows_scores(self) -> bool:

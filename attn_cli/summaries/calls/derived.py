@@ -1,12 +1,11 @@
 """A call made from another one: the same attention with other rows and keys."""
 
 from attn_cli.arrays import Array
-from attn_cli.call import Call, CountedTokens, Place
-from attn_cli.kernel.definition.rule import Rule
+from attn_cli.call import Call
 from attn_cli.prompt import Token
 
 
-class DerivedCall(CountedTokens):
+class DerivedCall(Call):
     """Base class of calls derived from another; subclasses define bands().
 
     It has the place, rule, heads and value width of `call`, its own `queries` and `keys`, and no values. So it suits
@@ -15,16 +14,7 @@ class DerivedCall(CountedTokens):
 
     def __init__(self, call: Call, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> None:
         self.call, self.queries, self.keys = call, queries, keys
-
-    @property
-    def place(self) -> Place:
-        """The place of the original call."""
-        return self.call.place
-
-    @property
-    def rule(self) -> Rule:
-        """The rule of the original call; its mask is in positions of the original tokens."""
-        return self.call.rule
+        self.place, self.rule = call.place, call.rule  # the mask is in places of the original tokens
 
     @property
     def shows_scores(self) -> bool:
@@ -40,11 +30,6 @@ class DerivedCall(CountedTokens):
     def e(self) -> int:
         """The width of a value."""
         return self.call.e
-
-    @property
-    def v(self) -> Array | None:
-        """None: the values of the original call belong to its own keys."""
-        return None
 
     @property
     def like(self) -> Array:

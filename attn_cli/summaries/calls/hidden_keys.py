@@ -6,7 +6,7 @@ from dataclasses import fields as dataclass_fields
 
 import numpy as np
 
-from attn_cli.arrays import Array, namespace, to_numpy
+from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
@@ -28,16 +28,6 @@ class HiddenWeight:
     def share(self) -> float:
         """The mean weight of a row on hidden keys; 0 if there was no row."""
         return self.weight / self.rows if self.rows else 0.0
-
-
-@dataclass(frozen=True)
-class HiddenBand(Band):
-    """A band in which the cells of hidden keys have weight 0 and the score of masked cells.
-
-    hidden  what each row gives to hidden keys `[h, b]`
-    """
-
-    hidden: Array = None
 
 
 class HiddenKeys(DerivedCall):
@@ -122,8 +112,7 @@ class HiddenKeys(DerivedCall):
                     scores[:, :, column] = lowest_of(scores)
             self.weight.weight += float(to_numpy(namespace(hidden).sum(hidden)))
             self.weight.rows += weights.shape[0] * weights.shape[1]
-            fields = {field.name: getattr(band, field.name) for field in dataclass_fields(band)}
-            yield HiddenBand(**fields, hidden=hidden)
+            yield replace(band, hidden=hidden)
 
 
 def _is_simple(needs: RowNeeds) -> bool:

@@ -36,7 +36,7 @@ class ReadShares(DerivedCall):
 
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
         super().__init__(call, call.queries, call.keys)
-        self.each, self.together = each, together
+        self.v, self.each, self.together = call.v, each, together  # its keys are those of the call
         self.products: Array = None
         self.lengths: Array = None
         if isinstance(call, RecordedLayer) and by == "value" and call.value_norms is not None:
@@ -46,11 +46,6 @@ class ReadShares(DerivedCall):
         self.products = products_of_heads(v, matrix) if together and by == "written" and matrix is not None else None
         if each or self.products is None:
             self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
-
-    @property
-    def v(self) -> Array | None:
-        """The values of the original call, whose keys these are."""
-        return self.call.v
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

@@ -9,12 +9,12 @@ import numpy as np
 from attn_cli.arrays import itemsize, namespace, to_numpy
 from attn_cli.call import Call
 from attn_cli.display import Displayed
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.picked_rows import RowPlaces, Rows
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ class FullMatrix:
         weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares
         measured, rest_share = weights if shares is None else shares, None
         if self.rescale and measured is not None:
-            rest_share = shares_of(measured, measured.sum(axis=-1, keepdims=True))
+            rest_share = renormalised(measured, measured.sum(axis=-1, keepdims=True))
         step = 1 if self.most is None else -(-len(self.places) // self.most)
         every = (None if x is None else folded(x, -2, 0, step) for x in (weights, scores, shares, rest_share))
         weights, scores, shares, rest_share = every

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attn_cli.call import Call
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class Overall(Part):
     @property
     def rest_shares(self) -> np.ndarray | None:
         """What ranks the keys over what is left of it, sum over sum `[h, k]`; None unless it is rescaled."""
-        return None if self.rest is None else shares_of(self.measured, self.rest[:, None])
+        return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def shown(self) -> np.ndarray:
         """What screens show `[h, k]`: what ranks the keys, rescaled where that was asked for."""
-        return self.measured if self.rest is None else shares_of(self.measured, self.rest[:, None])
+        return self.measured if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
     @property
     def measured(self) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, is_torch, to_numpy
 from attn_cli.call import Call
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.picked_rows import RowPlaces
@@ -14,7 +15,6 @@ from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
 from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.matrix import Matrix
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 class PooledMatrix:
@@ -86,7 +86,7 @@ class PooledMatrix:
             cells = band.measured(self.by, together=self.mean_heads)
         if self.rescale:
             cells = to_numpy(cells)
-            return shares_of(cells, cells.sum(axis=-1, keepdims=True))
+            return renormalised(cells, cells.sum(axis=-1, keepdims=True))
         return cells if is_torch(cells) and cells.device.type != "cpu" else to_numpy(cells)
 
     def row_needs(self, call: Call) -> RowNeeds | None:

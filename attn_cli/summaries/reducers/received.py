@@ -8,12 +8,12 @@ import numpy as np
 
 from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Received(Part):
     @property
     def rest_shares(self) -> np.ndarray:
         """What `by` says over what is left of it, sum over sum `[h, m]`."""
-        return shares_of(self.measured, self.measured.sum(axis=-1, keepdims=True))
+        return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
     @property
     def measured(self) -> np.ndarray:
@@ -70,7 +70,7 @@ class Received(Part):
 def mean_received(parts: Sequence[Received]) -> np.ndarray:
     """What keys receive `[m]` over all heads of calls on the same keys; rescaled, of all that is left together."""
     mean: np.ndarray = np.mean([part.measured.mean(axis=0) for part in parts], axis=0)
-    return shares_of(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
+    return renormalised(mean, mean.sum(keepdims=True)) if parts[0].rescaled else mean
 
 
 class ReceivedShares:

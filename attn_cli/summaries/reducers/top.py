@@ -8,6 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import integers, namespace, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import with_infinities
@@ -15,7 +16,6 @@ from attn_cli.kernel.walk.picked_rows import RowPlaces
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +51,12 @@ class Top(Part):
     @property
     def rest_shares(self) -> np.ndarray | None:
         """What ranks the keys over what is left of it in the row `[h, r, k]`; None unless it is rescaled."""
-        return None if self.rest is None else shares_of(self.measured, self.rest[..., None])
+        return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     @property
     def shown(self) -> np.ndarray:
         """What screens show `[h, r, k]`: what ranks the keys, rescaled where that was asked for."""
-        return self.measured if self.rest is None else shares_of(self.measured, self.rest[..., None])
+        return self.measured if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from attn_cli.call import Place, WeightsAlone
+from attn_cli.call import Call, Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.definition.masks import Causal, Open
 from attn_cli.kernel.definition.rule import Rule, UnknownRule
@@ -24,7 +24,7 @@ def rule_of(weights: torch.Tensor) -> UnknownRule:
 
 
 @dataclass(frozen=True, eq=False)
-class SeenCall(WeightsAlone):
+class SeenCall(Call):
     """An attention call made of weights `[h, n, m]`, without values (e = 0).
 
     scores  the input of their softmax `[h, n, m]`, -inf where masked; None if not captured
@@ -36,6 +36,16 @@ class SeenCall(WeightsAlone):
     queries: tuple[Token, ...]
     keys: tuple[Token, ...]
     rule: Rule
+
+    @property
+    def h(self) -> int:
+        """The number of heads."""
+        return int(self.weights.shape[0])
+
+    @property
+    def like(self) -> torch.Tensor:
+        """The weights."""
+        return self.weights
 
     @property
     def shows_scores(self) -> bool:

@@ -15,7 +15,6 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import logarithms
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.hidden_keys import HiddenBand
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 
 
@@ -124,7 +123,7 @@ class HiddenSum(Moment):
 
     def note(self, rows: BandRows, out: Array) -> None:
         """As the band has it."""
-        if isinstance(rows.band, HiddenBand):
+        if rows.band.hidden is not None:
             out[...] = rows.band.hidden
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
 from attn_cli.summaries.reducers.heads.row_numbers import Cell, HiddenSum, LargestWeight, RowNumber, WeightSum
-from attn_cli.summaries.reducers.rest import shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class HeadRows:
         to nothing is left.
         """
         if self.rescaled:
-            return shares_of(self.total(values), self.total(self.weight_sum))
+            return renormalised(self.total(values), self.total(self.weight_sum))
         return self.total(values) / np.maximum(self.live_rows, 1)
 
     @property

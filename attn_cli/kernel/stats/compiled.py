@@ -1,0 +1,150 @@
+"""Row statistics by compiled code, that of processors or of GPUs: the same as `of_bands`, sooner, where one suits.
+
+One walk of compiled code notes numbers of one choice of rows, with one pool and one ranking: what is wanted beside that
+is another walk's, which looks at its own rows alone.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from attn_cli.arrays import Array
+from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, Top, Wanted
+from attn_cli.kernel.walk import row_numbers as noted
+from attn_cli.kernel.walk.at_once import CompiledWalk, compiled_walk
+from attn_cli.kernel.walk.intervals import Intervals
+from attn_cli.kernel.walk.row_numbers import MOST_TOP, RowNeeds, RowNumbers
+
+
+def compiled_stats(
+    q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None, *, span: Intervals | None = None
+) -> RowStats | None:
+    """What is wanted of a call with q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where no compiled code suits.
+
+    output  `[h, n, e]`, is filled, if it isn't None
+    span    the keys of every row, in place of the rule's mask
+    """
+    walk = compiled_walk(q, k, v, rule)
+    return None if walk is None else stats_of_walk(walk, q, k, v, rule, wanted, output, span=span)
+
+
+def stats_of_walk(
+    walk: CompiledWalk,
+    q: Array,
+    k: Array,
+    v: Array,
+    rule: Rule,
+    wanted: Wanted,
+    output: Array | None,
+    *,
+    span: Intervals | None = None,
+) -> RowStats | None:
+    """The same by code that suits the arrays."""
+    if not _is_of_weights(wanted):
+        return None
+    stats = RowStats(wanted)
+    for each in _walks(wanted, k.shape[1]):
+        numbers = walk.row_numbers(q, k, v, rule, each.needs, output, span=span)
+        if numbers is None:
+            return None
+        stats, output = each.added(stats, numbers), None
+    return stats
+
+
+def _is_of_weights(wanted: Wanted) -> bool:
+    """Whether nothing is asked of scores or other measures but of the few largest weights."""
+    return (
+        all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
+        and all(x.by == "weight" for x in wanted.column_sums)
+        and all((x.by, x.of, x.columns, x.rescaled) == ("weight", "weights", None, False) for x in wanted.pools)
+    )
+
+
+@dataclass
+class _Walk:
+    """What one walk of compiled code notes, and whose answer its numbers are."""
+
+    rows: Rows
+    needs: RowNeeds
+    tops: list[Top] = field(default_factory=list)
+    columns: ColumnSums | None = None
+    edges: int | None = None
+    pool: Pool | None = None
+
+    def takes_top(self, top: Top) -> bool:
+        """Whether it notes a ranking of these heads, or may."""
+        return self.pool is None if not self.tops else self.tops[0].mean_heads == top.mean_heads
+
+    def takes_pool(self, pool: Pool) -> bool:
+        """Whether it may note this pool: of its rows and heads, and its first."""
+        same_heads = not self.tops or self.tops[0].mean_heads == pool.mean_heads
+        return self.pool is None and self.rows == pool.picked and same_heads
+
+    def added(self, stats: RowStats, numbers: RowNumbers) -> RowStats:
+        """The statistics with what was noted."""
+        if self.needs.moments:
+            names = zip(MOMENTS, noted.MOMENTS, strict=True)
+            stats = replace(stats, **{name: getattr(numbers, other) for name, other in names})
+        if self.needs.lists:
+            stats = replace(stats, key_sums=numbers.list_sums)
+        if self.needs.marks is not None:
+            stats = replace(stats, vector_sums=numbers.mark_sums)
+        if self.edges is not None:
+            assert numbers.step_sums is not None
+            stats = replace(stats, distance_sums=(*stats.distance_sums, numbers.step_sums))
+        for top in self.tops:
+            ranked = (numbers.top_weights, numbers.top_scores, numbers.top_keys)
+            stats.tops[top] = RankedKeys(*(x[..., : top.count] for x in ranked if x is not None))
+        if self.columns is not None and numbers.received is not None:
+            stats.column_sums[self.columns] = numbers.received
+        if self.pool is not None and numbers.pooled is not None:
+            stats.pooled[self.pool] = numbers.pooled
+        return stats
+
+
+def _walks(wanted: Wanted, m: int) -> list[_Walk]:
+    """The walks that note all that is wanted; the first notes the single rows."""
+    needs = RowNeeds(
+        moments=wanted.moments,
+        lists=wanted.key_sets,
+        marks=np.stack(wanted.vectors) if wanted.vectors else None,
+    )
+    rows = wanted.rows
+    if not wanted.notes_rows:  # then sums over rows choose them
+        rows = next((x.rows for x in wanted.column_sums), next((x.picked for x in wanted.pools), rows))
+    walks = [_Walk(rows, needs)]
+    for at in range(len(wanted.distance_edges)):
+        _place(walks, rows, [walk.edges is None and walk.rows == rows for walk in walks]).edges = at
+    for top in wanted.tops:
+        _place(walks, rows, [walk.rows == rows and walk.takes_top(top) for walk in walks]).tops.append(top)
+    for columns in wanted.column_sums:
+        takes = [walk.rows == columns.rows and walk.columns is None for walk in walks]
+        _place(walks, columns.rows, takes).columns = columns
+    for pool in wanted.pools:
+        _place(walks, pool.picked, [walk.takes_pool(pool) for walk in walks]).pool = pool
+    for walk in walks:
+        walk.needs = _with_sums(walk, wanted, m)
+    return walks
+
+
+def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
+    """The first walk that takes something, or a new one of these rows."""
+    if True not in takes:
+        walks.append(_Walk(rows, RowNeeds()))
+        return walks[-1]
+    return walks[takes.index(True)]
+
+
+def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> RowNeeds:
+    """What the walk notes of single rows, and all else that it was given."""
+    pool = walk.pool
+    return replace(
+        walk.needs,
+        rows=walk.rows,
+        steps=None if walk.edges is None else wanted.distance_edges[walk.edges],
+        top=min(m, max((top.count for top in walk.tops), default=0)),
+        received=walk.columns is not None,
+        pool=None if pool is None else noted.Pool(pool.rows, pool.keys, pool.sums),
+        means=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
+    )

@@ -1,0 +1,182 @@
+"""Per-row statistics of attention: what a reader may ask of a call, and what it is answered.
+
+Log-sum-exp, entropy, distance, sums over keys, top-k, column sums and pooled blocks: everything that can be computed
+without storing the weights. `of_bands` is the definition of each; compiled code answers most of them sooner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+import numpy as np
+
+MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
+Rows = tuple[int, ...] | None
+"""Ascending query rows; None for all."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """The `count` largest cells of every row, largest first, equal ones by key number.
+
+    mean_heads  of the mean over heads
+    by          what ranks the keys: "weight", or a measure that the call's bands carry
+    scores      whether their scores are wanted beside the weights
+    """
+
+    count: int
+    mean_heads: bool = False
+    by: str = "weight"
+    scores: bool = True
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """The sum over `rows` of the cells of every key.
+
+    joint  of all heads together, for another measure than the weight
+    """
+
+    rows: Rows = None
+    by: str = "weight"
+    joint: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Blocks of `rows` x `keys` cells, of which the largest is kept, or their sum; blocks are of the picked rows.
+
+    picked      the query rows
+    columns     the ascending keys that have a column; None for all
+    of          "weights", or "scores"
+    mean_heads  of the mean over heads
+    by          "weight", or a measure that the call's bands carry
+    rescaled    cells are divided by the sum of their row first
+    """
+
+    rows: int
+    keys: int
+    sums: bool = False
+    picked: Rows = None
+    columns: tuple[int, ...] | None = None
+    of: str = "weights"
+    mean_heads: bool = False
+    by: str = "weight"
+    rescaled: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is asked of the n rows of a call with m keys; `|` asks for both.
+
+    rows            the rows of which per-row numbers are wanted
+    moments         the fields of `RowStats` from `maximum` to `distance`
+    key_sets        keys of each row `[n, c]`, -1 after a row's last: the weights on them are added up
+    vectors         numbers of the keys `[m]`: weights @ vector
+    distance_edges  ascending bin edges of key place - query place: the weights in each bin are added up
+    tops, column_sums, pools  as each says
+    """
+
+    rows: Rows = None
+    moments: bool = False
+    key_sets: tuple[np.ndarray, ...] = ()
+    vectors: tuple[np.ndarray, ...] = ()
+    distance_edges: tuple[np.ndarray, ...] = ()
+    tops: tuple[Top, ...] = ()
+    column_sums: tuple[ColumnSums, ...] = ()
+    pools: tuple[Pool, ...] = ()
+
+    def __or__(self, other: "Wanted") -> "Wanted":
+        """Both at once; of all rows, where the two want numbers of different ones."""
+        rows = self.rows if not other.notes_rows or self.rows == other.rows else None
+        both = {x.name: _joined(getattr(self, x.name), getattr(other, x.name)) for x in fields(self)[2:]}
+        return Wanted(rows if self.notes_rows else other.rows, self.moments or other.moments, **both)
+
+    @property
+    def notes_rows(self) -> bool:
+        """Whether any number of single rows is wanted."""
+        return self.moments or any((self.key_sets, self.vectors, self.distance_edges, self.tops))
+
+    @property
+    def walked_rows(self) -> Sequence[int] | None:
+        """The ascending rows that anything is wanted of; None for all."""
+        each = [x.rows for x in self.column_sums] + [x.picked for x in self.pools]
+        each += [self.rows] if self.notes_rows or not each else []
+        known = [rows for rows in each if rows is not None]
+        return sorted({row for rows in known for row in rows}) if len(known) == len(each) else None
+
+
+def _joined(some: tuple, more: tuple) -> tuple:  # type: ignore[type-arg]
+    """Both without repeats; arrays repeat where they are the same object."""
+    return some + tuple(x for x in more if not any(x is y if isinstance(x, np.ndarray) else x == y for y in some))
+
+
+class RankedKeys(NamedTuple):
+    """The answer to a `Top`, `[h, R, k]` each: key -1, score -inf and the rest 0 where a row may attend to fewer keys.
+
+    scores    None where they weren't wanted or the call shows none; then keys of weight 0 are -1, too
+    measures  by another measure than the weight, what ranks the keys; else None
+    """
+
+    weights: np.ndarray
+    scores: np.ndarray | None
+    keys: np.ndarray
+    measures: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RowStats:
+    """The answer to `wanted`, over h heads and the R wanted rows; None where something wasn't asked for.
+
+    A row that may attend to nothing has maximum and logsumexp -inf, and 0 everywhere else. Of a call that shows no
+    scores, the logarithms of the weights stand for them.
+
+    maximum      the largest score of each row `[h, R]`
+    logsumexp    log of the sum of exp(score), with a learned sink's `[h, R]`
+    weight_sum   sum of the weights `[h, R]`: 1, less what a learned sink and hidden keys take
+    entropy_nats sum of -weight log weight `[h, R]`
+    distance     sum of weight |i - j| `[h, R]`, where query i stands at key i + m - n
+    key_sums     sums of the weights over each of the key sets `[h, R, sets]`
+    vector_sums  weights @ vector, of each of the vectors `[h, R, vectors]`
+    distance_sums  of each of the edges, the sums of the weights in each bin `[h, R, bins]`
+    tops, column_sums, pooled  by request: `RankedKeys`, `[h, m]` in float64, `[h, blocks of rows, blocks of keys]`
+    hidden       weight of each row on the call's hidden keys `[h, R]`, in moments of a call that hides some
+    """
+
+    wanted: Wanted
+    maximum: np.ndarray | None = None
+    logsumexp: np.ndarray | None = None
+    weight_sum: np.ndarray | None = None
+    entropy_nats: np.ndarray | None = None
+    distance: np.ndarray | None = None
+    key_sums: np.ndarray | None = None
+    vector_sums: np.ndarray | None = None
+    distance_sums: tuple[np.ndarray, ...] = ()
+    tops: dict[Top, RankedKeys] = field(default_factory=dict)
+    column_sums: dict[ColumnSums, np.ndarray] = field(default_factory=dict)
+    pooled: dict[Pool, np.ndarray] = field(default_factory=dict)
+    hidden: np.ndarray | None = None
+
+    def on_keys(self, keys: np.ndarray) -> np.ndarray:
+        """The sum over that key set, `[h, R]`."""
+        assert self.key_sums is not None
+        return self.key_sums[..., _place(keys, self.wanted.key_sets)]
+
+    def along(self, vector: np.ndarray) -> np.ndarray:
+        """The product with that vector, `[h, R]`."""
+        assert self.vector_sums is not None
+        return self.vector_sums[..., _place(vector, self.wanted.vectors)]
+
+    def of_rows(self, numbers: np.ndarray, rows: Rows) -> np.ndarray:
+        """Numbers `[h, R, ...]` of some of the wanted rows, `[h, rows, ...]`; None for all of them."""
+        if rows is None or rows == self.wanted.rows:
+            return numbers
+        return numbers[:, list(rows) if self.wanted.rows is None else np.searchsorted(self.wanted.rows, rows)]
+
+
+def _place(array: np.ndarray, among: Sequence[np.ndarray]) -> int:
+    """Where an array is among others: the same object, or else one of equal numbers."""
+    for at, other in enumerate(among):
+        if array is other:
+            return at
+    return next(at for at, other in enumerate(among) if np.array_equal(array, other))
