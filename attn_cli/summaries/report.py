@@ -1,7 +1,7 @@
 """The result of a command, as views get it: texts, summaries or an answer, and the source."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from attn_cli.display import Displayed
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reduce import Kind, Summary
 
 
 class Answer(ABC):
@@ -71,6 +71,18 @@ class Report(Displayed):
     def streams(self) -> list[str]:
         """The streams of its calls, such as self, encoder, cross, in the order of the forward pass."""
         return list(dict.fromkeys(summary.place.stream for summary in self.summaries))
+
+    def parts_of(self, kind: type[Kind]) -> Iterator[tuple[Summary, Kind]]:
+        """The parts of that class, each with its call."""
+        return ((summary, part) for summary in self.summaries if (part := summary.part(kind)) is not None)
+
+    def lead(self, summary: Summary) -> dict[str, Any]:
+        """What rows of a call begin with: its stream, where the model has several."""
+        return {"stream": summary.place.stream} if len(self.streams) > 1 else {}
+
+    def ordered(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of its parts, those of the forward pass, in the order and number that were asked for."""
+        return list(rows) if self.ranking is None else self.ranking.of_records(list(rows))
 
     @property
     def unit(self) -> str:

@@ -64,8 +64,7 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
     Each begins with the text's number with `--lines`, with the batch entry's where matrices had batch axes, and with
     the stream where a model has several, then with module and call where a layer has several.
     """
-    rows = _rows(report)
-    yield from rows if report.ranking is None else report.ranking.of_records(list(rows))
+    yield from _rows(report) if report.ranking is None else report.ordered(_rows(report))
 
 
 def _rows(report: Report) -> Iterator[dict[str, Any]]:
@@ -80,8 +79,7 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         lead = dict(number)
         if report.batch:
             lead["batch"] = summary.place.text
-        if len(report.streams) > 1:
-            lead["stream"] = summary.place.stream
+        lead |= report.lead(summary)
         if several:
             lead |= {"module": summary.place.name, "call": summary.place.call}
         for row in summary.parts[0].records(summary):
@@ -158,14 +156,11 @@ def _token(t: Token) -> dict[str, Any]:
 def _result(report: Report) -> dict[str, Any]:
     """The visited layers, then every part by its name, as a list over the layers."""
     result: dict[str, Any] = {"layers": [_layer(summary) for summary in report.summaries]}
-    several = len(report.streams) > 1
     for summary in report.summaries:
-        lead = {"stream": summary.place.stream} if several else {}
+        lead = report.lead(summary)
         for part in summary.parts:
             result.setdefault(part.name, []).extend(lead | document for document in part.documents(summary))
-    if report.ranking is None:
-        return result
-    return {name: rows if name == "layers" else report.ranking.of_records(rows) for name, rows in result.items()}
+    return {name: rows if name == "layers" else report.ordered(rows) for name, rows in result.items()}
 
 
 def _layer(summary: Summary) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class Invocation:
         """The words of those of the given ones that are among `names`."""
         return [word for given in self.given if given.name in names for word in given.words]
 
+    def without(self, names: Collection[str]) -> "Invocation":
+        """What was given but for these."""
+        return Invocation(tuple(given for given in self.given if given.name not in names))
+
     def words_without(self, names: Collection[str]) -> list[str]:
         """The words of all others."""
         return [word for given in self.given if given.name not in names for word in given.words]

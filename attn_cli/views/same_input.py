@@ -1,8 +1,15 @@
-"""The words of a command that asks more of what another one was given: the same text, model and files."""
+"""The words of a command that asks more of what another one was given: the same text, model and files.
+
+They are those of a command that works when it is pasted. There are none where that can't be: for what came through a
+pipe and can't be given again.
+"""
 
 from collections.abc import Sequence
 
+from attn_cli.summaries.answers.scanned import ScannedPlace
+from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.views.drawing.labels import head_name
 from attn_cli.views.invocation import Invocation
 
 MODEL = {
@@ -20,6 +27,11 @@ HIDDEN = {"words", "hide", "rescale", "no_special"}
 _BESIDE = {"pair", "decoder_text", "generate", "chat", "system"}
 _FILES = {"file", "inputs", "image", "audio", "messages"}  # each may be read without a text
 _HIDING = ("inspect", "matrix", "top", "heads")
+_AGAINST = {"against", "against_model", "against_dtype"}
+_OUTPUT = {"format", "json", "output", "force", "color", "quiet", "verbose", "plain"}
+_OF_MATRICES = {"steps", "why", "decode", "token", "expect", "expect_weights", "tol", "pool", "color_scale"}
+_FEW_ROWS = 6  # a walk through more rows fills many screens
+EXAMPLE = "he sat on the river bank"
 
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
@@ -29,6 +41,32 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
         return None
     options = invocation.words(_FILES | _BESIDE | MODEL | (HIDDEN if name in _HIDING else set()))
     return on_texts(name, text, [*options, *more])
+
+
+def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:
+    """The matrix of one head of a call."""
+    return on_same_input("matrix", report, invocation, "-H", head_name(summary, at))
+
+
+def against_again(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
+    """A command that holds the same input against the same other text or model."""
+    return on_same_input(name, report, invocation, *invocation.words(_AGAINST), *more)
+
+
+def more_of_matrices(report: Report, invocation: Invocation, *more: str, row: int | None = None) -> list[str] | None:
+    """The walk through the user's own matrices, of one row where they have many; None for a batch of them."""
+    words = invocation.words_without(_OUTPUT | _OF_MATRICES)
+    if report.batch != () or "-" in words or not report.summaries:
+        return None
+    if row is None and len(report.summaries[0].queries) > _FEW_ROWS:
+        row = 0
+    return ["compute", *words, *more, "--steps", *([] if row is None else ["-t", str(row)])]
+
+
+def scanned_head(folder: str, place: ScannedPlace) -> list[str]:
+    """One head of a scan."""
+    stream = "" if place.stream == "self" else f"{place.stream}:"
+    return ["scan", "show", folder, "--head", f"{stream}{place.layer}.{place.head}"]
 
 
 def on_given_texts(name: str, texts: Sequence[str | None], invocation: Invocation, *more: str) -> list[str] | None:

@@ -27,8 +27,7 @@ def words_of(run: Run) -> list[str] | None:
     """The words of the last line, as a shell splits them."""
     *before, last = run.text.splitlines()
     assert not any(line.startswith("next: ") for line in before)
-    words = shlex.split(last.removeprefix("next: "))
-    return words[1:] if last.startswith("next: attn ") else None
+    return shlex.split(last.removeprefix("next: "))[1:] if last.startswith("next: attn ") else None
 
 
 MORE_SCREENS = {
@@ -70,7 +69,6 @@ def test_a_text_is_quoted_for_the_shell(text: str) -> None:
 def test_no_line_where_nobody_would_paste_it_or_it_would_be_false() -> None:
     assert "next:" not in attn("heads", SENTENCE).text  # a pipe
     assert next_of("heads", SENTENCE, "-q") is None
-    assert next_of("heads", SENTENCE, "-m", "toy:minilm", env={"COLUMNS": "30", "NO_COLOR": "1"}) is None  # too long
     assert next_of("heads", "--lines", stdin=b"river bank\nhe sat\n") is None
     assert next_of("compute", "--q", "-", stdin=_matrix()) is None
 
@@ -85,38 +83,23 @@ def test_characters_that_do_not_show_are_escaped_for_the_shell(text: str) -> Non
     assert split.split("\0")[1] == text
 
 
-def test_a_long_line_is_two_that_a_shell_reads_as_one() -> None:
+def test_a_line_wider_than_the_screen_stays_one_that_can_be_copied() -> None:
     options = ("heads", SENTENCE, "-m", "toy:minilm")
-    *_, one = attn(*options, terminal=True, env=WIDE).text.splitlines()
-    *_, first, second = attn(*options, terminal=True, env={"COLUMNS": "50", "NO_COLOR": "1"}).text.splitlines()
-    assert first.endswith(" \\") and second.startswith("-") and len(first) <= 50
-    assert f"{first[:-1]}{second}" == one
+    *_, wide = attn(*options, terminal=True, env=WIDE).text.splitlines()
+    *_, narrow = attn(*options, terminal=True, env={"COLUMNS": "30", "NO_COLOR": "1"}).text.splitlines()
+    assert narrow == wide and len(wide) > 60
 
 
-def test_a_long_text_is_given_again_in_pieces_that_a_shell_joins() -> None:
+def test_a_long_text_is_given_again_whole() -> None:
     text = 'it\'s the *lamp* of the "harbour" that costs $5 and `more`; ' * 2 + "and a captain"
-    *_, first, second, third = attn(
-        "heads", text, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"}
-    ).text.splitlines()
-    line = "\n".join([first, second, third])
-    assert (
-        line.startswith("next: attn matrix ") and first.endswith("\\") and max(map(len, (first, second, third))) <= 80
-    )
-    words = ["bash", "-c", f"printf '%s\\0' {line.removeprefix('next: attn ')}"]
-    split = subprocess.run(words, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout.decode()
-    assert split.split("\0")[:3] == ["matrix", text, "-H"]
+    words = next_of("heads", text, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    assert words is not None and words[:3] == ["matrix", text, "-H"]
 
 
-def test_a_path_longer_than_the_screen_is_cut_where_a_shell_joins_it(tmp_path: Path) -> None:
-    file = tmp_path / "/".join(["a folder", *["of_many_texts"] * 8]) / "text.txt"
-    file.parent.mkdir(parents=True)
-    file.write_text("he sat on the river bank")
-    run = attn("heads", "--file", file, terminal=True, env={"COLUMNS": "80", "NO_COLOR": "1"})
-    line = run.text[run.text.index("next: ") :].rstrip("\n")
-    assert 1 < line.count("\n") < 4 and max(map(len, line.splitlines())) <= 80
-    words = ["bash", "-c", f"printf '%s\\0' {line.removeprefix('next: attn ')}"]
-    split = subprocess.run(words, capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout.decode()
-    assert split.split("\0")[:3] == ["matrix", "-F", str(file)]
+def test_a_text_of_more_than_four_lines_is_not_given_again() -> None:
+    narrow = {"COLUMNS": "80", "NO_COLOR": "1"}
+    assert next_of("heads", "he sat on the river bank " * 10, env=narrow) is not None
+    assert next_of("heads", "he sat on the river bank " * 14, env=narrow) is None
 
 
 def _matrix() -> bytes:

@@ -12,6 +12,8 @@ from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import place_prefix, which_heads
 from attn_cli.views.drawing.pair_labels import pair_text
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import against_again
 
 
 def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -43,3 +45,8 @@ def draw(matrix: ChangeMatrix, summary: Summary, report: Report, screen: Screen)
             pooling="largest",
             row_numbers=matrix.rows.tolist(),
         )
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The change of every head."""
+    return against_again("heads", report, invocation)

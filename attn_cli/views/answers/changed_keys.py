@@ -9,13 +9,15 @@ from rich.text import Text
 from attn_cli.summaries.against.changed_keys import ChangedKeys
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.bars import bar, bar_width
+from attn_cli.views.drawing.bars import bar_width, signed_bar
 from attn_cli.views.drawing.cells import fit
-from attn_cli.views.drawing.labels import stream_suffix, which_heads
+from attn_cli.views.drawing.labels import head_name, stream_suffix, which_heads
 from attn_cli.views.drawing.pair_labels import pair_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import against_again
 
 
 def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -34,6 +36,13 @@ def draw(changed: ChangedKeys, summary: Summary, report: Report, screen: Screen)
                 yield from _bars(changed, at, row, summary, screen)
             else:
                 yield _cells(label, changed, at, row, summary, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The change of all cells of one head."""
+    summary, changed = next(report.parts_of(ChangedKeys))
+    which = ["-l", str(summary.place.layer), "--mean"] if changed.averaged else ["-H", head_name(summary, 0)]
+    return against_again("matrix", report, invocation, *which)
 
 
 def _query(changed: ChangedKeys, row: int, summary: Summary, screen: Screen) -> str:
@@ -60,9 +69,8 @@ def _bars(changed: ChangedKeys, at: int, row: int, summary: Summary, screen: Scr
         change = float(changed.changes[at, row, rank])
         weights = f"{changed.weights[at, row, rank]:.3f} to {changed.other_weights[at, row, rank]:.3f}"
         line = Text("    ").append(fit(label, width)).append(f" {change:+.3f}  {weights}")
-        length = bar(abs(change), bar_width(screen, width + 28))
         if screen.width >= width + 34:
-            line.append(f"  {length if change > 0 else length.replace('█', '░')}".rstrip())
+            line.append(f"  {signed_bar(change, bar_width(screen, width + 28))}".rstrip())
         yield line
 
 

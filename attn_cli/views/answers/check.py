@@ -18,6 +18,8 @@ from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.palette import ASCII_SHADES, SHADES
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import more_of_matrices
 
 _RIGHT = Style(bold=True, color="green")
 _WRONG = Style(bold=True, color="red")
@@ -35,7 +37,7 @@ class _Line(NamedTuple):
 
 def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """One verdict on all batch entries and heads; of wrong ones the causes, the first wrong number, and the map."""
-    entries = [(each, part) for each in report.summaries if (part := each.part(Check)) is not None]
+    entries = list(report.parts_of(Check))
     checks = [head for _, part in entries for head in part.heads]
     parts = [part for _, part in entries]
     above = [Text(""), *_verdict(parts, checks, screen)]
@@ -51,6 +53,15 @@ def draw(check: Check, summary: Summary, report: Report, screen: Screen) -> Iter
         lines = _lines(entries, report)
         most = len(lines) if screen.height is None else screen.height - line_count(above) - _LINES_AROUND
         yield from _map(_together(lines, max(most, 1)), screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The first row that is wrong, step by step, else the first of all."""
+    for head in (head for _, part in report.parts_of(Check) for head in part.heads):
+        if head.first_bad is not None:
+            which = [] if head.head is None or invocation.has("head") else ["-H", str(head.head)]
+            return more_of_matrices(report, invocation, *which, row=head.first_bad[0])
+    return more_of_matrices(report, invocation)
 
 
 def _verdict(parts: list[Check], checks: list[HeadCheck], screen: Screen) -> Iterator[Text]:

@@ -16,6 +16,8 @@ from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_given_texts
 
 
 def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -27,6 +29,11 @@ def draw(comparison: Comparison, report: Report, screen: Screen) -> Iterator[Ren
         yield from _block_table(comparison, screen)
     has_pulls = all(context.pulls is not None for block in comparison.blocks for context in block.contexts)
     yield packed_text(_PULL if has_pulls else _NO_PULL, screen, DIM, between=" ")
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """All words of both texts on two axes."""
+    return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 
 _PULL = ("pull: share of what attention", "put out for the word; adds to 1")

@@ -14,12 +14,19 @@ from attn_cli.views.answers.matrices import matrix_maps
 from attn_cli.views.answers.outputs import output_maps
 from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import more_of_matrices
 
 
 def draw(answer: Computation, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Every map of every entry."""
     for summary in report.summaries:
         yield from _entry(summary, report, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The same step by step."""
+    return more_of_matrices(report, invocation)
 
 
 def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:

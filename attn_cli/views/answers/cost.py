@@ -10,6 +10,7 @@ from attn_cli.text import binary_bytes, magnitude
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
 
 _WIDE = ("other ways to keep keys", "cache", "scores, mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
@@ -61,3 +62,8 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         f"{rows} rows of {heads} {'head' if heads == 1 else 'heads'} at a time",
     ]
     yield packed_text(band, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """What the scale is for."""
+    return ["scale"]

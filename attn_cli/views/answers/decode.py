@@ -14,6 +14,7 @@ from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import place_prefix
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
 
 _MOST_STEPS = 20
 _ROUNDING = 1e-12  # rounding error of float64 sums in another order
@@ -47,6 +48,11 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
     same = f"every step's output equals that of the whole causal matrix{near}"
     yield Text("\n".join(textwrap.wrap(same, screen.width)))
     yield from _caches(summary, decoding, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """What attention costs in a model of about 7 billion parameters."""
+    return ["cost", "-n", "4096", "--heads", "32", "--dim", "128", "--layers", "32"]
 
 
 def _caches(summary: Summary, decoding: Decoding, screen: Screen) -> Iterator[Text]:

@@ -12,6 +12,8 @@ from attn_cli.text import ascii_visible, counted, decimal_bytes, visible
 from attn_cli.views.drawing.cells import fit, packed
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import EXAMPLE
 
 _LINES = 24  # of a screen, its header included
 _FEWEST_MODELS = 3  # lines about them, however much else there is
@@ -48,6 +50,11 @@ def draw(installation: Installation, report: Report, screen: Screen) -> Iterator
     for name, lines in sections.items():
         for number, line in enumerate(lines):
             yield Text.assemble((fit("" if number else name, _label(screen)), BOLD), line)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The overview of a text."""
+    return ["inspect", EXAMPLE]
 
 
 def _label(screen: Screen) -> int:

@@ -20,6 +20,8 @@ from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST, _FEW_SHARPEST = 8, 4
@@ -62,9 +64,16 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
     if len(rows) > count:
         parts = [f"… {len(rows) - count} heads more: add | less for all", "--sort entropy puts the sharpest first"]
         yield packed_text(parts, screen, BOLD)
-    masked = sum(int(part.masked_rows.max(initial=0)) for s in report.summaries if (part := s.part(Heads)) is not None)
+    masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
     if masked:
         yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The matrix of the first head, as sorted, else of the sharpest."""
+    rows = head_rows(report.summaries)
+    rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
+    return matrix_of_head(rows[0].summary, rows[0].at, report, invocation) if rows else None
 
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:

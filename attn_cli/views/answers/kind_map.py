@@ -10,6 +10,8 @@ from attn_cli.views.answers.kinds import draw_kinds, sink_lines
 from attn_cli.views.drawing.cells import line_count, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import MODEL, matrix_of_head, on_same_input
 
 
 def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -23,6 +25,23 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
     if screen.height is not None and line_count([*above, *body, *sinks]) > screen.height:
         body, sinks = sinks, list(draw_kinds(kinds.parts, screen, grids="last"))
     yield from (*above, *body, *sinks)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The matrix of a named head, induction first; of random tokens, another draw."""
+    assert isinstance(report.answer, KindMap)
+    if report.answer.seed is not None:
+        return ["heads", "--kinds", *invocation.words(MODEL), "--seed", str(report.answer.seed + 1)]
+    named = [
+        (kind, summary, at)
+        for summary, part in report.answer.parts
+        for at, kind in enumerate(part.judged.kind.tolist())
+        if kind >= 0
+    ]
+    if not named:
+        return on_same_input("heads", report, invocation)
+    _, summary, at = min(named, key=lambda each: each[0])
+    return matrix_of_head(summary, at, report, invocation)
 
 
 def _read(kinds: KindMap) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Kinds of heads as a grid of layers and heads, with a legend that names the heads that look things up."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -228,15 +228,33 @@ def legend(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> It
     """The count of heads of every other kind, and the chances of all."""
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
+    by = "what sinks don't get" if judged[0].by_share else "the weight"
+    yield packed_text([*counts_in_words(counts), *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
+
+
+def counts_in_words(counts: Mapping[int, int]) -> list[str]:
+    """`P previous 12`, `2-8 back 3`, `- none 5`: how many heads are of each kind that doesn't find content.
+
+    counts  by place in `KINDS`, or one of the numbers for none
+    """
     words: list[str] = []
     for number, kind in enumerate(KINDS):
         if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[number]:
-            words.append(f"{kind.letter.lower() if kind is FIRST else kind.letter} {kind.words} {counts[number]}")
+            words.append(f"{cell_text(number, 1.0, 1)} {kind.words} {counts[number]}")
         if kind is SELF and (back := sum(counts[at] for at, other in enumerate(KINDS) if (other.back or 0) > 1)):
             words.append(f"2-8 back {back}")
-    words += [f"- none {counts[NOTHING]}"] if counts[NOTHING] else []
-    by = "what sinks don't get" if judged[0].by_share else "the weight"
-    yield packed_text([*words, *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
+    others = ((NOTHING, "none"), (NOT_JUDGED, "not judged"))
+    return words + [f"{cell_text(kind, 0.0, 1)} {name} {counts[kind]}" for kind, name in others if counts[kind]]
+
+
+def named_heads(words: str, kind: int, heads: Iterable[str], screen: Screen) -> Text:
+    """`I induction 19  18.6 0.91  17.3 0.82`: as many heads of a kind, each with its number, as fit a line."""
+    text = Text(words, cell_style(kind))
+    for head in heads:
+        if len(text) + 2 + len(head) > screen.width:
+            break
+        text.append(f"  {head}")
+    return text
 
 
 def _chances(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: Mapping[int, int]) -> list[str]:
@@ -272,13 +290,7 @@ def _content_line(
         words.append(f"on {counted(rows, 'row')}:")
     elif rows < LEAST_ROWS:
         words.append(f"of {LEAST_OF_FEW} or more on {rows} rows:")
-    text = Text(" ".join(words), cell_style(number))
-    for name, value in heads:
-        piece = f"  {name} {value:.2f}"
-        if len(text) + len(piece) > screen.width:
-            break
-        text.append(piece)
-    yield text
+    yield named_heads(" ".join(words), number, (f"{name} {value:.2f}" for name, value in heads), screen)
 
 
 def ranked_heads(

@@ -16,6 +16,8 @@ from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
@@ -39,6 +41,17 @@ def draw(knock: Knock, report: Report, screen: Screen) -> Iterator[Text | str]:
     for head in shown:
         yield _line(_label(head), knock, head.outcome.effect, longest, head, _layout(knock, shown, screen))
     yield from (Text(line, style) for text, style in _closing(knock, screen) for line in wrap(text, screen.width))
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """What the most needed head looks at, in the rows that choose."""
+    assert isinstance(report.answer, Knock)
+    knock = report.answer
+    place = knock.heads[0].place
+    head = f"{place.layer}.{place.head}"
+    if place.stream != "self" or knock.everywhere:
+        return on_same_input("matrix", report, invocation, "-H", head)
+    return on_same_input("top", report, invocation, "-H", head, "-t", str(knock.rows[-1]))
 
 
 def _asked(knock: Knock) -> Iterator[str]:

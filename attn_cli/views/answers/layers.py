@@ -12,6 +12,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 _HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
              "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
@@ -44,6 +46,11 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
     if hidden:
         line = f"no room for: {', '.join(hidden)} · --json has all"
         yield Text("\n".join(wrap(line, screen.width)), DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The overview of the text that the model read."""
+    return on_same_input("inspect", report, invocation)
 
 
 def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:

@@ -16,6 +16,8 @@ from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_given_texts
 
 _MOST = 24  # with more tokens than this, only the heaviest are shown
 
@@ -40,6 +42,11 @@ def draw(learning: Learning, report: Report, screen: Screen) -> Iterator[Text | 
     for text in range(len(learning.prompts)):
         yield ""
         yield from _weights(learning, text, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The words of its texts on two axes."""
+    return on_given_texts("plane", list(invocation.words({"texts"})), invocation)
 
 
 def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | Table]:

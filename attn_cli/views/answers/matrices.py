@@ -14,10 +14,19 @@ from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
-from attn_cli.views.drawing.labels import place_prefix, stream_suffix, text_with_mark, token_label, which_heads
+from attn_cli.views.drawing.labels import (
+    head_name,
+    place_prefix,
+    stream_suffix,
+    text_with_mark,
+    token_label,
+    which_heads,
+)
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 from attn_cli.views.drawing.text_figure import ColoredText
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -36,6 +45,14 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
     if matrix.reason and screen.height is not None:
         maps = [each for each in maps if each.height + 3 <= screen.height]
     yield from arranged(maps, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The keys that its rows attend to most."""
+    summary, matrix = next(report.parts_of(Matrix))
+    rows = [] if matrix.rows is None else invocation.words({"token"})
+    which = ["-l", str(summary.place.layer), "--mean"] if matrix.averaged else ["-H", head_name(summary, 0)]
+    return on_same_input("top", report, invocation, *rows, *which)
 
 
 def matrix_maps(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:

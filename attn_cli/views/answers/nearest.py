@@ -11,6 +11,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.bars import bar_line
 from attn_cli.views.drawing.screen import Screen
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_texts
 
 
 def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Text | str]:
@@ -20,3 +22,9 @@ def draw(neighbours: Neighbours, report: Report, screen: Screen) -> Iterator[Tex
     label = max(10, min(max((cell_len(visible(word)) for word in neighbours.words), default=0) + 1, screen.width // 3))
     for word, cosine in zip(neighbours.words, neighbours.cosines.tolist(), strict=True):
         yield bar_line(word, label, cosine, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The words nearest to the first of them."""
+    assert isinstance(report.answer, Neighbours)
+    return on_texts("nearest", report.answer.words[:1], invocation.words({"model"})) if report.answer.words else None

@@ -21,6 +21,8 @@ from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 _MOST = 12  # parts on a screen; the rest is counted
 _LONGEST = 400  # characters of a part that a line could show
@@ -41,6 +43,20 @@ def draw(answer: PartsRead, report: Report, screen: Screen) -> Iterator[Renderab
     if len(shown) < len(order):
         yield Text(table.rest(order[len(shown) :]), DIM)
     yield from (Text(line, DIM) for line in wrap(_legend(answer), screen.width))
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """Which heads the answer rests on; where none was asked about, what a part looks at."""
+    assert isinstance(report.answer, PartsRead)
+    answer, hidden = report.answer, report.answer.hidden
+    if hidden is not None and hidden.target is not None:
+        return on_same_input(
+            "knock", report, invocation, *(invocation.words({"token"}) if answer.asked == "picked" else [])
+        )
+    tokens = [read.part.tokens for read in answer.order if read.part.tokens]
+    if not tokens or answer.read.stream != "self":
+        return on_same_input("inspect", report, invocation)
+    return on_same_input("top", report, invocation, "-t", str(tokens[0][-1]), "-l", "-1", "--mean")
 
 
 def _titles(answer: PartsRead) -> list[str]:

@@ -14,6 +14,8 @@ from attn_cli.text import visible
 from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_given_texts
 
 _TEXT_STYLES = tuple(Style(color=name) for name in ("cyan", "yellow", "magenta", "green", "red", "blue"))
 _BESIDE = 100  # from so many columns on, the panels stand side by side ...
@@ -56,6 +58,22 @@ def draw(plane: Plane, report: Report, screen: Screen) -> Iterator[Text | str]:
     else:
         yield from (line for lines in panels for line in lines)
     yield packed_text(_legend(plane, several), screen, DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """A word that two texts share, compared; else the overview of the first text."""
+    texts: list[str | None] = list(invocation.words({"texts"}))
+    shared = _shared_word(report) if len(texts) == 2 else None
+    if shared is not None:
+        return on_given_texts("compare", texts, invocation, "--word", shared)
+    return on_given_texts("inspect", texts[:1], invocation)
+
+
+def _shared_word(report: Report) -> str | None:
+    """The longest word that stands once in each of two texts."""
+    first, second = ([token.text.lower() for token in prompt.tokens if not token.special] for prompt in report.prompts)
+    words = [word for word in first if word.isalpha() and first.count(word) == second.count(word) == 1]
+    return max(words, key=len, default=None)
 
 
 def _legend(plane: Plane, several: bool) -> list[str]:

@@ -11,6 +11,8 @@ from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import EXAMPLE
 
 _FEWEST_SCORES = 12  # columns of scores, of which the weights beside them are made
 
@@ -42,6 +44,11 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries a line",
              f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
     yield packed_text(notes, screen, DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """One query step by step."""
+    return ["compute", EXAMPLE, "--steps", "-t", "bank"]
 
 
 def _spread(scaling: Scaling, screen: Screen, *, wide: bool) -> Iterator[Text]:

@@ -14,6 +14,8 @@ from attn_cli.views.answers.scan_heads import corpus_lines
 from attn_cli.views.drawing.cells import line_count, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import scanned_head
 
 _FEWEST, _FIRST = 5, 20
 _MOST_RENAMED, _FEWEST_RENAMED, _LOW = 5, 3, 40  # lines of heads, the fewer on low screens
@@ -34,6 +36,13 @@ def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[Re
         left_out[0] = f"… {len(listed) - room:,} more: {more[0]}"
         yield packed_text(left_out, screen, DIM, between=", ")
     yield from below
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The head that differs most, in the second scan."""
+    answer = report.answer
+    assert isinstance(answer, ScanDifferences)
+    return scanned_head(answer.other, answer.differences[0].place) if answer.differences else None
 
 
 def _above(answer: ScanDifferences, screen: Screen) -> Iterator[Text | str]:

@@ -23,6 +23,7 @@ from attn_cli.views.drawing.cells import fit, height_of, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.drawing.whole_line import WholeLine
+from attn_cli.views.invocation import Invocation
 
 _NARROW = 60
 _MOST_RANGES = 20  # of a layout that joins some
@@ -40,6 +41,15 @@ def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[Renderabl
         if screen.height is None or _height(drawn, screen.width) <= screen.height:
             break
     yield from drawn
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The heads of its kind, or those of induction; its examples have lines of their own."""
+    answer = report.answer
+    assert isinstance(answer, ScanHead)
+    if answer.head.kind is not None:
+        return ["scan", "show", answer.folder, "--kind", answer.head.kind_name]
+    return ["scan", "show", answer.folder, "--sort", "induction", "-k", "10"]
 
 
 def _layouts(screen: Screen) -> Iterator[HeadLayout]:

@@ -11,19 +11,22 @@ from rich.text import Text
 from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
 from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
-from attn_cli.summaries.reducers.kinds import CONTENT, FIRST, KINDS, SELF
+from attn_cli.summaries.reducers.kinds import CONTENT, KINDS
 from attn_cli.summaries.reducers.kinds.kind_sums import NOT_JUDGED, NOTHING
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.answers.kinds import GridRow, cell_style, grid
+from attn_cli.views.answers.kinds import GridRow, counts_in_words, grid, named_heads
 from attn_cli.views.drawing.bars import bar
 from attn_cli.views.drawing.cells import fit, packed, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import scanned_head
 
 _FEWEST = 6
 _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "not judged": NOT_JUDGED}
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
+_CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
 _BAR = 12
 _AROUND_GRID = 3  # lines around it: model, what comes next, and the prompt
 
@@ -38,6 +41,22 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
     yield ""
     below = screen.below(_lines(corpus) + 1)
     yield from _ranked(answer, below) if answer.ranking is not None else _of_kind(answer, below)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The first head, or the surest of those that find content.
+
+    Where none is of a kind, those with most weight on its targets, if there is such a number.
+    """
+    answer = report.answer
+    assert isinstance(answer, ScanHeads)
+    heads = list(answer.heads)
+    if answer.ranking is None and answer.kind is None:
+        content = [head for head in heads if head.kind is not None and head.kind_name in _CONTENT]
+        heads = sorted(content, key=lambda head: -head.kind.share if head.kind else 0.0) or heads
+    if not heads and answer.kind in {each.heading for each in STATISTICS}:
+        return ["scan", "show", answer.folder, "--sort", str(answer.kind)]
+    return scanned_head(answer.folder, heads[0].place) if heads else None
 
 
 def _lines(texts: Sequence[Text]) -> int:
@@ -93,31 +112,21 @@ def _content(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
         named = [head for head in heads if head.kind is not None and head.kind_name == kind.name]
         if kind.rank != CONTENT or not named:
             continue
-        line = Text(f"{kind.letter} {kind.words} {len(named)}", cell_style(number))
-        for head in sorted(named, key=lambda head: -head.kind.share if head.kind else 0.0):
-            assert head.kind is not None
-            width = (head.kind.share_high - head.kind.share_low) / 2
-            piece = f"  {head.place.label} {head.kind.share:.2f}" + ("" if isnan(width) else f" ±{half(width)}")
-            piece += "?" if head.kind.certainty < 0.95 else ""
-            if len(line) + len(piece) > screen.width:
-                break
-            line.append(piece)
-        yield line
+        ordered = sorted(named, key=lambda head: -head.kind.share if head.kind else 0.0)
+        yield named_heads(f"{kind.letter} {kind.words} {len(named)}", number, map(_share, ordered), screen)
+
+
+def _share(head: ScannedHead) -> str:
+    """`18.6 0.61 ±0.02`; ? after a name that is not certain."""
+    assert head.kind is not None
+    width = (head.kind.share_high - head.kind.share_low) / 2
+    apart = "" if isnan(width) else f" ±{half(width)}"
+    return f"{head.place.label} {head.kind.share:.2f}{apart}{'?' if head.kind.certainty < 0.95 else ''}"
 
 
 def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
     """How many heads are of every other kind, and how many names are not certain."""
-    counts = Counter(head.kind_name for head in heads)
-    words = []
-    for kind in KINDS:
-        if kind.rank != CONTENT and kind.back in (None, -1, 0, 1) and counts[kind.name]:
-            words.append(f"{kind.letter.lower() if kind is FIRST else kind.letter} {kind.words} {counts[kind.name]}")
-        if kind is SELF and (back := sum(counts[other.name] for other in KINDS if (other.back or 0) > 1)):
-            words.append(f"2-8 back {back}")
-    words += [
-        f"{letter} {name} {counts[name]}" for letter, name in (("-", "none"), ("?", "not judged")) if counts[name]
-    ]
-    yield packed_text(words, screen)
+    yield packed_text(counts_in_words(Counter(_PLACES[head.kind_name] for head in heads)), screen)
     unsure = sum(head.kind is not None and head.kind.certainty < 0.95 for head in heads)
     if unsure:
         text = f"{counted(unsure, 'name')} less than 95 % certain over these documents: --kind KIND lists them"

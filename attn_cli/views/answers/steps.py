@@ -20,6 +20,8 @@ from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 _STAGE = 9  # the width of a stage's column, and of a number in it
 _MOST_KEYS = 16  # of more keys, only the heaviest are shown
@@ -52,6 +54,13 @@ def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iter
         yield from _one_query(summary, steps, screen)
     else:
         yield from _whole(summary, steps, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """What the scale is for; after the walk of a text, its matrices."""
+    if report.batch is not None:
+        return ["scale"]
+    return on_same_input("matrix", report, invocation, "-l", str(report.summaries[0].place.layer))
 
 
 def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:

@@ -10,6 +10,8 @@ from attn_cli.text import counted
 from attn_cli.views.drawing.labels import key_bar, key_cells, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import on_same_input
 
 _MANY = 64  # rows that a screen shows one by one
 
@@ -31,3 +33,10 @@ def draw(through: Through, report: Report, screen: Screen) -> Iterator[Text | st
             yield key_cells(token_label(shown.tokens[row]), shown.ranked(at), screen)
     if abridged:
         yield Text("too many rows to show each: --token picks some, -f jsonl has all", DIM)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """What the last layer alone does."""
+    assert isinstance(report.answer, Through)
+    row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
+    return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "written")

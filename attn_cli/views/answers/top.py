@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -10,6 +11,7 @@ from attn_cli.summaries.reducers.top import Top
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.labels import (
     READS,
+    head_name,
     key_bars,
     key_cells,
     named_keys,
@@ -19,6 +21,8 @@ from attn_cli.views.drawing.labels import (
 )
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import HIDDEN, matrix_of_head, on_same_input
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -38,3 +42,25 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
                 yield from key_bars(pairs, weights, screen)
             else:
                 yield key_cells(token_label(token), pairs, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """Why the largest weight is; of a mean over heads, what each head of it does."""
+    summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
+    at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
+    query = ["-t", str(top.rows[row])]
+    if report.merged_from is not None or summary.place.stream != "self":
+        return on_same_input("matrix", report, invocation, "-l", str(summary.place.layer))
+    if top.averaged:
+        return on_same_input("top", report, invocation, *query, "-l", str(summary.place.layer))
+    if summary.place.way not in ("computed", "registry"):
+        return matrix_of_head(summary, int(at), report, invocation)
+    head = head_name(summary, int(at))
+    return on_same_input("top", report, invocation.without(HIDDEN), *query, "-H", head, "--why")
+
+
+def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
+    """The weights of the heaviest keys `[h, r, k]`; half of those of first and special tokens."""
+    keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
+    rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
+    return top.weights * keys[top.keys] * rows[:, None]

@@ -10,11 +10,13 @@ from rich.text import Text
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.why import ExplainedCell, Why
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.bars import bar
+from attn_cli.views.drawing.bars import signed_bar
 from attn_cli.views.drawing.cells import fit, packed
-from attn_cli.views.drawing.labels import stream_suffix, token_label
+from attn_cli.views.drawing.labels import head_name, stream_suffix, token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
+from attn_cli.views.invocation import Invocation
+from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _NAME = 9  # columns of "position"
 _BAR = 20
@@ -31,6 +33,18 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
             yield Text("  nothing to explain: the row may not see that key")
         for cell in cells:
             yield from _cell(cell, why, summary, screen)
+
+
+def next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """Whether the explained cell's head matters; in a table, which predicts nothing, its matrix."""
+    if report.batch is not None:
+        return more_of_matrices(report, invocation)
+    summary, why = next(report.parts_of(Why))
+    reads_text = any(invocation.has(name) for name in ("text", "file", "messages"))
+    predicts = report.source["type"] not in ("table", "demonstration") and report.streams == ["self"] and reads_text
+    command = "knock" if predicts and not invocation.has("pair") else "matrix"
+    head = head_name(summary, why.cells[0].head if why.cells else 0)
+    return on_same_input(command, report, invocation, "-H", head)
 
 
 def _cell(cell: ExplainedCell, why: Why, summary: Summary, screen: Screen) -> Iterator[Text]:
@@ -59,8 +73,7 @@ def _parts(cell: ExplainedCell, screen: Screen) -> Iterator[Text]:
         room = screen.width - 4 - _NAME - 9 - _RANK
         if room >= 4:
             width = min(_BAR, room)
-            length = bar(abs(value), width, longest)
-            line = f"{length if value > 0 else length.replace('█', '░'):<{width + 2}}"
+            line = f"{signed_bar(value, width, longest):<{width + 2}}"
             words = f"{line}{words} by {'distance' if name == 'position' else name} alone"
         yield _line(name, value, words)
     if cell.bias is not None:

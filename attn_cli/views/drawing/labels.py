@@ -33,6 +33,11 @@ def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
     return f"mean of {averaged} heads" if by == "weight" else f"{averaged} heads together"
 
 
+def head_name(summary: Summary, at: int) -> str:
+    """A head by the numbers of its layer and its own: 18.6."""
+    return f"{summary.place.layer}.{summary.place.heads[at]}"
+
+
 def token_label(token: Token) -> str:
     """A token with its number, as users name it: "3 bank"; "5 +Paris" for one that the model generated."""
     return f"{token.index} {visible(text_with_mark(token))}"

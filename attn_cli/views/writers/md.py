@@ -61,13 +61,13 @@ def _blocks(report: Report) -> Iterator[str]:
         return
     rows: dict[str, list[dict[str, Any]]] = {}
     for summary in report.summaries:
-        stream = {"stream": summary.place.stream} if len(report.streams) > 1 else {}
+        lead = report.lead(summary)
         for part in summary.parts:
             if part.name in _TITLES:
-                rows.setdefault(part.name, []).extend(stream | row for row in part.records(summary))
+                rows.setdefault(part.name, []).extend(lead | row for row in part.records(summary))
     for name, records in rows.items():
         yield f"### {_TITLES[name]}\n"
-        yield _table(records if report.ranking is None else report.ranking.of_records(records))
+        yield _table(report.ordered(records))
     for summary in report.summaries:
         for part in summary.parts:
             if isinstance(part, Received):

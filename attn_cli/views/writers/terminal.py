@@ -2,12 +2,18 @@
 
 import sys
 
+from rich.cells import cell_len
+
 from attn_cli.summaries.report import Report
+from attn_cli.views.answers import next_words
 from attn_cli.views.drawing.above import taken
 from attn_cli.views.drawing.screen import largest_map, screen_of
+from attn_cli.views.shell_words import command_line
 from attn_cli.views.sink import Sink
 from attn_cli.views.terminal import render
 from attn_cli.views.view import View, ViewSettings
+
+_MOST_LINES = 4  # of a screen, that the command to ask next takes
 
 
 class TerminalView(View):
@@ -25,9 +31,10 @@ class TerminalView(View):
         self.write_text(render(report, self.screen.below(above), self._last_line(report)))
 
     def _last_line(self, report: Report) -> str | None:
-        """The command to ask next; nothing of it in pipes and files."""
+        """`next: attn ...`, the command to ask next; None in pipes and files, and where it would take many lines."""
         if self.settings.invocation is None or not self.is_terminal:
             return None
-        from attn_cli.views.next_step import next_line  # imported here: pipes and files don't need it
-
-        return next_line(report, self.settings.invocation, self.screen)
+        words = next_words(report, self.settings.invocation)
+        line = "" if words is None else f"next: {command_line(words)}"
+        can_be_shown = line.isascii() or not self.screen.ascii_only
+        return line if line and can_be_shown and cell_len(line) <= _MOST_LINES * self.screen.width else None
