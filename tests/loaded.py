@@ -5,7 +5,7 @@ from pathlib import Path
 
 from attn_cli.selection import ALL
 from attn_cli.sources.huggingface.load.checkpoint import Check, LoadedModel, load
-from attn_cli.sources.huggingface.load.chosen_layers import check_chosen_heads, check_chosen_layers
+from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
 from attn_cli.sources.huggingface.load.origin import Origin
 
 _loaded: dict[object, LoadedModel] = {}

@@ -12,7 +12,7 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
-from attn_cli.sources.model_files import size_on_disk
+from attn_cli.sources.huggingface.load.weight_files import size_on_disk
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit_path
 

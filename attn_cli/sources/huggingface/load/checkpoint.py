@@ -25,7 +25,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.load.chosen_layers import check_chosen_heads, check_chosen_layers
+from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error

@@ -10,7 +10,7 @@ from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load import checkpoint
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.load.chosen_layers import check_chosen_heads, check_chosen_layers
+from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
 
 _TINY = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}
 
