@@ -12,7 +12,8 @@ from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
 from attn_cli.sources.devices import check_names
-from attn_cli.sources.huggingface.load.weight_files import size_on_disk
+from attn_cli.sources.files.paths import expanded
+from attn_cli.sources.huggingface.load.weight_files import weight_bytes
 from attn_cli.text import decimal_bytes
 from attn_cli.views.drawing.cells import fit_path
 
@@ -80,7 +81,7 @@ class LoadOptions:
 
 def _loading(model: str) -> str:
     """The line while a model loads, with its size where its files are here."""
-    size = size_on_disk(model)
+    size = weight_bytes(expanded(model))
     more = f" · {decimal_bytes(size)}" if size else ""
     room = shutil.get_terminal_size().columns - len(f"loading {more} · 000 s") - 1  # 000: of the clock that follows
     return f"loading {fit_path(model, room)}{more}"

@@ -25,15 +25,13 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
-from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers
+from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.hub import network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
-from attn_cli.sources.huggingface.load.memory_check import check_memory
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class, stack_of
 from attn_cli.sources.huggingface.load.native_output import without_native_output
 from attn_cli.sources.huggingface.load.origin import Origin
-from attn_cli.sources.huggingface.load.size_check import check_sizes
 from attn_cli.sources.huggingface.load.trust.configuration import check_configuration
 from attn_cli.sources.huggingface.load.weight_report import check_weights, loses_stack, missing_weights
 

@@ -1,17 +1,86 @@
-"""Layers and heads that a model doesn't have, refused by its configuration: before its weights are loaded."""
+"""Refusal of what a model is too small or too large for, by its configuration and file sizes: before it is loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from torch import nn
-from transformers import PreTrainedConfig
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
 
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.load.load_errors import broken_weights
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
-from attn_cli.sources.huggingface.load.skeleton import skeleton
+from attn_cli.sources.huggingface.load.origin import Origin
+from attn_cli.sources.huggingface.load.weight_files import weight_bytes
+from attn_cli.sources.memory import free_memory
+from attn_cli.text import decimal_bytes
+
+_LAYERS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers")
+_MATRIX_SIZES = ("vocab_size", "intermediate_size", "num_experts", "num_local_experts")
+_SIZES = ("hidden_size", *_MATRIX_SIZES, *_LAYERS, "num_attention_heads", "num_key_value_heads")
+_PER_BYTE = 8  # numbers: weights quantised to one bit each
+
+
+def check_memory(origin: Origin, folder: Path) -> None:
+    """Raise LimitError for weight files larger than the free memory, since the system would kill the process.
+
+    folder  the folder of the weights; one without weight files passes
+    """
+    size, free = weight_bytes(folder / (origin.gguf or "")), free_memory(swap=True)
+    if free is not None and size > free:
+        sizes = f"{decimal_bytes(size, 'GB')}, and {decimal_bytes(free, 'GB')}"
+        raise LimitError(
+            f"the weights of {origin.name} take {sizes} are free",
+            "a smaller model, a quantised one, or --device-map auto",
+        )
+
+
+def check_sizes(config: PreTrainedConfig, folder: Path, origin: Origin) -> None:
+    """Raise LoadError for sizes below 0, and for sizes that need more numbers than the weight files in `folder` hold.
+
+    A table or a matrix holds at least as many numbers as its size times the model's width, a layer as many as the width
+    times itself. Where another number of the configuration would be too large if it were such a size, the parameters
+    of a skeleton are counted. Without this check a wrong number builds a model for minutes, or fills the memory, before
+    its weights are compared.
+    """
+    held = weight_bytes(folder / (origin.gguf or ""))
+    may_exceed = False
+    for part in _parts(config):
+        numbers = {name: value for name, value in vars(part).items() if isinstance(value, int)}
+        sizes = {name: size for name in _SIZES if (size := number_of(part, name)) is not None}
+        for name, size in sizes.items():
+            if size < 0:
+                raise LoadError(f"{origin.name}: {origin.settings} says {name} {size}", "sizes are counts")
+        if not held:
+            continue
+        width = sizes.get("hidden_size", 1)
+        for name in (*_MATRIX_SIZES, *_LAYERS):
+            if sizes.get(name, 0) * width * (width if name in _LAYERS else 1) > _PER_BYTE * held:
+                raise _too_large(f"{name} {sizes[name]:,} and hidden_size {width:,}", held, origin)
+        may_exceed = may_exceed or any(number * width > _PER_BYTE * held for number in numbers.values())
+    if may_exceed and (count := _parameters(config)) > _PER_BYTE * held:
+        raise _too_large(f"sizes that make {count:,} parameters", held, origin)
+
+
+def _too_large(sizes: str, held: int, origin: Origin) -> LoadError:
+    if broken := broken_weights(origin):
+        return LoadError(f"{origin.name}: {broken}", "is the download complete?")
+    return LoadError(
+        f"{origin.name}: {origin.settings} says {sizes}, and its weight files have {held:,} bytes",
+        f"is this the right checkpoint for {origin.settings}?",
+    )
+
+
+def _parts(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+    """A configuration and those inside it: of a text, a vision or an audio stack."""
+    yield config
+    for part in vars(config).values():
+        if isinstance(part, PreTrainedConfig):
+            yield from _parts(part)
 
 
 def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: str) -> None:
@@ -20,13 +89,13 @@ def check_chosen_layers(layers: Sequence[int], config: PreTrainedConfig, name: s
     layers  the chosen ones; negative numbers count from the end
     name    the model's, for messages
 
-    Only where the configuration's own count makes a number doubtful is the model built, without memory for weights, and
-    its blocks are counted; one that can't be built so is asked again once it is loaded.
+    The blocks of a skeleton are counted only where the configuration's own count makes a number doubtful; a model
+    without a skeleton is checked again once it is loaded.
     """
     usual = number_of(text_configuration(config), "num_hidden_layers") or 0
     if all(-usual <= layer < usual for layer in layers):
         return
-    check_layer_numbers(layers, _block_count(config), name)
+    check_layer_numbers(layers, _most_blocks(config), name)
 
 
 def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
@@ -37,51 +106,49 @@ def check_layer_numbers(layers: Sequence[int], blocks: int, name: str) -> None:
 
 
 def check_chosen_heads(chosen: Selection, config: PreTrainedConfig) -> None:
-    """Raise InputError for a head that no attention of a model of that configuration has.
-
-    As with layers, the model is built without memory for weights where the configuration's own count makes a number
-    doubtful; one with an attention that states no count of heads is asked again once it is loaded.
-    """
+    """Raise InputError for a head that no attention of a model of that configuration has; counted as layers are."""
     pairs = chosen.pairs or [(0, head) for head in chosen.heads or ()]
     usual = number_of(text_configuration(config), "num_attention_heads") or 0
     if all(-usual <= head < usual for _, head in pairs):
         return
-    if pairs and (most := _head_count(config)):
+    if pairs and (most := _most_heads(config)):
         for layer, _ in pairs:
             chosen.pick_heads(most, layer, 0)  # 0 layers: a negative number stays as it was typed
 
 
-def _head_count(config: PreTrainedConfig) -> int:
+def _parameters(config: PreTrainedConfig) -> int:
+    """The parameters of a model of that configuration; 0 where it has no skeleton."""
+    return sum(p.numel() for model in _skeletons(config, [model_class(config)]) for p in model.parameters())
+
+
+def _most_blocks(config: PreTrainedConfig) -> int:
+    """The blocks of the largest stack with attention, however the model is loaded; 0 where it has no skeleton."""
+    stacks = (places.of(module) for places in _all_places(config) for module in places.attention)
+    return max((place.blocks for stack in stacks for place in stack), default=0)
+
+
+def _most_heads(config: PreTrainedConfig) -> int:
     """The heads of the attention that has most, however the model is loaded; 0 where any of them is unknown."""
-    kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
+    modules = [module for places in _all_places(config) for module in places.attention]
+    # by the module itself, else by the configuration that it keeps
+    counts = [heads_of(x) or number_of(getattr(x, "config", None), "num_attention_heads") or 0 for x in modules]
+    return max(counts, default=0) if all(counts) else 0
+
+
+def _all_places(config: PreTrainedConfig) -> list[ModulePlaces]:
+    """The modules of a model's skeleton, by each class that may load it; empty where it has none."""
+    classes = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
+    return [ModulePlaces(model) for model in _skeletons(config, [cls for cls in classes if cls is not None])]
+
+
+def _skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrainedModel]:
+    """A model by each of the classes, its parameters with shapes and without numbers; none where building one fails.
+
+    classes  of transformers, automatic ones among them
+    """
+    builders = [getattr(cls, "_from_config", None) or cls.from_config for cls in classes]
     try:
-        modules = [module for kind in kinds if kind is not None for module in _places(kind, config).attention]
-        counts = [heads_of(module) or _configured(module) for module in modules]
+        with torch.device("meta"):
+            return [build(config) for build in builders]
     except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
-        return 0
-    return max((count or 0 for count in counts), default=0) if all(counts) else 0
-
-
-def _configured(module: nn.Module) -> int:
-    """The heads that the configuration of an attention states, where the module itself does not; 0 if neither does."""
-    return number_of(getattr(module, "config", None), "num_attention_heads") or 0
-
-
-def _block_count(config: PreTrainedConfig) -> int:
-    """The blocks of the largest stack with attention, however the model is loaded; 0 where it can't be built."""
-    kinds = dict.fromkeys([model_class(config), saved_class(config), generating_class(config)])
-    try:
-        return max(_blocks_of(kind, config) for kind in kinds if kind is not None)
-    except Exception:  # of any type: a model's own code runs, and loading it says what is wrong with it
-        return 0
-
-
-def _blocks_of(kind: type, config: PreTrainedConfig) -> int:
-    """The blocks of the largest stack of a model of class `kind`."""
-    places = _places(kind, config)
-    return max((place.blocks for module in places.attention for place in places.of(module)), default=0)
-
-
-def _places(kind: type, config: PreTrainedConfig) -> ModulePlaces:
-    """The modules of a model of class `kind` that is built without memory for weights."""
-    return ModulePlaces(skeleton(kind, config))
+        return []

@@ -1,19 +1,17 @@
-"""The files of a model on this machine, looked at without reading them."""
+"""The sizes of a model's weight files, known without torch and without reading them."""
 
 from pathlib import Path
 
-_WEIGHTS = ("*.safetensors", "*.bin")  # of two kinds at once, the first is loaded
+# The names that transformers looks for, in this order; further files may be copies in another format.
+_NAMES = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin", "pytorch_model-*.bin")
 
 
-def size_on_disk(model: str) -> int:
-    """The bytes of the weights of a model folder or .gguf file; 0 for what is not on this machine."""
+def weight_bytes(model: Path) -> int:
+    """The bytes of a .gguf file, or of the weights in a model's folder; 0 where there are none to be seen."""
     try:
-        path = Path(model).expanduser()
-        if path.is_file():
-            return path.stat().st_size
-        for pattern in _WEIGHTS:
-            if size := sum(file.stat().st_size for file in path.glob(pattern)):
-                return size
-    except (OSError, ValueError, RuntimeError):  # nobody may look; a NUL in the name; an unknown home folder
-        pass
-    return 0
+        if model.is_file():
+            return model.stat().st_size
+        files = next((files for name in _NAMES if (files := [*model.glob(name)])), [])
+        return sum(file.stat().st_size for file in files)
+    except (OSError, ValueError):  # no permission, a link to nothing, or a null byte in the name
+        return 0

@@ -145,7 +145,7 @@ def test_a_copy_in_a_folder_with_an_odd_name(minilm_folder: Path, tmp_path: Path
     assert opened(linked(minilm_folder, tmp_path / "ein Ordner [ü] {x}")).about["type"] == "bert"
 
 
-FREE = "attn_cli.sources.huggingface.load.memory_check.free_memory"
+FREE = "attn_cli.sources.huggingface.load.checks.free_memory"
 
 
 def test_weights_larger_than_the_free_memory(
