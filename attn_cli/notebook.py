@@ -28,7 +28,7 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.views.data import to_json
+from attn_cli.views.data import arrays_of, to_json
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,10 +103,11 @@ class Findings(Displayed):
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays of the layers, stacked `[layers, heads, ...]`, by the names that npz files have."""
-        parts = [part.arrays() for summary in self.report.summaries for part in summary.parts]
-        names = dict.fromkeys(name for arrays in parts for name in arrays)
-        return {name: _stacked([arrays[name] for arrays in parts if name in arrays]) for name in names}
+        """The arrays of the command's .npz file: of all layers stacked `[layers, heads, ...]`, and what axes mean.
+
+        Layers of another shape and streams have names of their own: `layer3.weights`, `encoder.weights`.
+        """
+        return arrays_of(self.report)
 
     def to_json(self) -> str:
         """The JSON that the command's --json prints."""
@@ -133,15 +134,6 @@ class Findings(Displayed):
             has = dict.fromkeys(part.name for summary in self.report.summaries for part in summary.parts)
             raise InputError(f"attn {self.report.command} has no {name}", f"it has {', '.join(has)}")
         return Table(rows)
-
-
-def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
-    """Arrays of one shape stacked; of several shapes as an array of objects."""
-    if len({array.shape for array in arrays}) == 1:
-        return np.stack(arrays)
-    stacked = np.empty(len(arrays), dtype=object)
-    stacked[:] = arrays
-    return stacked
 
 
 def inspect(

@@ -149,3 +149,15 @@ def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
         attn_cli.heads(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"text is a str, and not tuple: record\(text, model\)"):
         attn_cli.record((None, None), "river bank")  # type: ignore[arg-type]
+
+
+def test_arrays_have_the_names_of_the_npz_file(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny_model("t5", "tiny").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    attn("matrix", TEXT, "-m", folder, "-o", tmp_path / "x.npz")
+    kept = np.load(tmp_path / "x.npz")
+    arrays = attn_cli.matrix(TEXT, str(folder)).arrays
+    assert sorted(arrays) == sorted(kept.files) and {"encoder.weights", "cross.weights"} <= set(arrays)
+    for name in kept.files:
+        np.testing.assert_array_equal(arrays[name], kept[name])

@@ -87,6 +87,13 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def to_npz(report: Report) -> bytes:
+    """The arrays of a report as an .npz file. InputError with --sort: each head is in its place."""
+    if report.ranking is not None and report.answer is None:
+        raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
+    return archive(arrays_of(report))
+
+
+def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
     Where layers differ in shape each has its own `layerN.` names (see `_stacked`), and `modules` and `calls` say which
@@ -96,16 +103,14 @@ def to_npz(report: Report) -> bytes:
     is none) where tokens are patches of an image, `generated` `[n]` where the model generated some of them.
     """
     if report.answer is not None:
-        return archive(report.answer.arrays())
-    if report.ranking is not None:
-        raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
+        return report.answer.arrays()
     arrays: dict[str, np.ndarray] = {}
     streams = report.streams
     for stream in streams:
         summaries = [summary for summary in report.summaries if summary.place.stream == stream]
         prefix = "" if len(streams) == 1 else f"{stream}."
         arrays |= {prefix + name: values for name, values in (_stacked(summaries) | _labels(summaries)).items()}
-    return archive(arrays)
+    return arrays
 
 
 def to_npy(report: Report) -> bytes:
