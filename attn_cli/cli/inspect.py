@@ -69,7 +69,7 @@ def inspect(
     size = drawing.page_bytes(options, changes)
     if steps:
         hiding.refuse("--steps shows every key")
-        return options.run("steps", partial(walk, options.selection), token=token)
+        return options.run("steps", partial(walk, options.selection), token=token, scale=drawing.color_scale)
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
@@ -108,7 +108,7 @@ def inspect(
         return ReportPlan(of_call, finished, recordable=not any(changes.values()))
 
     return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure,
-                       settings=ViewSettings(page_bytes=size or PAGE_BYTES))  # fmt: skip
+                       scale=drawing.color_scale, settings=ViewSettings(page_bytes=size or PAGE_BYTES))  # fmt: skip
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:

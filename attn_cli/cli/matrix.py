@@ -99,7 +99,7 @@ def matrix(
         }
         | hiding.given
     ):
-        return against.run(options, _changes(options, token, reading.mean, merges))
+        return against.run(options, _changes(options, token, reading.mean, merges, drawing.color_scale))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
@@ -152,10 +152,10 @@ def matrix(
         return estimate
 
     return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure,
-                       settings=drawing.settings)  # fmt: skip
+                       scale=drawing.color_scale, settings=drawing.settings)  # fmt: skip
 
 
-def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool) -> AgainstCommand:
+def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str) -> AgainstCommand:
     """What --against shows: pooled on a screen, whole in files."""
 
     def memory(view: View, source: Source, prompt: Prompt) -> None:
@@ -171,5 +171,6 @@ def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: 
         lambda view, pair, rows: change_matrix(pair, rows, mean_heads=mean, largest=view.largest),
         token=token,
         words=words,
+        scale=scale,
         memory=memory,
     )

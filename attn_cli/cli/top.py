@@ -81,11 +81,16 @@ def top(
     *,
     keys: KeyOptions,
     explanation: WhyOptions,
-    reading: MeasureOptions,
+    by: Annotated[
+        str,
+        typer.Option("--by", metavar="MEASURE", help="weight, value (weight times the value's length), "
+                     "written (what W_O makes of it), or through (all layers of an encoder)."),
+    ] = "weight",
+    mean: o.Mean = False,
     words: o.Words = False,
     hiding: HidingOptions,
     against: AgainstOptions,
-) -> ExitCode:
+) -> ExitCode:  # fmt: skip
     """The keys that each query (or the asked one) attends to most.
 
     With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
@@ -108,24 +113,25 @@ def top(
     """
 
     k, token, overall = keys.k, keys.token, keys.overall
+    reading = MeasureOptions(by, mean)
     merges = options.merges(words)
-    others = {"--overall": overall, f"--by {reading.by}": reading.by != "weight"} | hiding.given
-    if explanation.requested(others | {"--mean": reading.mean, "--words": words, "--against": against.any}):
+    others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
+    if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
         return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
     if against.requested(others):
         return against.run(
             options,
             AgainstCommand(
                 "changed_keys",
-                lambda view, pair, rows: changed_keys(pair, k, rows, mean_heads=reading.mean),
+                lambda view, pair, rows: changed_keys(pair, k, rows, mean_heads=mean),
                 token=token,
                 words=merges,
             ),
         )
-    if reading.by == "through":
-        return _through(options, reading, k, token=token, overall=overall, words=merges, hiding=hiding)
+    if by == "through":
+        return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
     measure = reading.measure(words=merges)
-    mean, rescale = reading.mean, hiding.rescale
+    rescale = hiding.rescale
 
     def reducers(view: View, source: Source) -> ReducersFor:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
@@ -143,9 +149,9 @@ def top(
 
 def _through(
     options: TextCommandOptions,
-    reading: MeasureOptions,
     k: int,
     *,
+    mean: bool,
     token: str | None,
     overall: bool,
     words: bool,
@@ -155,7 +161,7 @@ def _through(
     if is_recording(options.model):
         raise InputError(f"{options.model} is a recording, and --by through takes values, W_O and norms",
                          "choose the model itself")  # fmt: skip
-    clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": reading.mean,
+    clashes = {"--layer": options.layer != "all", "--head": options.head != "all", "--mean": mean,
                "--token and --overall": token is not None and overall}  # fmt: skip
     for option in (name for name, is_on in (clashes | hiding.given).items() if is_on):
         raise InputError(f"--by through and {option} at once", "it goes through all layers and heads, to every token")

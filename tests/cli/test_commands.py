@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attn_cli.cli.kit.commands import COMMANDS, declared_command, help_lines, imported_command
-from tests.program import attn, environment
+from tests.program import attn, environment, refused
 from tests.test_rooms import modules_after
 
 
@@ -60,20 +60,23 @@ def test_no_line_of_a_help_is_wider_than_a_terminal() -> None:
         assert not [line for line in lines if len(line) > 80]
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_the_common_options_of_every_command_are_one_screen(width: int) -> None:
-    for name in COMMANDS:
-        lines = attn(*name.split(), "-h", env={"COLUMNS": str(width)}).lines
-        assert len(lines) <= 23  # of 24, whose last one has the prompt
-        assert max(map(len, lines)) <= width
-        assert lines[-1] == f"attn {name} --help: all of it"[:width]
-        shown = " ".join(attn(*name.split(), "--help", env={"COLUMNS": str(width)}).text.split())
-        names = [line.split()[0] for line in lines if line.lstrip().startswith("-")]
-        assert [name for name in names if f" {name}" not in shown] == []
+def test_h_is_help() -> None:
+    for command in ([], ["heads"], ["scan", "show"]):
+        assert attn(*command, "-h").text == attn(*command, "--help").text != ""
 
 
-def test_h_alone_is_what_attn_alone_shows() -> None:
-    assert attn("-h").text.strip() == attn().text.strip()
+def test_a_colour_scale_is_of_the_commands_that_draw_maps() -> None:
+    for command in ("inspect", "matrix"):
+        looks = {attn(command, "he sat on the river bank", "--color-scale", scale, "--color", "always").text
+                 for scale in ("linear", "log")}  # fmt: skip
+        assert len(looks) == 2, command
+    for command in ("top", "heads", "parts", "knock"):
+        refused(attn(command, "river bank", "--color-scale", "log"), 2, "--color-scale", "inspect, matrix and compute")
+
+
+def test_only_top_ranks_by_through() -> None:
+    assert "through" in attn("top", "--help").text
+    assert "through" not in attn("matrix", "--help").text + attn("inspect", "--help").text
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -74,7 +74,7 @@ def _every_way_to_fail(text: str) -> list[list[str]]:
         ["top", "river bank", "--layer", text],
         ["top", "river bank", "--head", text],
         ["top", "river bank", "--top", text],
-        ["top", "river bank", "--color-scale", text],
+        ["matrix", "river bank", "--color-scale", text],
         ["top", "river bank", "--color", text],
         ["top", "river bank", "--format", text],
         ["top", "river bank", "--output", f"/no/such/folder/{text}.json"],

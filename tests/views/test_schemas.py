@@ -61,7 +61,6 @@ def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None
     "options",
     [
         [], ["-m", "toy:the-cat-sat-down"], ["-m", "toy:my-name-is-ankit-projected"], ["-H", "0"], ["-l", "-1"],
-        ["--scale", "row"],
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -44,6 +44,7 @@ class AgainstCommand:
     token    names the rows, None for all
     words    whether the pieces of words are merged
     ranking  the order of the rows, None for that of the forward pass
+    scale    the colour scale
     memory   checks, before a model runs, the memory that the texts will take; may raise LimitError
     """
 
@@ -52,6 +53,7 @@ class AgainstCommand:
     token: str | None = None
     words: bool = False
     ranking: Ranking | None = None
+    scale: str = "linear"
     memory: Callable[[View, Source, Prompt], object] | None = None
 
 
@@ -155,7 +157,7 @@ class _Runs:
             warnings += _alone(displays[0].tokens, displays[1].tokens, alignment)
         return Report(
             comparison.command, self.source.about, tuple(shown), tuple(self.summaries), warnings, index=number,
-            merged_from=len(prompts[0].tokens) if merges else None, scale=self.options.colors_by,
+            merged_from=len(prompts[0].tokens) if merges else None, scale=comparison.scale,
             ranking=comparison.ranking, other=self.other.about,
         )  # fmt: skip
 

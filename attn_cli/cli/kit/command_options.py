@@ -23,7 +23,6 @@ from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, left_out_note
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import DEFAULTS, View, ViewSettings, no_recording
 
 
@@ -53,21 +52,14 @@ class ModelCommandOptions(LoadOptions, OutputOptions, LookOptions):  # the field
 
 @dataclass(frozen=True)
 class TextCommandOptions(ModelCommandOptions, TextOptions):
-    """The options of every command on a text: those on a model, the text, the colour scale, --quiet and --verbose."""
+    """The options of every command on a text: those on a model, the text, and --verbose."""
 
-    color_scale: o.ColorScale = "linear"
-    scale: o.FormerScale = None
     verbose: o.Verbose = False
 
     @property
     def says_times(self) -> bool:
         """Whether --verbose was given."""
         return self.verbose
-
-    @property
-    def colors_by(self) -> str:
-        """The colour scale, also by its former option's name."""
-        return self.color_scale if self.scale is None else self.scale
 
     def merges(self, words: bool, *, scores: bool = False, steps: bool = False) -> bool:
         """Whether to merge pieces into words: with --words, unless the source is a table, whose tokens are words.
@@ -93,6 +85,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         words: bool = False,
         ranking: Ranking | None = None,
         measure: Measure = WEIGHTS,
+        scale: str = "linear",
         settings: ViewSettings = DEFAULTS,
     ) -> ExitCode:
         """Answer `command` for each text; options that can't be used together are refused before a model is loaded.
@@ -104,6 +97,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         words         whether the pieces of words are merged
         ranking       the order of the answer's rows, None for that of the forward pass
         measure       what calls must carry beside their weights
+        scale         the colour scale of weights
         settings      what the command asks of its view
         """
         selection = self.selection
@@ -126,7 +120,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
                     lines=self.lines,
                     pair=self.pair,
                     generate=self.generate,
-                    scale=self.colors_by,
+                    scale=scale,
                     memory=memory(view, source) if memory else None,
                     hiding=hiding,
                     words=words,
@@ -208,9 +202,6 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
 
     def texts_and_reading(self) -> tuple[Iterator[str | InputError], Reading]:
         """The texts to answer, and what the source reads beside them; all of it checked."""
-        if self.scale is not None:
-            print_notes(["--scale is called --color-scale now"], quiet=self.quiet)
-        o.one_of(self.colors_by, SCALES, "--color-scale")
         reading = self.reading()
         without_text = self.without_text or (is_recording(self.model) and (self.text, self.file) == (None, None))
         texts: Iterator[str | InputError] = Texts(

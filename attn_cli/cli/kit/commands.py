@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from attn_cli.cli.kit.brief_help import brief_help
 from attn_cli.cli.kit.declarations import declaration
 from attn_cli.cli.kit.pager import is_leafed, leaf_through
 from attn_cli.cli.kit.settings import defaults_for
@@ -56,26 +55,15 @@ _HELP = "attn.help"  # whether words of the command line ask for --help, or look
 
 
 class GroupedHelp(TyperCommand):
-    """A command whose --help lists the common options first, then those of each group; -h is one screen."""
-
-    brief = False
+    """A command whose --help lists the common options first, then those of each group."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context, with the width of --help."""
-        self.brief = "-h" in args and "--help" not in args
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def get_help(self, ctx: Any) -> str:
         """The text of --help; a terminal that it is taller than has it in the pager."""
         return _leafed(super().get_help(ctx))
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """All of it, or what fits a screen."""
-        if not self.brief:
-            super().format_help(ctx, formatter)
-            return
-        options = self._sections(ctx)["Options"]
-        formatter.write(brief_help(ctx.command_path, str(self.help), options, formatter.width))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """What follows the name in `Usage:`, with [ ] around an argument that may be missing."""
@@ -140,11 +128,8 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
 class Commands(TyperGroup):
     """A Typer group of placeholder commands with help lines; it imports a command's module when that is called."""
 
-    brief = False
-
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context, with the width of --help."""
-        self.brief = args[:1] == ["-h"]
         return super().make_context(info_name, args, parent, **help_width() | extra)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -171,13 +156,6 @@ class Commands(TyperGroup):
         """The text of --help; a terminal that it is taller than has it in the pager."""
         return _leafed(super().get_help(ctx))
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """All of it; with -h what `attn` alone shows."""
-        if self.brief:
-            formatter.write(f"{first_page(shutil.get_terminal_size().columns)}\n")
-        else:
-            super().format_help(ctx, formatter)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in --help, each with its whole line."""
         with formatter.section("Commands"):
@@ -197,13 +175,13 @@ def first_page(width: int) -> str:
     """What `attn` alone shows: a few examples and the commands by name, in lines of at most `width` columns.
 
     >>> print(first_page(40).splitlines()[-1])
-    attn COMMAND -h      its options
+    attn COMMAND --help  its options
     """
     longest = max(len(example) for example, _ in _EXAMPLES)
     wide = width >= longest + 34
     examples = [f"  {example:{longest}}  {words}" if wide else example for example, words in _EXAMPLES]
     names = textwrap.wrap("  ".join(COMMANDS), width - 2, initial_indent="  ", subsequent_indent="  ")
-    more = ["attn --help          all commands", "attn COMMAND -h      its options"]
+    more = ["attn --help          all commands", "attn COMMAND --help  its options"]
     title = textwrap.wrap("Look inside any transformer's attention from a terminal.", width)
     return "\n".join([*title, "", *examples, "", "Commands:", *names, "", *more])
 

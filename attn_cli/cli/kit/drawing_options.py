@@ -11,6 +11,7 @@ from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import InputError
+from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.formats import format_for
 
 
@@ -28,10 +29,12 @@ class DrawingOptions:
         typer.Option("--page-size", metavar="SIZE", rich_help_panel="Output",
                      help="The most that -o page.html may take: 500kB, 8MB; 2MB if not given."),
     ] = None  # fmt: skip
+    color_scale: o.ColorScale = "linear"
 
     def check(self) -> None:
         """InputError for an unknown pooling or a size that is none."""
         o.one_of(self.pool, ("max", "mean"), "--pool")
+        o.one_of(self.color_scale, SCALES, "--color-scale")
         if self.page_size is not None:
             bytes_of(self.page_size, "--page-size")
 

@@ -10,6 +10,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.errors import InputError
 from attn_cli.text import cut
+from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import DPI, ViewSettings
 
@@ -32,10 +33,12 @@ class FigureOptions:
         typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
                      help="Dots an inch of a figure that is a .png; 300 if not said."),
     ] = None  # fmt: skip
+    color_scale: o.ColorScale = "linear"
 
     def check(self, options: OutputOptions) -> None:
         """InputError for an unknown pooling, a width that is none, and one without a figure."""
         o.one_of(self.pool, ("max", "mean"), "--pool")
+        o.one_of(self.color_scale, SCALES, "--color-scale")
         if self.dpi is not None and (self.width is None or format_for(options.format, options.output).name != "png"):
             raise InputError("--dpi is for a figure of dots", "add --width 84mm and -o figure.png")
         if self.width is None:

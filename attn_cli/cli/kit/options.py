@@ -97,7 +97,7 @@ Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after th
 By = Annotated[
     str,
     typer.Option("--by", metavar="MEASURE",
-                 help="weight, value (weight times the value's length), written (what W_O makes of it); top: through."),
+                 help="weight, value (weight times the value's length) or written (what W_O makes of it)."),
 ]  # fmt: skip
 ColorScale = Annotated[
     str,
@@ -108,7 +108,6 @@ ColorScale = Annotated[
         metavar="SCALE",
     ),
 ]
-FormerScale = Annotated[str | None, typer.Option("--scale", hidden=True)]  # the former name of --color-scale
 Seed = Annotated[
     int | None, typer.Option("--seed", help="Seed of what is drawn at random (default: 0).", min=0, metavar="N")
 ]

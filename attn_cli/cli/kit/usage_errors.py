@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn_cli.cli.kit.brief_help import examples_of
 from attn_cli.cli.kit.commands import COMMANDS
 from attn_cli.views.shell_words import beginning, command_words
 
@@ -24,7 +23,7 @@ _OTHER_NAMES = {
     "--layers": "--layer", "--topk": "--top", "--top-k": "--top", "--out": "--output", "--query": "--token",
     "--cuda": "--device cuda", "--gpu": "--device cuda", "--cpu": "--device cpu", "--fp16": "--dtype float16",
     "--bf16": "--dtype bfloat16", "--colour": "--color", "--no-color": "--color never", "--words-only": "--words",
-    "--no-scale": "--scale off", "--from": "--word",
+    "--no-scale": "--scale off", "--scale": "--color-scale", "--from": "--word",
     "--csv": "--format csv", "--jsonl": "--format jsonl", "--html": "--format html", "--width": "COLUMNS=120",
 }  # fmt: skip
 
@@ -32,6 +31,7 @@ _OTHER_NAMES = {
 _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
+_OF_MAPS = ("--color-scale", "--scale")
 _OF_MODELS = ("-l", "--layer", "--layers")
 _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
 
@@ -60,6 +60,8 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
         return f"try: {other}    {more}"
     if unknown in _OF_COMPUTE and command != "attn compute":
         return f"a model's own rule is in use; {_OF_COMPUTE[unknown]} is of attn compute"
+    if unknown in _OF_MAPS:
+        return f"only inspect, matrix and compute draw maps in colour    {more}"
     if unknown in _OF_MODELS and command == "attn compute":
         return "one attention has no layers; a model's: attn matrix TEXT -m MODEL -l 5"
     if command == "attn" and (moved := _options_moved(words)):
@@ -91,6 +93,11 @@ def _example(error: Any, command: str, holds: str = "") -> str:
     """The first example of a command with `holds` in it, to paste, before where all options are; "" without one."""
     examples = [each for each in examples_of(command, str(error.ctx.command.help)) if holds in each and "|" not in each]
     return f"{re.split(' {2,}', examples[0])[0]}    all options: " if examples else ""
+
+
+def examples_of(command: str, words: str) -> list[str]:
+    """The lines of a docstring, after "Examples:", that call the command."""
+    return re.findall(rf"^ *(.*{command} .*)", words.partition("Examples:")[2], re.MULTILINE)
 
 
 def _no_text(word: str, error: Any, command: str) -> tuple[str, str]:
