@@ -1,6 +1,6 @@
 """One type checked: all that `attn` sees of a tiny model against what its eager attention returns."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -124,7 +124,9 @@ def _compared(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
         return result
     result.scores = _scores_apart(summaries, references, softmaxes)
     _judge(result, summaries, references, model)
-    if result.verdict == "unreferenced" and (worst := softmaxes.furthest(_matrices(summaries))) <= CLOSE:
+    if is_taken_for_an_encoder(model, result.streams):
+        result.verdict, result.note = "different", "chooses next tokens, and its stack is taken for an encoder"
+    elif result.verdict == "unreferenced" and (worst := softmaxes.furthest(_matrices(summaries))) <= CLOSE:
         result.verdict, result.difference = "equal" if worst <= EXACT else "close", worst
         result.note = "returns no attention; compared with what came out of its softmaxes under eager"
     elif result.verdict == "unreferenced" and any(bool(x.isnan().any()) for x in numbers(plain)):
@@ -132,6 +134,12 @@ def _compared(name: str, model: PreTrainedModel, inputs: Inputs) -> Result:
     elif result.verdict == "unreferenced" and set(result.ways) == {"sdpa"}:
         result.note = "torch's SDPA alone, which returns no weights; outputs are equal"
     return result
+
+
+def is_taken_for_an_encoder(model: PreTrainedModel, streams: Collection[str]) -> bool:
+    """Whether these are the streams of a model that chooses next tokens without an encoder, and one is an encoder's."""
+    alone = "encoder" in streams and not {"decoder", "cross"} & set(streams)
+    return alone and model.can_generate() and not model.config.is_encoder_decoder
 
 
 def _returned(model: PreTrainedModel, inputs: Inputs) -> Any:

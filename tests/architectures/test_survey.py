@@ -10,13 +10,15 @@ import torch
 
 from attn_cli.call import Call
 from attn_cli.errors import LoadError
+from attn_cli.intervention import Intervention
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.batches import text_inputs
-from tests.architectures.check import EXACT, Result, built, check
+from tests.architectures.check import EXACT, Result, built, check, is_taken_for_an_encoder
 from tests.architectures.direct import direct_parts
-from tests.architectures.knock import knock_from_cache
+from tests.architectures.knock import knock_from_cache, prompt_of, speaking
 from tests.architectures.layouts import CLOSE
 from tests.architectures.outputs import furthest, run
 from tests.architectures.processes import check_in_process
@@ -88,6 +90,22 @@ def test_columns_of_what_heads_do(name: str, knock: str, why: str, w_o: str, dir
     found = (knock_from_cache(deepcopy(model), text), direct_parts(deepcopy(model), text))
     assert tuple(words.partition(":")[0] for words in found) == (knock, direct) and "differs" not in found[0]
     assert (why_verified(model, inputs), w_o_found(model, inputs)) == (why, w_o)
+
+
+@pytest.mark.parametrize("name", ["csm", "emu3", "janus", "vibevoice", "kyutai_speech_to_text", "blip-2"])
+def test_a_decoder_beside_a_tower_with_an_encoder_and_a_decoder_is_no_encoder(name: str) -> None:
+    """Their codecs and image tokenizers have both; hiding from the stack of text what it reads changes what it says."""
+    model, inputs = built(name)
+    modules = ModulePlaces(model)
+    streams = {place.stream for module in modules.attention for place in modules.of(module)}
+    assert {"self", "text"} & streams and "encoder" not in streams
+    assert is_taken_for_an_encoder(model, {"encoder"}) and not is_taken_for_an_encoder(model, streams)
+    text = text_inputs(model, inputs)
+    if text is None:  # it reads codes of audio, or an image beside its text
+        return
+    experiment = speaking(model).experiment(prompt_of(text))
+    for outcome in experiment.outcomes([Intervention(hidden=(1, 2, 3, 4)), Intervention(hidden=tuple(range(1, 11)))]):
+        assert outcome.kl_bits is not None and outcome.kl_bits > 0.01
 
 
 def small(answer: str) -> bool:

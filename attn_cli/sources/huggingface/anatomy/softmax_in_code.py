@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd import Function
 from transformers import PreTrainedModel
 
-from attn_cli.sources.huggingface.anatomy.streams import looks_like_attention, looks_like_something_else
+from attn_cli.sources.huggingface.anatomy.streams import is_router_or_gate, looks_like_attention
 
 _SOFTMAX = frozenset(
     {
@@ -72,7 +72,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
 def _verdict(path: str, module: nn.Module) -> bool | None:
     """True for attention, False for surely not attention, None where the modules around it decide."""
-    if looks_like_something_else(path, module):
+    if is_router_or_gate(path, module):
         return False
     return True if looks_like_attention(path, module) else None
 

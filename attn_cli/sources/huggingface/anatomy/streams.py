@@ -13,7 +13,7 @@ _CROSS = re.compile(r"cross|encoder_attn|encdec|enc_dec|encoder_decoder", re.IGN
 # The parts of a multimodal model, by words in their names.
 _TOWERS = {
     "resampler": re.compile(r"qformer|resampler|perceiver|connector|projector", re.IGNORECASE),
-    "vision": re.compile(r"vision|visual|image|video|^vit$|^sam|pixel", re.IGNORECASE),
+    "vision": re.compile(r"vision|visual|image|video|^vit$|^sam|pixel|^vq_?model", re.IGNORECASE),
     "audio": re.compile(r"audio|speech|acoustic|codec", re.IGNORECASE),
     "text": re.compile(r"^text|language", re.IGNORECASE),
 }
@@ -32,7 +32,7 @@ def looks_like_attention(path: str, module: nn.Module) -> bool:
     return any(names_attention(name) and not _OTHER.search(name) for name in _names(path, module))
 
 
-def looks_like_something_else(path: str, module: nn.Module) -> bool:
+def is_router_or_gate(path: str, module: nn.Module) -> bool:
     """Whether the module is called something whose softmax is no attention: a router, a gate, an indexer."""
     return any(_OTHER.search(name) for name in _names(path, module))
 
@@ -46,21 +46,31 @@ class StreamNames:
 
     def __init__(self, model: nn.Module, attention_paths: list[str]) -> None:
         config = getattr(model, "config", None)
-        parts = {part for path in attention_paths for part in path.split(".")}
-        self.encoder_decoder = bool(getattr(config, "is_encoder_decoder", False)) or {"encoder", "decoder"} <= parts
+        self._is_pair = bool(getattr(config, "is_encoder_decoder", False))
         towers = {self._tower(path) for path in attention_paths}
-        self.several_senses = bool(towers & {"vision", "audio"}) and len(towers) > 1
+        self.is_multimodal = bool(towers & {"vision", "audio"}) and len(towers) > 1
+        groups: dict[str | None, list[str]] = {}
+        for path in attention_paths:
+            groups.setdefault(self._own_tower(path), []).append(path)
+        # the towers with an encoder, and those of a model with an encoder whose decoder stands beside other attention
+        self._pairs = {tower for tower, paths in groups.items() if _names_a_pair(paths)}
+        names_a_pair = _names_a_pair(attention_paths)
+        self._decoders = {tower for tower, paths in groups.items() if names_a_pair and not all(map(_is_decoder, paths))}
 
     def of(self, path: str) -> str:
         """The stream of the module at `path`."""
-        tower = self._tower(path) if self.several_senses else None
+        tower = self._own_tower(path)
         if tower in ("vision", "audio", "resampler"):
             return tower
-        if _CROSS.search(path.rpartition("decoder.")[2]):
+        if _is_cross(path):
             return "cross"
-        if self.encoder_decoder:
-            return "decoder" if "decoder" in path else "encoder"
-        return tower or "self"
+        if "decoder" in path and (self._is_pair or tower in self._decoders):
+            return "decoder"
+        return "encoder" if self._is_pair or tower in self._pairs else tower or "self"
+
+    def _own_tower(self, path: str) -> str | None:
+        """The modality of a part of a multimodal model; None in other models, and for parts that name none."""
+        return self._tower(path) if self.is_multimodal else None
 
     @staticmethod
     def _tower(path: str) -> str | None:
@@ -69,6 +79,20 @@ class StreamNames:
         if len(above) == len(path.split(".")):  # no blocks: the last part is the attention itself
             above = above[:-1]
         return next((name for name, words in _TOWERS.items() if any(words.search(part) for part in above)), None)
+
+
+def _names_a_pair(paths: list[str]) -> bool:
+    """Whether there are both an encoder and a decoder among the parts of these paths."""
+    return {"encoder", "decoder"} <= {part for path in paths for part in path.split(".")}
+
+
+def _is_cross(path: str) -> bool:
+    return bool(_CROSS.search(path.rpartition("decoder.")[2]))
+
+
+def _is_decoder(path: str) -> bool:
+    """Whether a module is a decoder's, and no cross attention."""
+    return "decoder" in path and not _is_cross(path)
 
 
 def _names(path: str, module: nn.Module) -> tuple[str, str]:
