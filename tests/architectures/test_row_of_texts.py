@@ -20,7 +20,7 @@ from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import watched
 from attn_cli.sources.huggingface.one_row import reads_in_one_row
 from attn_cli.sources.huggingface.read.padding import padded as padded_batch
-from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
+from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from tests.architectures.check import built
 from tests.architectures.reasons import NOT_BUILT
 from tests.architectures.tiny import every_type

@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, 
 from attn_cli.sources.huggingface.capture.session import watched
 from attn_cli.sources.huggingface.read.batching import reads_alone
 from attn_cli.sources.huggingface.read.padding import padded
-from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
+from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 
 _LENGTHS = (5, 11, 2, 8)
 _LONGEST_ROW = 4096 + 128  # tokens; a model of as many positions is tried on four texts alone

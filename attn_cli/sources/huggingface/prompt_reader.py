@@ -28,7 +28,7 @@ from attn_cli.sources.huggingface.read.input_files import (
     read_inputs,
 )
 from attn_cli.sources.huggingface.read.padding import padded
-from attn_cli.sources.huggingface.read.position_count import position_count
+from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
 from attn_cli.sources.huggingface.read.text_length import check_letters, check_tokens

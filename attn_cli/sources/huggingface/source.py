@@ -43,7 +43,7 @@ from attn_cli.sources.huggingface.one_row import reads_in_one_row
 from attn_cli.sources.huggingface.prompt_reader import PromptReader
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
-from attn_cli.sources.huggingface.read.position_count import counted_from, position_count
+from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts

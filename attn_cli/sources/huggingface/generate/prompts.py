@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt, as_arguments
-from attn_cli.sources.huggingface.read.position_count import position_count
+from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.sources.huggingface.read.tokenize import labels
 
 # Arrays with a value per token, and the value for generated tokens; None: the last token's value is repeated.

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
-from attn_cli.sources.huggingface.read.position_count import position_count
+from attn_cli.sources.huggingface.read.positions import position_count
 from attn_cli.sources.huggingface.read.tokenize import labels, tokenize
 from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 

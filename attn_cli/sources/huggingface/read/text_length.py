@@ -6,7 +6,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from attn_cli.errors import LimitError
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
-from attn_cli.sources.huggingface.read.position_count import positions_of
+from attn_cli.sources.huggingface.read.positions import positions_of
 
 _SHORTER = "shorten the text, or use a model with a longer context"
 # Of a token, more than in any text: a text that has more for each position isn't tokenized at all.

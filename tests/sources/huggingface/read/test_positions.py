@@ -10,7 +10,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attn_cli.sources.huggingface.known_types import TYPES
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.read.position_count import position_count
+from attn_cli.sources.huggingface.read.positions import position_count
 from tests.architectures.overrides import OVERRIDES
 from tests.architectures.tiny import shrunk
 from tests.media import TEXT, saved, tokenizer
