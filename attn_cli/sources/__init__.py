@@ -104,7 +104,7 @@ def open_source(
     origin = reached(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.load.checkpoint import load
-    from attn_cli.sources.huggingface.read.text_length import check_known_texts
+    from attn_cli.sources.huggingface.read.positions import check_known_texts
     from attn_cli.sources.huggingface.source import ModelSource
 
     loaded = load(

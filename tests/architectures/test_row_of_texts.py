@@ -19,7 +19,7 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import watched
 from attn_cli.sources.huggingface.one_row import reads_in_one_row
-from attn_cli.sources.huggingface.read.padding import padded as padded_batch
+from attn_cli.sources.huggingface.read.batching import padded as padded_batch
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 from tests.architectures.check import built
 from tests.architectures.reasons import NOT_BUILT
@@ -81,7 +81,7 @@ class Numbers(BatchVisit):
 
 def check_the_same(model: PreTrainedModel) -> None:
     """What is noted of rows, and what the model returns, side by side and padded; also without compiled code."""
-    positions = position_count(model) or max(LENGTHS)
+    positions = position_count(model.config) or max(LENGTHS)
     size = number_of(text_configuration(model.config), "vocab_size") or 1
     random = np.random.default_rng(1)
     ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]

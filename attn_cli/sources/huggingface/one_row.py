@@ -16,8 +16,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
 from attn_cli.sources.huggingface.capture.session import watched
-from attn_cli.sources.huggingface.read.batching import reads_alone
-from attn_cli.sources.huggingface.read.padding import padded
+from attn_cli.sources.huggingface.read.batching import padded, reads_alone
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 
 _LENGTHS = (5, 11, 2, 8)
@@ -57,7 +56,7 @@ def reads_in_one_row(model: PreTrainedModel) -> bool:
 
 def _texts(model: PreTrainedModel) -> list[np.ndarray]:
     """Ids of texts, the same for every run of a model, in a row of more tokens than it has positions."""
-    positions = position_count(model) or _LONGEST_ROW
+    positions = position_count(model.config) or _LONGEST_ROW
     lengths = [min(length, positions) for length in _LENGTHS]
     if positions < _LONGEST_ROW:
         lengths *= positions // sum(lengths) + 1

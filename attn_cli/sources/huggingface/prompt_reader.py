@@ -16,10 +16,9 @@ from attn_cli.sources.huggingface.generate.prompts import continue_decoder, cont
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
-from attn_cli.sources.huggingface.read.batching import reads_alone
+from attn_cli.sources.huggingface.read.batching import padded, reads_alone
 from attn_cli.sources.huggingface.read.chat_template import chat_text
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
-from attn_cli.sources.huggingface.read.encode import encode
 from attn_cli.sources.huggingface.read.input_files import (
     ArrayPrompt,
     array_prompt,
@@ -27,12 +26,10 @@ from attn_cli.sources.huggingface.read.input_files import (
     file_prompt,
     read_inputs,
 )
-from attn_cli.sources.huggingface.read.padding import padded
-from attn_cli.sources.huggingface.read.positions import position_count
+from attn_cli.sources.huggingface.read.positions import check_letters, check_tokens, position_count
 from attn_cli.sources.huggingface.read.processor import Processor, arrays_for_forward, file_option
 from attn_cli.sources.huggingface.read.random_tokens import repeated_tokens
-from attn_cli.sources.huggingface.read.text_length import check_letters, check_tokens
-from attn_cli.sources.huggingface.read.tokenize import aligned, tokenize
+from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
 from attn_cli.sources.media import Media
 
 
@@ -88,7 +85,7 @@ class PromptReader:
         """
         if self.arrays is not None:
             return [file_prompt(self.loaded.model, self.loaded.tokenizer, self.arrays, self.inputs_file or "")]
-        limit = position_count(self.loaded.model)
+        limit = position_count(self.loaded.model.config)
         for text in texts:
             check_letters(text, limit)
         if self.processor is not None:

@@ -267,7 +267,7 @@ class ModelSource(PromptReader):
     @property
     def positions(self) -> int | None:
         """How many tokens the model reads at most; None where nothing limits them."""
-        return position_count(self.loaded.model)
+        return position_count(self.loaded.model.config)
 
     @property
     def bytes_of_token(self) -> int:

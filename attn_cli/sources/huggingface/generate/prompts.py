@@ -34,7 +34,7 @@ def continue_text(
         raise InputError(f"{loaded.about['model']} writes after a text, and was given none", "leave out --generate")
     prompt = without_end(loaded, prompt)
     count = len(prompt.tokens)
-    _check_limit(count, most, position_count(loaded.model))
+    _check_limit(count, most, position_count(loaded.model.config))
     generation = generate(loaded, _arguments(loaded, prompt), most, on_token=on_token)
     text, new_tokens = detokenize(loaded.tokenizer, generation.before, generation.ids, prompt.text)
     tokens = (*prompt.tokens, *_numbered(new_tokens, count))
@@ -58,7 +58,7 @@ def continue_decoder(
 
     Raises LimitError for more than the decoder has positions.
     """
-    _check_limit(len(decoder), most, position_count(loaded.model, decoder=True))
+    _check_limit(len(decoder), most, position_count(loaded.model.config, decoder=True))
     arguments = _arguments(loaded, prompt)
     start = [token.id for token in decoder]
     if len(start) > 1:

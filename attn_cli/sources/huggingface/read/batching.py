@@ -1,13 +1,36 @@
-"""Which models may read texts of different lengths in one padded batch, and which have to read one at a time."""
+"""Texts of different lengths as one padded batch, and the models that must read them one at a time."""
 
 import inspect
+from collections.abc import Sequence
 
+import numpy as np
+import torch
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.known_types import type_of
 
 
 def reads_alone(model: PreTrainedModel) -> bool:
-    """Whether texts must not be padded: padding would change the model's attention, or can't be masked."""
+    """True where texts must not be padded: padding would change the model's attention, or can't be masked."""
     parameters = inspect.signature(model.forward).parameters
     return type_of(model.config).reads_alone or "attention_mask" not in parameters
+
+
+def padded(texts: Sequence[np.ndarray], filler: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """`input_ids` `[batch, longest]` of the token ids of each text and, where lengths differ, their `attention_mask`.
+
+    Padded on the right whatever the tokenizer's side, so that positions of tokens don't depend on the batch.
+
+    >>> arguments = padded([np.array([5, 6]), np.array([7])], 0, torch.device("cpu"))
+    >>> arguments["input_ids"].tolist(), arguments["attention_mask"].tolist()
+    ([[5, 6], [7, 0]], [[1, 1], [1, 0]])
+    """
+    longest = max(map(len, texts))
+    ids = np.full((len(texts), longest), filler)
+    mask = np.zeros((len(texts), longest), dtype=np.int64)
+    for row, numbers in enumerate(texts):
+        ids[row, : len(numbers)], mask[row, : len(numbers)] = numbers, 1
+    arguments = {"input_ids": torch.from_numpy(ids).to(device)}
+    if not mask.all():
+        arguments["attention_mask"] = torch.from_numpy(mask).to(device)
+    return arguments

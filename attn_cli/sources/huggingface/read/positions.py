@@ -1,18 +1,20 @@
-"""How many tokens a model can read, by the number of its positions."""
+"""How many tokens a model reads, by the number of its positions, and the refusal of longer texts."""
 
-from transformers import PreTrainedConfig, PreTrainedModel
+from collections.abc import Sequence
 
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
+from attn_cli.errors import LimitError
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.known_types import type_of
+from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
+
+_SHORTER = "shorten the text, or use a model with a longer context"
+_MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fit, so that none is asked to
 
 
-def position_count(model: PreTrainedModel, *, decoder: bool = False) -> int | None:
-    """How many positions the model, or its decoder, has a place for; None where positions are unlimited."""
-    return positions_of(model.config, decoder=decoder)
-
-
-def positions_of(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
-    """As `position_count`, by the model's configuration."""
+def position_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
+    """How many positions a model, or its decoder, has a place for; None where positions are unlimited."""
     config = text_configuration(config, decoder=decoder)
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
@@ -25,3 +27,33 @@ def positions_of(config: PreTrainedConfig, *, decoder: bool = False) -> int | No
 def counted_from(config: PreTrainedConfig) -> int | None:
     """The padding token from whose number on the model counts positions; None where they begin at 0."""
     return getattr(config, "pad_token_id", 0) or 0 if type_of(config).positions_from_padding else None
+
+
+def check_known_texts(
+    texts: Sequence[str], config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None, name: str
+) -> None:
+    """Raise LimitError for a text that a model of that configuration has no positions for, before it is loaded.
+
+    name  the model's, for messages
+
+    Raises LoadError for a tokenizer that can't read it.
+    """
+    limit = position_count(config)
+    for text in texts:
+        check_letters(text, limit)
+        # a token has a byte at least
+        if limit is not None and tokenizer is not None and len(text.encode(errors="replace")) > limit:
+            try_tokenizer(tokenizer, text, name)
+            check_tokens(len(tokenizer(text)["input_ids"]), limit)
+
+
+def check_letters(text: str, limit: int | None) -> None:
+    """Raise LimitError for a text that is too long for `limit` positions whatever its tokens are."""
+    if limit is not None and len(text) > 200_000 + _MOST_LETTERS * limit:
+        raise LimitError(f"the text has {len(text):,} letters, the model has {limit:,} positions", _SHORTER)
+
+
+def check_tokens(count: int, limit: int | None) -> None:
+    """Raise LimitError for a text of more tokens than the model has positions."""
+    if limit is not None and count > limit:
+        raise LimitError(f"the text has {count:,} tokens, the model has {limit:,} positions", _SHORTER)

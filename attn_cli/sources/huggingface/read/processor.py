@@ -67,7 +67,7 @@ class Processor:
                 raise InputError(f"{self.description} takes no --{kind}", hint)
         self.reads_text = "input_ids" in parameters
         self.padded_length = (
-            position_count(loaded.model) if type_of(loaded.model.config).padded_to_full_length else None
+            position_count(loaded.model.config) if type_of(loaded.model.config).padded_to_full_length else None
         )
         self.processor = self._load_processor(loaded.origin)
         parts = (getattr(self.processor, name, None) for name in ("feature_extractor", "audio_processor"))

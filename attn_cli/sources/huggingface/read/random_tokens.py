@@ -27,7 +27,7 @@ def repeated_tokens(loaded: LoadedModel, seed: int, *, has_decoder: bool) -> lis
     assert tokenizer is not None
     start, end = _around(tokenizer)
     drawn = [list(islice(_ordinary(loaded, seed + more), 2 * longest_repeat())) for more in range(3)]
-    limits = [position_count(model), position_count(model, decoder=True) if has_decoder else None]
+    limits = [position_count(model.config), position_count(model.config, decoder=True) if has_decoder else None]
     room = min((limit for limit in limits if limit is not None), default=1024) - len(start) - len(end) - has_decoder
     least = min(len(ids) for ids in drawn) // 2
     few = "too few positions" if room // 2 < least else "too few ordinary tokens in its vocabulary"

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
+import numpy as np
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.read.word_borders import with_words
@@ -35,6 +37,24 @@ def tokenize(
     a pair where the model reads none.
     """
     return [_prompt(tokenizer, text, pair, add_special_tokens) for text, pair in zip(texts, pairs, strict=True)]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[EncodedText]:
+    """The tokens of each text as numbers, by one call of the tokenizer: those of `tokenize`, without labels.
+
+    Raises LoadError where the tokenizer can't read one of the texts.
+    """
+    encoding = _encoding(tokenizer, list(texts))
+    control = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), dtype=np.int64)
+    ends = np.cumsum([len(numbers) for numbers in encoding["input_ids"]])[:-1]
+    ids = np.array(list(chain.from_iterable(encoding["input_ids"])), np.int64)  # of all texts at once
+    special = np.array(list(chain.from_iterable(encoding["special_tokens_mask"])), bool) | np.isin(ids, control)
+    spans = np.full((len(ids), 2), -1)
+    if (places := encoding.get("offset_mapping")) is not None and len(ids):
+        spans = np.array(list(chain.from_iterable(places)), np.int64).reshape(-1, 2)
+        spans[spans[:, 0] == spans[:, 1]] = -1
+    parts = zip(*(np.split(x, ends) for x in (ids, special, spans)), strict=True)
+    return [EncodedText(ids, special, spans[:, 0], spans[:, 1]) for ids, special, spans in parts]
 
 
 def labels(tokenizer: PreTrainedTokenizerBase | None, ids: torch.Tensor | None) -> tuple[Token, ...]:
@@ -97,9 +117,12 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add
 
 
 def _encoding(
-    tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, add_special_tokens: bool
+    tokenizer: PreTrainedTokenizerBase,
+    text: str | list[str],
+    pair: str | None = None,
+    add_special_tokens: bool = True,
 ) -> BatchEncoding:
-    """The tokenizer's answer; LoadError where a pattern of its panics in Rust, which is no Exception."""
+    """The tokenizer's answer for a text or a list of them; LoadError where it panics in Rust, which is no Exception."""
     try:
         return tokenizer(
             text,
@@ -112,7 +135,7 @@ def _encoding(
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise LoadError(f"the tokenizer can't read this text: {error}", "is its tokenizer.json whole?") from error
+        raise LoadError(f"the tokenizer can't read a text: {error}", "is its tokenizer.json whole?") from error
 
 
 def token_at(

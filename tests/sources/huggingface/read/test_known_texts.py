@@ -4,7 +4,7 @@ import pytest
 from transformers import LlamaConfig
 
 from attn_cli.errors import LimitError
-from attn_cli.sources.huggingface.read.text_length import check_known_texts
+from attn_cli.sources.huggingface.read.positions import check_known_texts
 from tests.media import tokenizer
 
 

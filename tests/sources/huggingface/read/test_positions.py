@@ -30,16 +30,16 @@ def padded_with_one(kind: str) -> PreTrainedModel:
 
 
 def test_positions_are_counted_where_they_end(minilm: LoadedModel, smollm: LoadedModel) -> None:
-    assert position_count(minilm.model) == 512
-    assert position_count(smollm.model) == 8192
-    assert position_count(tiny("t5")) is None  # its positions are relative and have no end
+    assert position_count(minilm.model.config) == 512
+    assert position_count(smollm.model.config) == 8192
+    assert position_count(tiny("t5").config) is None  # its positions are relative and have no end
 
 
 @pytest.mark.parametrize("kind", FROM_PADDING)
 def test_a_text_of_as_many_tokens_as_counted_runs_and_one_more_is_too_many(kind: str) -> None:
     model = padded_with_one(kind)
     reader = getattr(model, "text_model", model)
-    count = position_count(model)
+    count = position_count(model.config)
     assert count == 64 - 2
     reader(input_ids=torch.full((1, count), 7))
     with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
