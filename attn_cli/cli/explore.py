@@ -29,6 +29,7 @@ from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
 from attn_cli.sources import DEFAULT_MODEL, is_recording
+from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import recorded
@@ -36,6 +37,7 @@ from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
 from attn_cli.views.drawing.screen import screen_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
+_TERMINAL = Path("/dev/tty")
 _INSTEAD = "attn inspect prints, -o page.html makes a page"
 
 
@@ -68,6 +70,7 @@ def explore(
     screen = screen_of(sys.stdout, color)
     options = _of_recording(options)
     reader = _Reader(options, quiet=quiet)
+    _keys_from_the_terminal()
     recording = reader.first()
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
@@ -83,8 +86,12 @@ def explore(
 def _of_recording(options: ExploreOptions) -> ExploreOptions:
     """The options, with a text that is the name of a recording as the model."""
     text = options.text
-    if text is None or not is_recording(text) or not Path(text).expanduser().is_file():
+    if text is None or not is_recording(text):
         return options
+    if not Path(text).expanduser().is_file():
+        raise InputError(
+            f"no file {text}", nearest_name(Path(text).expanduser(), "a recording is a file that ends in .attn")
+        )
     if options.model != DEFAULT_MODEL:
         raise InputError(f"{text} is a recording, and --model was given, too", "leave out one of them")
     return replace(options, model=text, text=None)
@@ -99,8 +106,17 @@ def _check_terminal() -> None:
 
 
 def _is_terminal() -> bool:
-    """Whether keys come from a terminal, and whatever is written goes to one."""
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    """Whether a terminal shows what is written, and keys come from it where standard input holds the text."""
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+        return False
+    return sys.stdin is not None and (sys.stdin.isatty() or os.access(_TERMINAL, os.R_OK))
+
+
+def _keys_from_the_terminal() -> None:
+    """Put the terminal in the place of standard input that held the text."""
+    if not sys.stdin.isatty():
+        with _TERMINAL.open("rb") as terminal:
+            os.dup2(terminal.fileno(), sys.stdin.fileno())
 
 
 class _Reader:

@@ -24,6 +24,7 @@ class Command:
     panes    in which it means something
     choices  what may follow the name
     flag     the field of the viewpoint that it turns on and off; after a colon no-NAME turns it off; "" for none
+    takes_text  whether what follows the name is a text, whose blanks and line breaks count
     """
 
     name: str
@@ -35,6 +36,7 @@ class Command:
     panes: tuple[Pane, ...] = PANES
     choices: Choices | None = None
     flag: str = ""
+    takes_text: bool = False
 
 
 def _asks(task: Task, words: str = "") -> Run:
@@ -116,7 +118,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("difference", ("d",), "d", "difference", "the other less this one, and back",
             displays.difference, _MATRIX_TEXT,
             flag="difference"),
-    Command("text", ("e",), "e", "edit", "another text in place of this one", _asked("text", "read")),
+    Command("text", ("e",), "e", "edit", "another text in place of this one", _asked("text", "read"),
+            takes_text=True),
     Command("editor", ("E",), "E", "", "the same in your editor", _asks("edit")),
     Command("find", ("/",), "/", "find", "find a token: word, word#2, number, +; among heads 15.6",
             _asked("find", "find")),

@@ -74,9 +74,9 @@ def _last_lines(session: Session) -> list[Line]:
 
 def _entry_line(prompt: str, text: str, before: str, width: int) -> Line:
     """The line that is typed, moved so that its cursor is seen."""
-    start = 0
-    while cell_len(before[start:]) > width - len(prompt) - 2:
-        start += 1
+    start, room = len(before), width - len(prompt) - 2
+    while start and (room := room - cell_len(before[start - 1])) >= 0:
+        start -= 1
     after = text[len(before) :]
     cursor = after[:1] or " "
     rest = fit(after[1:], max(width - len(prompt) - cell_len(before[start:]) - cell_len(cursor), 0)).rstrip()

@@ -26,8 +26,8 @@ class LineEntry:
         self._at = len(self.history)
 
     def insert(self, text: str) -> None:
-        """Type, or paste; a line has no line breaks."""
-        text = text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").replace("\n", " ")
+        """Type, or paste; line breaks are kept but for the last one."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
         self._become(self.text[: self.place] + text + self.text[self.place :], self.place + len(text))
 
     def press(self, key: str) -> None:

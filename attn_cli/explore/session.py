@@ -207,6 +207,10 @@ class Session:
             self._ask(f"{file} exists, enter replaces it :", f"write {_REPLACE}{file}", "command")
             return
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
+        if suffix in _FIGURES and view.pane == "heads":
+            raise InputError(
+                f"{suffix} holds the map of one head", "enter opens one; .csv, .json and .html hold all heads"
+            )
         origin = LineOrigin((), ("-m", "shown.attn"))
         if suffix in _OF_EVERYTHING:
             line = origin.words("inspect", [])
@@ -233,7 +237,7 @@ class Session:
     def _ask(self, prompt: str, text: str, purpose: str) -> None:
         history = self._histories.setdefault(purpose, [])
         if text == "text " and self.outside.read is not None:
-            text += self.scene.recording.prompt.text.replace("\n", " ")
+            text += self.scene.recording.prompt.text
         self.entry = LineEntry(prompt, text, history, lambda line: completions(line, self.scene, self.view))
         self._purpose = purpose
 
@@ -251,13 +255,15 @@ class Session:
         return None
 
     def _entered(self, line: str) -> Request | None:
-        name, _, words = line.strip().partition(" ")
+        name, _, words = line.lstrip(" ").partition(" ")
         if not name:
             return None
         command = command_named(name, self.view.pane)
-        if command.flag and not words.strip() and getattr(self.view, command.flag) != name.startswith("no-"):
+        if not command.takes_text:
+            words = words.strip()
+        if command.flag and not words and getattr(self.view, command.flag) != name.startswith("no-"):
             return None  # it is so already
-        return self._run(command, words.strip())
+        return self._run(command, words)
 
     def _read_help(self, key: str, character: str | None) -> bool:
         """Whether the key was for the help: it scrolls or closes it."""

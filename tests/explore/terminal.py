@@ -52,7 +52,8 @@ class Terminal:
     @property
     def text(self) -> str:
         """The lines of the screen."""
-        return "\n".join(line.rstrip() for line in self.screen.display)
+        columns, buffer = range(self.screen.columns), self.screen.buffer
+        return "\n".join("".join(buffer[y][x].data for x in columns).rstrip() for y in range(self.screen.lines))
 
     def read(self, seconds: float = 0.05) -> bytes:
         """What comes within some time; nothing if nothing does."""

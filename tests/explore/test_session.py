@@ -203,3 +203,21 @@ def test_another_text_needs_a_model() -> None:
     explorer = session()
     assert typed(explorer, "ehello") is None
     assert "no model" in explorer.message
+
+
+def test_a_text_is_edited_with_its_line_breaks() -> None:
+    explorer = session()
+    explorer.outside = replace(explorer.outside, read=lambda text, step: recording())
+    text = explorer.scene.recording.prompt.text
+    assert "\n" in text
+    explorer.press("e", "e")
+    explorer.paste(" more\nlines\n")
+    request = explorer.press("enter")
+    assert request == Request("read", f"{text} more\nlines")
+    assert all(width_of(line) == 80 for line in draw(explorer))
+
+
+def test_a_figure_of_all_heads_is_refused_with_what_there_is() -> None:
+    explorer = session()
+    typed(explorer, ":write x.png")
+    assert ".png holds the map of one head: enter opens one" in explorer.message

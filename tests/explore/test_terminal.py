@@ -1,5 +1,6 @@
 """The explorer in a real pseudo-terminal: first paint, sizes, signals, bytes of a move, colours, and a bug."""
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from attn_cli.explore.frame import draw
 from tests.explore.recordings import WIDE, prompt_of, recording_of
 from tests.explore.terminal import Terminal
 from tests.explore.test_session import session
-from tests.program import SHORT, attn, refused
+from tests.program import SHORT, attn, program, refused
 
 TEXT = "he sat on the river bank"
 ENTERED = b"\x1b[?1049h"  # a screen of its own
@@ -148,3 +149,20 @@ def test_after_any_keys_the_terminal_shows_the_last_picture_of_wide_characters(t
                 explorer.press(key, key)
             picture = ["".join(part.text for part in line).rstrip() for line in draw(explorer)]
             terminal.wait(until=lambda text, picture=picture: text.splitlines() == picture)  # type: ignore[misc]
+
+
+def test_a_text_from_standard_input_leaves_the_keys_to_the_terminal() -> None:
+    line = f"echo he sat on the river bank | {shlex.join(program('explore'))}"
+    with Terminal(command=["sh", "-c", line]) as terminal:
+        terminal.wait("6 tokens", "? keys")
+        terminal.press("2")
+        terminal.wait("◀5 bank")
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
+def test_a_mistyped_recording_is_no_text(tmp_path: Path) -> None:
+    recording_of(prompt_of(4)).save(tmp_path / "run.attn")
+    with Terminal("explore", tmp_path / "rum.attn") as terminal:
+        assert terminal.end() == 2
+        assert "no file" in terminal.text and "run.attn" in terminal.text
