@@ -67,17 +67,17 @@ def page_html(recording: Recording, size: int = PAGE_BYTES, screen: StaticScreen
     for which all fit, or with the heaviest keys of every row if the text is long; and if not even that fits, as many
     heads as have room, those that spread their weight least first. Raises LimitError where the first alone don't fit.
     """
-    shell, code = _shell(recording, screen), _code()
+    shell = _shell(recording, screen)
     for pixels in _pixels(recording):
         contents = Contents(recording, pixels)
-        left = size - len(shell) - len(code) - len(_first_stream(contents, None))
+        left = size - len(shell) - len(_first_stream(contents, None))
         if left > 0 or pixels == 0:
             break
     if left <= 0:
         raise LimitError(f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make "
                          f"{-(-(size - left) // 1000):,} kB", "give it more with --page-size")  # fmt: skip
     rows = _rows(recording, left)
-    lines = [code, _first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
+    lines = [_first_stream(contents, rows), *(b"" if head is None else head.data for head in rows.heads)]
     return shell.replace(b"{{data}}", b"\n".join(lines))
 
 
@@ -172,27 +172,21 @@ def _size(heads: Sequence[PackedHead]) -> int:
 
 def _shell(recording: Recording, screen: StaticScreen | None) -> bytes:
     """The page without its data: its place is marked {{data}}."""
-    loader, css = _stripped("loader.js"), "" if screen is None else screen.css
-    scripts, styles = (" ".join(map(_hash, texts)) for texts in ((loader, _script()), (_stripped("page.css"), css)))
+    style, screen_style = _stripped("page.css"), "" if screen is None else screen.css
+    script = f"{_stripped('rows.js')}\n{_stripped('page.js')}"  # pure functions, and what draws with them
+    styles = f"{_hash(style)} {_hash(screen_style)}"
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {styles}; base-uri 'none'; form-action 'none'"
     words = {
-        "policy": f"default-src 'none'; script-src {scripts}; style-src {styles}; base-uri 'none'; form-action 'none'",
+        "policy": policy,
         "title": escape(f"{title(recording)} · attn"),
-        "screen_style": f"<style>{css}</style>",
+        "style": style,
+        "screen_style": screen_style,
+        "body": _stripped("body.html"),
         "screen": "" if screen is None else screen.html,
-        "loader": loader,
+        "script": script,
     }
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: words.get(match[1], match[0]), _stripped("page.html"))
     return page.encode("utf-8", "backslashreplace")
-
-
-def _code() -> bytes:
-    """Style, body and script as a line of data: deflated, they take a third."""
-    return packed("\0".join((_stripped("page.css"), _stripped("body.html"), _script())).encode(), 9)
-
-
-def _script() -> str:
-    """Pure functions, and what draws with them."""
-    return f"{_stripped('rows.js')}\n{_stripped('page.js')}"
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,7 @@ rows (a seventh less at 512 tokens). All numbers are varints of seven bits a byt
 """
 
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,9 +15,6 @@ import numpy as np
 from attn_cli.recording import RecordedLayer
 
 _LEVELS = 255  # of the square root of a weight: an error of at most 0.004
-_LETTERS = np.array(
-    [code for code in range(33, 127) if chr(code) not in "\"$&'-<>\\`"], np.uint8
-)  # 85; none that HTML reads
 _ROWS = 256  # that are computed at once
 _CLOSE = 0.002  # to 1: what a sum of rounded weights may lack
 _SUMS, _SIGNED, _LOOSE = 1, 2, 4  # flags of a head: sums of rows follow; levels have signs; rows add to no sum
@@ -165,16 +163,10 @@ def varints(numbers: np.ndarray) -> bytes:
     return out.tobytes()
 
 
-def packed(data: bytes, effort: int = 6) -> bytes:
-    r"""Deflated (zlib's format, which browsers call "deflate"), as printable text: five letters for four bytes.
+def packed(data: bytes) -> bytes:
+    r"""Deflated (zlib's format, which browsers call "deflate"), in base64.
 
     >>> len(packed(bytes(1000)))
-    22
+    24
     """
-    squeezed = zlib.compress(data, effort)
-    padded = np.frombuffer(squeezed + bytes(-len(squeezed) % 4), dtype=">u4").astype(np.uint32)
-    digits = np.empty((len(padded), 5), np.uint8)
-    for place in range(4, -1, -1):
-        padded, digits[:, place] = padded // 85, padded % 85
-    text: bytes = _LETTERS[digits].tobytes()
-    return text[: len(text) - -len(squeezed) % 4]
+    return b64encode(zlib.compress(data))

@@ -4,7 +4,7 @@ const DARK = ["440154", "472d7b", "3b528b", "2c728e", "21908c", "28ae80", "5dc96
 const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"];
 const FACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const LINES = 12;
-const FIRST_HEAD = 2;
+const FIRST_HEAD = 1;
 const SLANT = 44, OVER = 14; // pixels: how far slanted labels, and upright ones, stand over the right edge
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
@@ -13,6 +13,7 @@ const KEYS = [
   ["+ - 0", "zoom in, out, whole"], ["s", "how weights become colours"], ["t", "pictures of heads, or their numbers"], ["?", "these keys"],
 ];
 const $ = (id) => document.getElementById(id);
+const lines = $("data").textContent.split("\n"); // all but the weights; then a line for each head
 const look = { layer: 0, head: 0, q: 0, k: 0, turned: false, held: false, window: null };
 let page, blob, streams, cells, map, grid, colours, inks, mark, tokens, painted, opening = 0, matches = [];
 
@@ -28,8 +29,24 @@ const css = (colour) => `rgb(${colour})`;
 const colourOf = (part) => colours[Math.round(part * 255)];
 const masked = () => (isDark() ? [43, 45, 54] : [233, 233, 238]);
 
+async function inflated(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// What the static screen says, where a browser can't unpack the data.
+function withoutStreams() {
+  const screen = document.createElement("pre"), note = document.createElement("p");
+  note.textContent = "This browser is too old for the page (Chrome 80, Safari 16.4, Firefox 113 or later open it); this is the screen of attn inspect.";
+  screen.id = "static";
+  screen.textContent = new DOMParser().parseFromString(document.querySelector("noscript").textContent, "text/html").body.textContent;
+  document.body.prepend(note, screen);
+}
+
 async function start() {
-  blob = await inflated(lines[1]);
+  if (typeof DecompressionStream === "undefined") return withoutStreams();
+  blob = await inflated(lines[0]);
   const length = new DataView(blob.buffer).getUint32(0, true);
   page = JSON.parse(new TextDecoder().decode(blob.subarray(4, 4 + length)));
   blob = blob.subarray(4 + length);
