@@ -61,19 +61,19 @@ class Outcome:
     kl_bits   sum over all words of p log2(p / p with the intervention), in the last row that chooses; never below 0
     loss_bits change of the mean -log2 p of the text's own tokens; only where it was asked for, and all rows are rows
               of the experiment
-    distance  of a model without a head of words: 1 - cosine of the mean output vectors, tokens that are hidden left out
-              of the mean; or of the first vectors (see `Experiment`)
+    cosine_distance  of a model without a language-model head: 1 - cosine of the mean output vectors, hidden tokens left
+              out of the mean; or of the first vectors (see `Experiment`)
     """
 
     bits: float | None = None
     kl_bits: float | None = None
     loss_bits: float | None = None
-    distance: float | None = None
+    cosine_distance: float | None = None
 
     @property
     def effect(self) -> float:
         """The number by which interventions are compared: the bits, or the distance."""
-        value = self.bits if self.distance is None else self.distance
+        value = self.bits if self.cosine_distance is None else self.cosine_distance
         return 0.0 if value is None else value
 
 

@@ -64,7 +64,7 @@ def matrix(
 
     On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
     With --words weights alone, for scores don't add up.
-    --by value and --by written show what is read from each key, as shares of a row.
+    --by value and --by output show what is read from each key, as shares of a row.
     With --against or --against-model the change of every weight: the other weight less this one.
     With --width a figure for a paper: maps of heads, or of one query or key the text in its colours.
     What a query picked by --token attends to in an image is drawn as the image is, patch by patch.

@@ -93,12 +93,14 @@ def scan(
         words = f"{counted(died, 'worker')} of Ray died and {'was' if died == 1 else 'were'} replaced"
         print_notes([f"{words}: what had been under way there was computed again"], quiet=running.quiet)
     if not done["documents"]:
-        if documents.sample is not None and not done["poison"]:
+        if documents.sample is not None and not done["rejected"]:
             raise InputError(
                 f"--sample {excerpt(documents.sample)} has drawn no document", "take more, or another --seed"
             )
         inputs = excerpt(", ".join(documents.inputs or ()), 60)
-        hint = f"{excerpt(output)}/poison.parquet names the records" if done["poison"] else "there was nothing to read"
+        hint = (
+            f"{excerpt(output)}/rejected.parquet names the records" if done["rejected"] else "there was nothing to read"
+        )
         raise InputError(f"nothing of {inputs} could be scanned: {_reasons(done) or 'no text'}", hint)
     if not running.quiet:
         print("\n".join(_lines(done, output)))
@@ -119,8 +121,10 @@ def _noting_gpus(opens: Callable[[], Source], *, quiet: bool) -> Source:
 def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     """What was done, and where it is."""
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
-    poison = f", {counted(done['poison'], 'record')} could not be scanned ({_reasons(done)})" if done["poison"] else ""
-    named = ["poison.parquet there names what could not be scanned"] * bool(done["poison"])
+    poison = (
+        f", {counted(done['poison'], 'record')} could not be scanned ({_reasons(done)})" if done["rejected"] else ""
+    )
+    named = ["rejected.parquet there names what could not be scanned"] * bool(done["rejected"])
     on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed: the folder is there
     following = [f"next: {command_words(['scan', 'show', output])}"] if on_terminal else []
     return [f"{words}{poison}: {excerpt(output)}", *named, *following]

@@ -97,7 +97,7 @@ def top(
     64 tokens, unless --token picks some.
     With --why every key is explained against the mean of all keys that the row may see.
     With --against or --against-model the keys whose weights change most: the other weight less this one.
-    --by value and --by written rank keys by what is read from them, which is little where a value is small; --by
+    --by value and --by output rank keys by what is read from them, which is little where a value is small; --by
     through says, of an encoder, what each token is made of behind all layers.
 
     \b
@@ -106,7 +106,7 @@ def top(
       attn top "river bank" -m ./my-model -l -1 --mean
       attn top "The capital of France is" -m gpt2 -l -1 --mean --generate 8
       attn top "The capital of France is" -m gpt2 -l 9 -H 8 -t -1 --why
-      attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by written
+      attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       attn top "he sat on the river bank" -m ./my-encoder -t bank --by through
       attn top "France is" --against "Italy is" -m gpt2 -l 9 -t -1
       echo "river bank" | attn top - --json | jq '.result.top[0]'

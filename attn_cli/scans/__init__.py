@@ -11,7 +11,7 @@ The folder of a scan holds
     parts.parquet       a row per head and part of the documents (a field, or the role of a message): its share
     examples.parquet    a row per head, kind and rank: the strongest cells, one of a document, with their text
     blocks.parquet      a row per head and statistic: its sums over documents in a row, for scans against each other
-    poison.parquet      a row per record that could not be scanned, and why: the first 10,000
+    rejected.parquet      a row per record that could not be scanned, and why: the first 10,000
     work/               sums of finished shards, until all are done
 
 `attn_cli.scans.tables` says what their columns are. Files appear whole or not at all.

@@ -230,7 +230,7 @@ class ScanFolder:
 
     def poison(self) -> list[PoisonRecord]:
         """The first records that could not be scanned, of a finished scan; InputError where their file is spoilt."""
-        return [PoisonRecord(**row) for row in self.read_table("poison", "--force scans anew").to_pylist()]
+        return [PoisonRecord(**row) for row in self.read_table("rejected", "--force scans anew").to_pylist()]
 
     def read_table(self, name: str, hint: str) -> Any:
         """A table of a finished scan as `pyarrow.Table`; InputError with a hint where its file is gone or spoilt."""

@@ -7,7 +7,7 @@ from attn_cli._version import __version__
 from attn_cli.errors import InputError
 from attn_cli.text import counted, excerpt, visible
 
-LAYOUT = 2  # raised when sums or tables change, so that a folder of another version is not gone on with
+LAYOUT = 3  # raised when sums or tables change, so that a folder of another version is not gone on with
 
 _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "revision": "revision", "dtype": "precision",
@@ -61,7 +61,7 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     if sample is not None and not (isinstance(sample, dict) and {"threshold", "seed"} <= _counts(sample)):
         raise ValueError("sample is no part")
     reasons = progress.get("reasons", {})
-    if progress["finished"] and not {"documents", "records", "tokens", "poison"} <= _counts(progress):
+    if progress["finished"] and not {"documents", "records", "tokens", "rejected"} <= _counts(progress):
         raise ValueError("it counts nothing")
     if not isinstance(reasons, dict) or len(_counts(reasons)) < len(reasons):
         raise ValueError("it counts no reasons")

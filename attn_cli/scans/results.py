@@ -43,7 +43,7 @@ class ScanResults:
     folder    as it was named
     about     the model: model, type, revision, dtype, device
     options   everything that the numbers depend on
-    progress  counts: documents, records, tokens, poison, and reasons of that
+    progress  counts: documents, records, tokens, rejected, and reasons of that
 
     Raises InputError for a folder without a scan, and for one whose scan is not finished or of another version.
     """
@@ -129,11 +129,11 @@ class ScanResults:
         sides: dict[str, list[TokenCount]] = {"to": [], "from": []}
         for row in self._of(found.place, "tokens"):
             sides[row["side"]].append(TokenCount(row["token"], row["count"], row["rows"], row["exact"]))
-        distances = [WeightRange(row["nearest"], row["farthest"], _number(row["weight"]), row["even"])
+        distances = [WeightRange(row["nearest"], row["farthest"], _number(row["weight"]), row["baseline"])
                      for row in self._of(found.place, "distances")]  # fmt: skip
-        positions = [WeightRange(row["first"], row["last"], _number(row["weight"]), row["even"])
+        positions = [WeightRange(row["first"], row["last"], _number(row["weight"]), row["baseline"])
                      for row in self._of(found.place, "positions")]  # fmt: skip
-        parts = [(row["part"], row["weight"], row["even"]) for row in self._of(found.place, "parts")]
+        parts = [(row["part"], row["weight"], row["baseline"]) for row in self._of(found.place, "parts")]
         examples = [_example(row) for row in self._of(found.place, "examples")]
         return ScanHead(
             str(self.about["model"]), self.folder, self.corpus, found, tuple(kinds), tuple(distances),
@@ -220,8 +220,8 @@ def kind_estimate(row: Row) -> KindEstimate:
     0.1, five times chance, twice the control.
     """
     kind = _KINDS[row["kind"]]
-    numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "chance")}
-    share, chance, control = numbers["share"], numbers["chance"], row["control"]
+    numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}
+    share, chance, control = numbers["share"], numbers["baseline"], row["control"]
     least = float(enough(np.array(chance)))
     if kind.rank == CONTENT and control is not None:
         least = max(least, TIMES_CONTROL * control)

@@ -174,7 +174,7 @@ class Scan:
             "documents": sums.documents,
             "records": sums.records,
             "tokens": sums.tokens,
-            "poison": len(sums.poison),
+            "rejected": len(sums.poison),
             "reasons": dict(sorted(sums.poison.reasons.items(), key=lambda each: -each[1])),
         }
         done = {"finished": True, "shards": folded.shards, "content": folded.content, **counts}

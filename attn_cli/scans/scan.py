@@ -61,7 +61,7 @@ def scan(
     seed       of the keys that are drawn to hold repeats against
     running    the fields of `Running`: memory, ray, cores, strict, force, report
 
-    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, poison
+    Called again with the same arguments it goes on where it was. Returns counts: documents, records, tokens, rejected
     (records that could not be scanned), reasons (how many of them by reason), and with ray replaced_workers (those that
     died while this ran; others have done their part again).
     Errors: InputError for a folder with another scan, LimitError for more heads than fit in `memory`.

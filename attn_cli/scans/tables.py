@@ -1,7 +1,7 @@
 """The results of a scan as Parquet files, which DuckDB, Polars and pandas read as they are.
 
-Every row but those of poison begins with the head that it is about: `stream`, `layer`, `head`, `kv_head` (the key head
-that it reads), `module` (its path in the model) and `call` (0, 1 ... where a module runs several times). What else:
+Every row but those of `rejected` begins with its head: `stream`, `layer`, `head`, `kv_head` (the key head that it
+reads), `module` (its path in the model) and `call` (0, 1 ... where a module runs several times). What else:
 
 heads       documents   texts that were added up; of a document that was cut every piece counts
             kind        what the head is named by, over all documents: a kind, "none", or "not judged"
@@ -9,16 +9,16 @@ heads       documents   texts that were added up; of a document that was cut eve
 statistics  statistic, unit, documents (those that have such a number), mean, variance (between documents),
             standard_error, low, high (95 % confidence of the mean, by Student's t), minimum, q05, q25, q50, q75, q95,
             maximum
-kinds       kind, documents, rows (queries that have such a target), weight, share, chance, control, held: means over
-            documents, as `attn heads --kinds` has them for one; weight_variance, weight_low, weight_high,
+kinds       kind, documents, rows (queries that have such a target), weight, share, baseline, control, row_support:
+            means over documents, as `attn heads --kinds` has them for one; weight_variance, weight_low, weight_high,
             share_variance, share_low, share_high; named (whether the head is named by this kind)
 distances   nearest, farthest (tokens from query to key, negative for keys after the query, null for no end), weight
-            (the share of all weight of the head), even (what even attention would give)
-positions   first, last (places of keys in the text, from 0, null for no end), weight, even
+            (the share of all weight of the head), baseline (what uniform attention would give)
+positions   first, last (places of keys in the text, from 0, null for no end), weight, baseline
 tokens      side ("to": tokens that are the key of a row's largest weight; "from": tokens of rows whose largest weight
             is on no expected sink), rank, id, token, count, rows (how often the token is in the corpus), share (count
             over rows), exact (false where the vocabulary was too large to count every token)
-parts       part (a field or role), weight (the share of all weight of the head), even
+parts       part (a field or role), weight (the share of all weight of the head), baseline
 examples    kind ("any": whatever is no expected sink), rank, weight, document, piece, file, record, query, key (numbers
             of tokens), query_token, key_token, text (what the model read, of a long text what is around them), whole
             (whether that is all), first, last (from and to which character of the record the model read), query_start,
@@ -26,7 +26,7 @@ examples    kind ("any": whatever is no expected sink), rank, weight, document, 
 blocks      statistic, size (a block is so many numbers of documents in a row: 1 up to 256 documents, else 2, 4, 8 ...),
             and lists with an entry for each block: block (the number of its first document over size), count (how many
             documents have the number), total (their sum)
-poison      document, file, record, piece, reason, detail: of the first 10,000; scan.json counts all by reason
+rejected    document, file, record, piece, reason, detail: of the first 10,000; scan.json counts all by reason
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def tables_of(sums: ScanSums, labels: Callable[[list[int]], list[str]]) -> dict[
     rows["tokens"] = _labelled(rows["tokens"], labels)
     tables = {name: _table(arrow, name, of_table) for name, of_table in rows.items()}
     poison = (record._asdict() for record in sums.poison.named)
-    return tables | {"poison": _table(arrow, "poison", poison)}
+    return tables | {"rejected": _table(arrow, "rejected", poison)}
 
 
 def _pyarrow() -> Any:
@@ -86,13 +86,13 @@ _COLUMNS: dict[str, dict[str, str]] = {
                    "variance": "double", "standard_error": "double", "low": "double", "high": "double",
                    **dict.fromkeys(_RANKS, "double")},
     "kinds": {"kind": "string", "documents": "int64", "rows": "int64", "weight": "double", "share": "double",
-              "chance": "double", "control": "double", "held": "double", **dict.fromkeys(_MEANS, "double"),
+              "baseline": "double", "control": "double", "row_support": "double", **dict.fromkeys(_MEANS, "double"),
               "named": "bool"},
-    "distances": {"nearest": "int64", "farthest": "int64", "weight": "double", "even": "double"},
-    "positions": {"first": "int64", "last": "int64", "weight": "double", "even": "double"},
+    "distances": {"nearest": "int64", "farthest": "int64", "weight": "double", "baseline": "double"},
+    "positions": {"first": "int64", "last": "int64", "weight": "double", "baseline": "double"},
     "tokens": {"side": "string", "rank": "int32", "id": "int64", "token": "string", "count": "int64", "rows": "int64",
                "share": "double", "exact": "bool"},
-    "parts": {"part": "string", "weight": "double", "even": "double"},
+    "parts": {"part": "string", "weight": "double", "baseline": "double"},
     "examples": {"kind": "string", "rank": "int32", "weight": "float", "document": "int64", "piece": "int32",
                  "file": "string", "record": "int64", "whole": "bool", "first": "int64", "last": "int64",
                  "query": "int32", "key": "int32", "query_token": "string", "key_token": "string", "text": "string",
@@ -102,7 +102,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 _POISON = {"document": "int64", "file": "string", "record": "int64", "piece": "int32", "reason": "string",
            "detail": "string"}  # fmt: skip
-TABLES = (*_COLUMNS, "poison")
+TABLES = (*_COLUMNS, "rejected")
 _WHOLE = {"stream", "layer", "head", "kind", "documents", "statistic", "side"}  # no row is without them
 _NAMES = {"stream", "module", "kind", "statistic", "unit", "side", "reason"}  # of attn's own or of modules
 
@@ -128,7 +128,7 @@ def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:
 
 def _fields(arrow: Any, name: str) -> list[tuple[str, Any]]:
     """The columns of a table with their types."""
-    columns = _POISON if name == "poison" else _PLACE | _COLUMNS[name]
+    columns = _POISON if name == "rejected" else _PLACE | _COLUMNS[name]
     types = {"double": arrow.float64(), "float": arrow.float32(), "bool": arrow.bool_(),
              "int64s": arrow.list_(arrow.int64()), "doubles": arrow.list_(arrow.float64())}  # fmt: skip
     return [(column, types.get(kind) or getattr(arrow, kind)()) for column, kind in columns.items()]
@@ -216,8 +216,8 @@ def _kinds(module: ModuleSums) -> Iterator[Row]:
                 "kind": kind.name, "documents": module.values.count[weight, at],
                 "rows": round(float(kinds.rows[number])),
                 "weight": kinds.weight[number, at], "share": kinds.share[number, at],
-                "chance": kinds.chance[number], "control": kinds.control[number, at],
-                "held": kinds.held[number, at], "named": bool(kinds.kind[at] == number),
+                "baseline": kinds.chance[number], "control": kinds.control[number, at],
+                "row_support": kinds.held[number, at], "named": bool(kinds.kind[at] == number),
             }  # fmt: skip
 
 
@@ -228,20 +228,20 @@ def _shares(weight: np.ndarray) -> np.ndarray:
 
 
 def _distances(module: ModuleSums) -> Iterator[Row]:
-    weight, even = _shares(module.distances.weight), _shares(module.distances.even)
+    weight, baseline = _shares(module.distances.weight), _shares(module.distances.even)
     for at, lead in _places(module):
         for number, (nearest, farthest) in enumerate(distances()):
-            if even[number] > 0:
+            if baseline[number] > 0:
                 yield lead | {"nearest": nearest, "farthest": farthest, "weight": weight[at, number],
-                              "even": even[number]}  # fmt: skip
+                              "baseline": baseline[number]}  # fmt: skip
 
 
 def _positions(module: ModuleSums) -> Iterator[Row]:
-    weight, even = _shares(module.positions.weight), _shares(module.positions.even)
+    weight, baseline = _shares(module.positions.weight), _shares(module.positions.even)
     for at, lead in _places(module):
         for number, (first, last) in enumerate(positions()):
-            if even[number] > 0:
-                yield lead | {"first": first, "last": last, "weight": weight[at, number], "even": even[number]}
+            if baseline[number] > 0:
+                yield lead | {"first": first, "last": last, "weight": weight[at, number], "baseline": baseline[number]}
 
 
 def _tokens(module: ModuleSums) -> Iterator[Row]:
@@ -269,8 +269,8 @@ def _parts(module: ModuleSums) -> Iterator[Row]:
     parts = module.parts
     for at, lead in _places(module):
         for number, name in enumerate(parts.names):
-            weight, even = parts.weight[at, number] / parts.rows, parts.even[number] / parts.rows
-            yield lead | {"part": name, "weight": weight, "even": even}
+            weight, baseline = parts.weight[at, number] / parts.rows, parts.even[number] / parts.rows
+            yield lead | {"part": name, "weight": weight, "baseline": baseline}
 
 
 def _examples(module: ModuleSums) -> Iterator[Row]:

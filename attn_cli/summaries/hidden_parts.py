@@ -31,7 +31,7 @@ class HiddenParts:
     @property
     def effects(self) -> list[float]:
         """By part: bits of log2 p(target), negative where the part was needed; or minus 1 - cosine."""
-        return [outcome.bits or 0.0 if self.target else -(outcome.distance or 0.0) for outcome in self.outcomes]
+        return [outcome.bits or 0.0 if self.target else -(outcome.cosine_distance or 0.0) for outcome in self.outcomes]
 
 
 def hide_parts(
@@ -44,7 +44,7 @@ def hide_parts(
     step: Callable[[], None],
 ) -> HiddenParts:
     """What hiding each part changes: a part of no tokens nothing, what can't be told from rounding neither."""
-    nothing = Outcome(bits=0.0) if experiment.target else Outcome(distance=0.0)
+    nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
     after = everywhere and experiment.target is not None and "decoder" not in prompt.others
     rows = {number: rows_after(part, len(prompt.tokens)) for number, part in enumerate(parts) if part.tokens}

@@ -25,7 +25,7 @@ _ABBREVIATION = re.compile(r"(?:^|[\s(\[\"'“‘])(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr
 _LONGEST = 8  # characters of an abbreviation with what stands before it
 
 
-Kind = Literal["given", "written", "other"]
+Kind = Literal["given", "generated", "other"]
 
 
 class PartSpan(NamedTuple):
@@ -44,8 +44,8 @@ class TextPart:
              tokenizer added, "template" for what a chat's template did, "rest" for what no span of a file holds
     spans    its characters as start:end, ascending; none for tokens that stand for no text
     tokens   the indices of its tokens, ascending
-    kind     "given" for a part that the text was divided into, "written" for one that the model generated, "other" for
-             what is between or around them
+    kind     "given" for a part that the text was divided into, "generated" for one that the model generated, "other"
+             for what is between or around them
     """
 
     name: str
@@ -171,7 +171,7 @@ def _written(prompt: Prompt, cut: str | None) -> list[PartSpan]:
         return []
     start, end = prompt.generated.start, len(prompt.text)
     pieces = _pieces(prompt, cut, start, end) if cut else []
-    return _numbered(pieces, "written") if len(pieces) > 1 else [PartSpan(start, end, "written")]
+    return _numbered(pieces, "generated") if len(pieces) > 1 else [PartSpan(start, end, "generated")]
 
 
 def _assigned(
@@ -197,11 +197,11 @@ def _assigned(
     for (name, kind), indices in tokens.items():
         own = places.get((name, kind)) or _places_of([prompt.tokens[at] for at in indices])
         parts.append(TextPart(name, tuple(own), tuple(indices), kind))
-    return tuple(sorted(parts, key=lambda part: (part.kind == "written", _place(part))))
+    return tuple(sorted(parts, key=lambda part: (part.kind == "generated", _place(part))))
 
 
 def _kind(span: PartSpan, written: Sequence[PartSpan]) -> Kind:
-    return "written" if span in written else "given"
+    return "generated" if span in written else "given"
 
 
 def _place(part: TextPart) -> tuple[int, int]:

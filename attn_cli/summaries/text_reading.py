@@ -36,8 +36,8 @@ class ReadPart:
 
     number      its place in the text, from 0
     share       mean over rows, heads and layers of the weights on its tokens, added up
-    rest_share  its share of what the rows give to keys that are no sinks, and not left out
-    of_size     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
+    non_sink_share  its share of what the rows give to keys that are no sinks, and not left out
+    vs_uniform     that, divided by what it would be if every row gave the same to all keys that it may see; None for a
                 part that the rows can't see, or that holds sinks alone
     sinks       the sinks of the text that are in it
     """
@@ -45,8 +45,8 @@ class ReadPart:
     number: int
     part: TextPart
     share: float
-    rest_share: float
-    of_size: float | None
+    non_sink_share: float
+    vs_uniform: float | None
     sinks: tuple[ReadSink, ...]
 
 

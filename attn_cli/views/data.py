@@ -144,7 +144,7 @@ def _input(prompt: Prompt) -> dict[str, Any]:
     if prompt.others:
         document["streams"] = {stream: [_token(token) for token in tokens] for stream, tokens in prompt.others.items()}
     if prompt.generated is not None:
-        document["written"] = asdict(prompt.generated)
+        document["generated"] = asdict(prompt.generated)
     return document | dict(prompt.files)
 
 

@@ -61,7 +61,7 @@ nothing turns them. Proved or needless in all layers: {proved} types, {proved_te
 cache ({cached} types), by passes that skip the blocks below ({prefixed}), by whole passes ({whole}), or not at all
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
 
-*W_O*: how `attn` finds it without its name, for `--by written` and the direct parts of heads: *memory*, it is given the
+*W_O*: how `attn` finds it without its name, for `--by output` and the direct parts of heads: *memory*, it is given the
 very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which doubling a head's
 output doubles exactly that head's slice. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
 not in all: {not_found}, of which {own_softmax} show no values in any layer.

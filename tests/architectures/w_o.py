@@ -1,4 +1,4 @@
-"""Whether `attn` finds W_O of a type, and how: what `--by written` and the direct parts of heads rest on.
+"""Whether `attn` finds W_O of a type, and how: what `--by output` and the direct parts of heads rest on.
 
 memory   W_O is given the very array that the attention function returned
 copy     an array of the same numbers

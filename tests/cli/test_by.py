@@ -1,4 +1,4 @@
-"""--by value, written and through: on screens, in data, and what is refused."""
+"""--by value, output and through: on screens, in data, and what is refused."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: saved(kind, folder / kind) for kind in ("llama", "bert", "bloom", "qwen3_next")}
 
 
-@pytest.mark.parametrize("by", ["value", "written"])
+@pytest.mark.parametrize("by", ["value", "output"])
 def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_path: Path) -> None:
     run = attn("top", TEXT, "-m", models["llama"], "--by", by, "-k", "20", "--json")
     hold(run, "top")
@@ -47,12 +47,12 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_screens(models: dict[str, Path], width: int) -> None:
     environment = {"COLUMNS": str(width), "NO_COLOR": "1"}
-    for arguments in (["top", "-l", "1", "-H", "0", "-t", "-1", "--by", "written"], ["top", "--by", "value", "--mean"],
-                      ["matrix", "-l", "0", "-H", "1", "--by", "written"], ["inspect", "--by", "value"]):  # fmt: skip
+    for arguments in (["top", "-l", "1", "-H", "0", "-t", "-1", "--by", "output"], ["top", "--by", "value", "--mean"],
+                      ["matrix", "-l", "0", "-H", "1", "--by", "output"], ["inspect", "--by", "value"]):  # fmt: skip
         run = attn(arguments[0], TEXT, "-m", models["llama"], *arguments[1:], terminal=True, env=environment)
         assert run.code == 0 and max(map(len, run.lines)) <= width
         assert f"by {arguments[arguments.index('--by') + 1]}" in run.text
-    one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "written", terminal=True,
+    one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "output", terminal=True,
                env=environment)  # fmt: skip
     assert "writes what it reads from" in one.text
     assert sum(" weight 0." in line or " weight 1." in line for line in one.lines) == 5
@@ -75,11 +75,11 @@ def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
     [
         ("llama", ["--by", "through"], "sends everything to the first token"),
         ("bert", ["--by", "through", "-l", "1"], "--by through and --layer at once"),
-        ("bert", ["--by", "length"], "one of weight, value, written"),
+        ("bert", ["--by", "length"], "one of weight, value, output"),
         ("bert", ["--by", "value", "--words"], "lengths of pieces"),
         ("bloom", ["--by", "value"], "shows its weights alone"),
-        ("bloom", ["--by", "written"], "shows its weights alone"),
-        ("qwen3_next", ["--by", "written"], "a gate stands between its heads and W_O"),
+        ("bloom", ["--by", "output"], "shows its weights alone"),
+        ("qwen3_next", ["--by", "output"], "a gate stands between its heads and W_O"),
     ],
 )
 def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:
@@ -89,12 +89,17 @@ def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str
 
 def test_tables() -> None:
     assert "by value" in attn("top", "he sat on the river bank", "--by", "value", "-t", "bank").text
-    refused(attn("top", "he sat", "--by", "written"), 2, "has no W_O")
+    refused(attn("top", "he sat", "--by", "output"), 2, "has no W_O")
     refused(attn("matrix", "he sat", "--by", "through"), 2, "attn top")
     refused(attn("top", "he sat", "--by", "through"), 2, "one attention")
 
 
-@pytest.mark.parametrize("by", ["value", "written"])
+def test_the_name_of_earlier_versions_gets_the_line_to_paste() -> None:
+    refused(attn("top", "he sat", "-t", "sat", "--by", "written"), 2, 'attn top "he sat" -t sat --by output')
+    refused(attn("matrix", "he sat", "--by=written"), 2, 'attn matrix "he sat" --by=output')
+
+
+@pytest.mark.parametrize("by", ["value", "output"])
 def test_matrices_of_ones_own(by: str, tmp_path: Path) -> None:
     """Two heads over one key head, a batch of two, W_O: against plain NumPy."""
     random = np.random.default_rng(5)

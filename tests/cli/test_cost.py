@@ -27,11 +27,11 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
     kept = {variant["variant"]: variant for variant in found["variants"]}
     # 2 (k and v) * 32 layers * 8 heads * 128 * 8192 tokens * 2 bytes = 1 GiB; with 32 key heads four times that
     assert kept["grouped, 8 key heads"]["cache_bytes"] == 2**30
-    assert kept["grouped, 8 key heads"]["asked"]
-    assert kept["plain"]["cache_bytes"] == 4 * 2**30
+    assert kept["grouped, 8 key heads"]["requested"]
+    assert kept["multi-head"]["cache_bytes"] == 4 * 2**30
     assert kept["multi-query"]["cache_bytes"] == 2**27
     # 32 heads * 8192 * 8192 * 4 bytes = 8 GiB a layer
-    assert found["matrix_bytes_a_layer"] == 8 * 2**30
+    assert found["matrix_bytes_per_layer"] == 8 * 2**30
     assert found["matrix_bytes"] == 256 * 2**30
     # half of the 8192 x 8192 cells and the diagonal: 33,558,528, times 32 heads, 128 numbers, 2 operations, 32 layers
     assert found["operations"]["scores"] == 33_558_528 * 32 * 128 * 2 * 32
@@ -44,14 +44,14 @@ def test_deepseeks_cache_is_576_numbers_a_token() -> None:
     found = cost(
         "-n", "1000", "--heads", "128", "--dim", "128", "--latent", "512", "--rope-dim", "64", "--layers", "61"
     )
-    latent = next(variant for variant in found["variants"] if variant["asked"])
+    latent = next(variant for variant in found["variants"] if variant["requested"])
     assert latent["rank"] == 512
     assert latent["cache_bytes"] == 576 * 1000 * 61 * 2  # DeepSeek-V2, 2024, table 1: (d_c + d_R) l a token
 
 
 def test_a_window_bounds_the_cache_and_makes_cost_linear() -> None:
     short, long = (cost("-n", n, *LLAMA_3_8B, "--window", "1000") for n in ("10000", "20000"))
-    asked = [next(variant for variant in found["variants"] if variant["asked"]) for found in (short, long)]
+    asked = [next(variant for variant in found["variants"] if variant["requested"]) for found in (short, long)]
     assert asked[0]["cache_bytes"] == asked[1]["cache_bytes"] == 2 * 32 * 8 * 128 * 1000 * 2
     # n * 1000 cells less the triangle at the start, 1000 * 999 / 2
     assert short["operations"]["scores"] == (10_000 * 1000 - 499_500) * 32 * 128 * 2 * 32
@@ -80,7 +80,7 @@ def test_sizes_come_from_a_config(name: str, tmp_path: Path) -> None:
     found = cost("-n", "512", "-m", str(tmp_path))
     sizes = tuple(found[what] for what in ("layers", "heads", "kv_heads", "head_size", "rank", "window"))
     assert sizes == expected
-    assert found["bytes_a_number"] == (2 if "torch_dtype" in config else 4)
+    assert found["bytes_per_number"] == (2 if "torch_dtype" in config else 4)
 
 
 def test_some_layers_may_see_a_window_only(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_some_layers_may_see_a_window_only(tmp_path: Path) -> None:
     config |= {"dtype": "float16", "layer_types": kinds}
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = cost("-n", "100", "-m", str(tmp_path))
-    asked = next(variant for variant in found["variants"] if variant["asked"])
+    asked = next(variant for variant in found["variants"] if variant["requested"])
     assert found["windowed_layers"] == 3
     assert asked["cache_bytes"] == (3 * 16 + 100) * 4 * 2 * 16 * 2
 
@@ -112,8 +112,8 @@ def test_the_screen(width: int, golden: Golden) -> None:
 
 def test_other_formats() -> None:
     rows = attn("cost", "-n", "10", "--heads", "2", "--dim", "4", "-f", "csv").lines
-    assert rows[0].startswith("variant,asked,kv_heads")
-    assert rows[1].startswith("plain,True,2")
+    assert rows[0].startswith("variant,requested,kv_heads")
+    assert rows[1].startswith("multi-head,True,2")
 
 
 def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:

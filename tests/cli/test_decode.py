@@ -79,7 +79,7 @@ def test_every_kind_of_keys_decodes_to_its_causal_matrix(form: str) -> None:
     steps = decoded["steps"]
     assert [step["reused"] for step in steps] == list(range(7))
     kept = KEPT.get(form, 4 * 8)
-    assert [step["kept_numbers"] for step in steps] == [kept * (row + 1) for row in range(7)]
+    assert [step["cached_numbers"] for step in steps] == [kept * (row + 1) for row in range(7)]
     assert decoded["cached_numbers_per_token"] == kept
 
 
@@ -116,5 +116,5 @@ def test_the_screen(width: int, golden: Golden) -> None:
 
 def test_csv_has_a_row_per_step() -> None:
     rows = attn("compute", "river bank loan", "--decode", "-f", "csv").lines
-    assert rows[0].startswith("query,query_token,new,reused,kept_numbers,multiplications")
+    assert rows[0].startswith("query,query_token,new,reused,cached_numbers,multiplications")
     assert len(rows) == 4

@@ -58,7 +58,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MACHINE = Installation(
     python="3.11.7",
     platform="Linux-6.18-x86_64-with-glibc2.36",
-    compiled_walk="AVX-512",
+    compiled_kernel="AVX-512",
     packages={"torch": "2.13.0", "transformers": "5.23.0", "numpy": "2.4.6", "typer": "0.29.2", "rich": None},
     devices=[
         {"device": "cuda:0", "name": "NVIDIA H100", "cores": None, "threads": None, "bytes": 85_000_000_000},
@@ -93,7 +93,7 @@ def test_versions_devices_and_extras_are_those_of_this_machine() -> None:
     assert (run.json["attn"], run.json["warnings"], run.errors) == (__version__, [], "")
     result = run.json["result"]
     assert (result["python"], result["platform"]) == (platform.python_version(), platform.platform())
-    assert result["compiled_walk"] == (VECTORS[widest_vectors()] if is_built() else None)
+    assert result["compiled_kernel"] == (VECTORS[widest_vectors()] if is_built() else None)
     assert {row["name"]: row["version"] for row in result["packages"]} == {name: version(name) for name in PACKAGES}
     devices = {row["device"]: row for row in result["devices"]}
     assert devices["cpu"]["threads"] == torch.get_num_threads()
@@ -107,11 +107,11 @@ def test_compiled_code_of_another_version_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(c_library, "_built_file", lambda: str(tmp_path / "_fused.so"))
     monkeypatch.setattr(c_library, "library", c_library.library.__wrapped__)  # not the one found before
     run = attn("env")
-    assert "the compiled walk is of another version: install attn again" in " ".join(run.text.split())
+    assert "the compiled kernel is of another version: install attn again" in " ".join(run.text.split())
     result = attn("env", "--json").json["result"]
-    assert (result["compiled_walk"], result["unfit_walk"]) == (None, True)
+    assert (result["compiled_kernel"], result["unusable_kernel"]) == (None, True)
     monkeypatch.setattr(c_library, "_built_file", lambda: None)
-    assert attn("env", "--json").json["result"]["unfit_walk"] is False
+    assert attn("env", "--json").json["result"]["unusable_kernel"] is False
 
 
 def test_a_graphics_card_is_named_with_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:

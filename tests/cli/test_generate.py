@@ -67,7 +67,7 @@ def test_data_say_which_tokens_were_generated(command: str) -> None:
     hold(run, command)
     shown = run.json["input"]
     assert shown["text"] == f"{TEXT} Paris."
-    assert shown["written"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT)}
+    assert shown["generated"] == {"text": " Paris.", "tokens": 2, "ended": False, "start": len(TEXT)}
     assert [token.get("generated") for token in shown["tokens"]] == [None] * 5 + [True] * 2
     assert all(shown["text"][token["start"] : token["end"]] == token["text"] for token in shown["tokens"])
 
@@ -108,9 +108,9 @@ def test_every_line_has_an_answer_of_its_own() -> None:
     run = attn("top", "--lines", "-m", SMOL, "-l", "0", "--mean", "--generate", "3", "--json", stdin=lines)
     hold(run, "top")
     found = [strict_json(line)["input"] for line in run.bytes.splitlines()]
-    assert [shown["written"]["tokens"] for shown in found] == [3, 3]
-    assert found[0]["written"]["text"].startswith(" Paris.")
-    assert found[1]["written"]["text"] != found[0]["written"]["text"]
+    assert [shown["generated"]["tokens"] for shown in found] == [3, 3]
+    assert found[0]["generated"]["text"].startswith(" Paris.")
+    assert found[1]["generated"]["text"] != found[0]["generated"]["text"]
 
 
 def test_a_decoder_shows_what_it_generated_as_a_text_of_its_own(halves: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_decoder_shows_what_it_generated_as_a_text_of_its_own(halves: Path) ->
     assert shown["text"] == "the cat sat"
     decoder = shown["streams"]["decoder"]
     assert [token.get("generated", False) for token in decoder] == [False] + [True] * (len(decoder) - 1)
-    assert (shown["written"]["tokens"], shown["written"]["start"]) == (len(decoder) - 1, None)
+    assert (shown["generated"]["tokens"], shown["generated"]["start"]) == (len(decoder) - 1, None)
     assert (run.errors, run.json["warnings"]) == ("", [])
     assert "--generate N gives it more" in attn("top", "the cat sat", "-m", halves).errors
 

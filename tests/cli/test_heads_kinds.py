@@ -36,8 +36,8 @@ def test_on_a_text_heads_are_named_by_share(tmp_path: Path) -> None:
     hold(run, "kinds")
     assert strict_json(run.bytes)["result"]["named_by"] == "share"
     rows = list(csv.DictReader(io.StringIO(attn("heads", LONG, "--kinds", "-f", "csv").text)))
-    assert list(rows[0])[:8] == ["layer", "head", "kv_head", "kind", "weight", "share", "chance", "control"]
-    assert {f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "chance")} <= set(rows[0])
+    assert list(rows[0])[:8] == ["layer", "head", "kv_head", "kind", "weight", "share", "baseline", "control"]
+    assert {f"{kind.name}_{number}" for kind in KINDS for number in ("weight", "baseline")} <= set(rows[0])
     file = tmp_path / "kinds.npz"
     assert attn("heads", LONG, "--kinds", "-o", str(file)).code == 0
     with np.load(file) as arrays:

@@ -61,7 +61,7 @@ def test_data_keeps_the_weights_beside_the_shares() -> None:
     for query in {row["query"] for row in rows}:
         mine = [row for row in rows if row["query"] == query]
         assert all(float(row["weight"]) == pytest.approx(float(every[query, row["key"]]), abs=1e-6) for row in mine)
-        assert sum(float(row["rest_share"]) for row in mine) == pytest.approx(1, abs=1e-5)
+        assert sum(float(row["rescaled_share"]) for row in mine) == pytest.approx(1, abs=1e-5)
 
 
 def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
     arrays = np.load(file)
     assert arrays["hidden_keys"].tolist() == [0, 6]
     assert not arrays["weights"][..., [0, 6]].any() and np.isneginf(arrays["scores"][..., [0, 6]]).all()
-    np.testing.assert_allclose(arrays["rest_share"].sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(arrays["rescaled_share"].sum(-1), 1, rtol=1e-6)
     run = minilm("matrix", "-H", "4.5", "--no-special", "-f", "csv")
     assert {(row["query_token"], row["key_token"]) for row in rows_of(run)} == {
         (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
@@ -88,7 +88,7 @@ def test_a_table_has_no_sink() -> None:
 
 def test_heads_tell_what_is_left() -> None:
     rows = json.loads(minilm("heads", "-l", 4, "--hide", "sink", "--rescale", "--json").text)["result"]["heads"]
-    assert all(0 < row["rest_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
+    assert all(0 < row["visible_weight"] < 0.6 and row["first_weight"] == 0 for row in rows)
     screen = minilm("heads", "-l", 4, "--no-special")
     (header,) = (line for line in screen.lines if line.startswith("layer  head"))
     assert header == "layer  head  left  entropy (bits)  distance  previous  self  next"

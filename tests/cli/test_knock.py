@@ -41,10 +41,12 @@ def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
     hold(run, "knock")
     heads = run.json["result"]["heads"]
     assert sorted((head["layer"], head["head"]) for head in heads) == [(x, y) for x in range(2) for y in range(4)]
-    assert all(isinstance(head["direct"], float) for head in heads) and run.json["result"]["no_direct"] == ""
+    assert (
+        all(isinstance(head["direct_logit"], float) for head in heads) and run.json["result"]["no_direct_reason"] == ""
+    )
     assert run.json["result"]["target"]["tokens"][0]["row"] == 6  # </s>, which the tokenizer puts there, is left out
     table = attn("knock", TEXT, "-m", llama, "-f", "csv").lines
-    assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,distance,direct,key,key_token,weight"
+    assert table[0] == "layer,head,kv_head,bits,kl_bits,loss_bits,cosine_distance,direct_logit,key,key_token,weight"
     assert [float(line.split(",")[3]) for line in table[1:]] == [head["bits"] for head in heads]
     assert attn("knock", TEXT, "-m", llama, "-o", tmp_path / "a.npz").code == 0
     with np.load(tmp_path / "a.npz") as arrays:

@@ -31,7 +31,7 @@ def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "mixes"),
+    ("name", "mixer"),
     [
         ("jamba", ["Mamba", "softmax attention", "Mamba", "softmax attention"]),
         ("qwen3_next", ["linear attention", "softmax attention"]),
@@ -40,11 +40,11 @@ def mapped(name: str, folder: Path) -> list[dict[str, Any]]:
         ("zamba2", ["Mamba", "softmax attention", "Mamba", "softmax attention"]),
     ],
 )
-def test_blocks_without_softmax_attention_keep_their_numbers(name: str, mixes: list[str], tmp_path: Path) -> None:
+def test_blocks_without_softmax_attention_keep_their_numbers(name: str, mixer: list[str], tmp_path: Path) -> None:
     rows = mapped(name, tmp_path)
-    assert [(row["layer"], row["mixes"]) for row in rows] == list(enumerate(mixes))
+    assert [(row["layer"], row["mixer"]) for row in rows] == list(enumerate(mixer))
     for row in rows:
-        assert (row["way"] is None) == (row["heads"] == 0) == (row["mixes"] != "softmax attention")
+        assert (row["way"] is None) == (row["heads"] == 0) == (row["mixer"] != "softmax attention")
 
 
 def test_windows_caps_groups_and_scale(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_tower_that_had_nothing_to_see_is_listed_as_such(
         (row["stream"], row["layer"], row["name"]) for row in whole
     )
     for row in rows:
-        attends = row["mixes"] == "softmax attention"
+        attends = row["mixer"] == "softmax attention"
         idle = row["stream"] == stream and attends
         assert row["note"] == (f"did not run: needs {needs}" if idle else None)
         assert (row["calls"] > 0) == (attends and not idle)
@@ -156,14 +156,14 @@ def test_blocks_that_differ_in_their_number_alone_share_a_line() -> None:
 def test_every_format(tmp_path: Path) -> None:
     options = saved("jamba", tmp_path)
     rows = attn("layers", *options, "-f", "csv").lines
-    assert rows[0].startswith("stream,layer,mixes,name,way,calls,heads,kv_heads,scale,mask")
+    assert rows[0].startswith("stream,layer,mixer,name,way,calls,heads,kv_heads,scale,mask")
     assert [row.split(",")[2] for row in rows[1:]] == ["Mamba", "softmax attention"] * 2
     lines: Run = attn("layers", *options, "-f", "jsonl")
     assert [json.loads(line)["layer"] for line in lines.lines] == [0, 1, 2, 3]
     assert attn("layers", *options, "-o", tmp_path / "map.npz").code == 0
     with np.load(tmp_path / "map.npz") as arrays:
         assert arrays["heads"].tolist() == [0, 4, 0, 4]
-        assert arrays["mixes"].tolist() == ["Mamba", "softmax attention"] * 2
+        assert arrays["mixer"].tolist() == ["Mamba", "softmax attention"] * 2
     assert attn("layers", *options, "-f", "html").text.count("Mamba") == 1
 
 

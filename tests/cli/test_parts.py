@@ -29,14 +29,14 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
     result = run.json["result"]
     assert [token["text"] for token in result["target"]["tokens"]] == ["Solomon"]
     assert result["target"]["probability"] == pytest.approx(0.475, abs=5e-4)
-    assert (result["asked"], result["rows"]) == ("last part", list(range(55, 61)))
+    assert (result["queries_from"], result["rows"]) == ("last part", list(range(55, 61)))
     rows = [(part["name"], round(part["share"], 3), round(part["hidden_bits"], 2)) for part in result["parts"]]
     assert rows == [
         ("line 4", 0.065, -12.22), ("line 7", 0.189, -1.88), ("line 6", 0.181, -0.22), ("line 1", 0.414, -0.03),
         ("line 2", 0.087, -0.0), ("line 3", 0.028, 0.07), ("line 5", 0.035, 0.13),
     ]  # fmt: skip
-    of_size = {part["name"]: round(part["of_size"], 2) for part in result["parts"]}
-    assert [of_size[f"line {at}"] for at in range(1, 7)] == [0.44, 0.81, 0.26, 0.67, 0.41, 1.52]
+    vs_uniform = {part["name"]: round(part["vs_uniform"], 2) for part in result["parts"]}
+    assert [vs_uniform[f"line {at}"] for at in range(1, 7)] == [0.44, 0.81, 0.26, 0.67, 0.41, 1.52]
     assert [(sink["key_token"], round(sink["share"], 3)) for sink in result["sinks"]] == [
         ("Notes", 0.326),
         ("the", 0.064),
@@ -74,11 +74,11 @@ def test_a_file_names_the_parts(tmp_path: Path) -> None:
     file.write_text('start,end,name\n0,24,"a cat, a mat"\n24,24,nothing\n')
     run = attn("parts", FACTS, "--cut", file, "-f", "csv")
     header, *rows = (line.split(",") for line in run.text.replace('"a cat, a mat"', "cat").splitlines())
-    assert header == ["part", "name", "text", "start", "end", "tokens", "share", "rest_share", "of_size", "hidden_bits",
-                      "hidden_distance"]  # fmt: skip
+    assert header == ["part", "name", "text", "start", "end", "tokens", "share", "non_sink_share", "vs_uniform",
+                      "hidden_bits", "hidden_cosine_distance"]  # fmt: skip
     by_name = {row[1]: dict(zip(header, row, strict=True)) for row in rows}
     assert set(by_name) == {"cat", "nothing", "rest"}
-    assert (by_name["nothing"]["tokens"], by_name["nothing"]["share"], by_name["nothing"]["of_size"]) == (
+    assert (by_name["nothing"]["tokens"], by_name["nothing"]["share"], by_name["nothing"]["vs_uniform"]) == (
         "0",
         "0.0",
         "",

@@ -32,7 +32,7 @@ def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path,
     done = attn("scan", str(lines), "-o", str(folder))
     assert done.code == 0
     assert "3 documents" in done.text and "2 records could not be scanned" in done.text
-    assert [(row["record"], row["reason"]) for row in rows(folder, "poison")] == [(3, "no token"), (4, "empty")]
+    assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "no token"), (4, "empty")]
     assert next((row["layer"], row["documents"]) for row in rows(folder, "heads")) == (0, 3)
 
 
@@ -61,7 +61,7 @@ def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(line
     done = attn("scan", str(nothing), "-o", str(tmp_path / "nothing"))
     assert done.code == 2 and "could be scanned: 2 empty, 1 no token" in done.errors
     assert "nothing/poison.parquet names the records" in done.errors.replace("\n", "")
-    assert len(rows(tmp_path / "nothing", "poison")) == 3
+    assert len(rows(tmp_path / "nothing", "rejected")) == 3
     done = attn("scan", str(lines), "-o", str(tmp_path / "sample"), "--sample", "0.001%")
     assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
 

@@ -49,7 +49,7 @@ def test_the_walk_of_the_worked_example() -> None:
     text = attn("compute", *CAT).text
     assert "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]" in text
     sums = attn("compute", *CAT, "--json").json["result"]["steps"][0]["sums"]
-    assert sums == [{"head": 0, "query": 0, "written": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
+    assert sums == [{"head": 0, "query": 0, "as_text": "0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]"}]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -93,12 +93,17 @@ def test_they_are_the_means_of_what_every_text_gives(scanned: tuple[Path, ModelS
     for row in table(folder, "kinds"):
         number = [kind.name for kind in KINDS].index(row["kind"])
         of_all = judged([text for part in kinds[row["layer"]] for text in part.texts], by_share=True)
-        for name in ("weight", "share", "held", "control"):
-            expected = getattr(of_all, name)[number, row["head"]]
+        for name, of_text in {
+            "weight": "weight",
+            "share": "share",
+            "row_support": "held",
+            "control": "control",
+        }.items():
+            expected = getattr(of_all, of_text)[number, row["head"]]
             # what is left of a row beside its sink may be next to nothing: shares of it are rough
             close = {"rtol": 1e-3, "atol": 2e-3 if row["kind"] == "window" else 1e-4}
             np.testing.assert_allclose(np.nan if row[name] is None else row[name], expected, **close)
-        chance = np.nan if row["chance"] is None else row["chance"]
+        chance = np.nan if row["baseline"] is None else row["baseline"]
         np.testing.assert_allclose(chance, of_all.chance[number], rtol=1e-9)
         assert row["rows"] == of_all.rows[number]
 

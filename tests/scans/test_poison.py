@@ -48,7 +48,7 @@ def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: Mo
         tmp_path, good[0], BAD["not UTF-8"], BAD["not finite"], good[1], BAD["empty"], BAD["too long"], good[2]
     )
     done = scan(overflowing, file, str(tmp_path / "all"), selection=layers)
-    assert (done["documents"], done["records"], done["poison"]) == (3, 3, 4)
+    assert (done["documents"], done["records"], done["rejected"]) == (3, 3, 4)
     assert done["reasons"] == dict.fromkeys(BAD, 1)
     rows = parquet.read_table(tmp_path / "all" / "poison.parquet").to_pylist()
     named = [(row["document"], row["record"], row["reason"]) for row in rows]

@@ -190,7 +190,7 @@ def test_data_hold_to_their_schemas(scans: Scans, tmp_path: Path) -> None:
         run = attn("scan", "show", folder, *options, "--json")
         hold(run, name)
         assert run.json["result"]["documents"] == 50
-        assert run.json["result"]["poison"] == {"empty": 2}
+        assert run.json["result"]["rejected"] == {"empty": 2}
         assert attn("scan", "show", folder, *options, "-o", tmp_path / "x.npz", "--force").code == 0
         assert "layer" in np.load(tmp_path / "x.npz")
 

@@ -165,7 +165,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 IDS = {"input_ids": np.arange(5)[None], "attention_mask": np.ones((1, 5), np.int64)}
 MANIFEST = {
     "scan": {"layout": LAYOUT, "model": "m", "files": [{"name": "a", "kind": "lines", "hash": "0"}], "fields": []},
-    "progress": {"finished": True, "documents": 3, "records": 3, "tokens": 9, "poison": 0, "reasons": {}},
+    "progress": {"finished": True, "documents": 3, "records": 3, "tokens": 9, "rejected": 0, "reasons": {}},
 }
 PROJECTIONS = {"wq": np.eye(4), "wk": np.eye(4), "wv": np.eye(4)}
 

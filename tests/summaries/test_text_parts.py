@@ -55,11 +55,11 @@ def test_every_token_is_in_one_part(cut: str, written: int) -> None:
     assert sorted(index for part in parts for index in part.tokens) == list(range(len(prompt.tokens)))
     assert "".join(part.text(prompt.text) for part in parts) == prompt.text
     kinds = [part.kind for part in parts]
-    assert kinds == sorted(kinds, key=["other", "given", "written"].index)
+    assert kinds == sorted(kinds, key=["other", "given", "generated"].index)
     for part in parts:
         for index in part.tokens:
             token = prompt.tokens[index]
-            assert token.generated == (part.kind == "written")
+            assert token.generated == (part.kind == "generated")
             assert (token.start is None) == (part.name == "special")
             assert token.start is None or any(start <= token.start < end for start, end in part.spans)
 

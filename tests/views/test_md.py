@@ -71,7 +71,7 @@ def test_a_map_of_layers_is_a_table(tmp_path: Path) -> None:
     from tests.cli.test_layers import saved
 
     (table,) = tables(attn("layers", *saved("albert", tmp_path), "-q", "-f", "md").text)
-    assert {"layer", "mixes", "heads"} <= set(table[0])
+    assert {"layer", "mixer", "heads"} <= set(table[0])
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
 
 def test_the_names_are_listed() -> None:
     assert attn("schema").lines == list(schema_names())
-    refused(attn("schema", "attn.top/2"), 2, "'attn.top/2'")
+    refused(attn("schema", "attn.top/1"), 2, "'attn.top/1'")
 
 
 def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None:
@@ -103,14 +103,14 @@ def test_a_pooled_overview_holds_and_says_so() -> None:
 def test_what_all_queries_attend_to_holds(options: list[str]) -> None:
     run = attn("top", TEXT, "--overall", "--json", "--quiet", *options)
     hold(run, "overall")
-    assert run.json["schema"] == "attn.overall/1"
+    assert run.json["schema"] == "attn.overall/2"
 
 
 @pytest.mark.parametrize("options", [[], ["-t", "bank", "-k", "1"], ["-H", "1,2", "--key", "river"]], ids=" ".join)
 def test_explained_keys_hold(options: list[str]) -> None:
     run = attn("top", TEXT, "--why", "--json", "--quiet", *options)
     hold(run, "why")
-    assert run.json["schema"] == "attn.why/1"
+    assert run.json["schema"] == "attn.why/2"
 
 
 def test_data_of_a_long_text_tell_of_every_query() -> None:

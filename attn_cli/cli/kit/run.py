@@ -305,7 +305,7 @@ def _look(request: CommandRequest, texts: Sequence[SeenText], progress: Progress
         progress.step()
 
     prompts = [text.question.prompt for text in texts]
-    rotations, projections = request.measure.rotations, request.measure.by == "written"
+    rotations, projections = request.measure.rotations, request.measure.by == "output"
     request.source.each(prompts, request.selection, visit, rotations=rotations, projections=projections)
 
 

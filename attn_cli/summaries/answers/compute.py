@@ -56,7 +56,7 @@ class Computation(Answer):
     def arrays(self) -> dict[str, np.ndarray]:
         """`scores`, `weights`, shares and `output`, those that were collected; q, k, v if attn made them."""
         arrays = {}
-        for name in ("scores", "weights", "value_share", "written_share", "output"):
+        for name in ("scores", "weights", "value_share", "output_share", "output"):
             entries = [x for summary in self.summaries for part in summary.parts
                        if (x := part.arrays().get(name)) is not None]  # fmt: skip
             if entries:

@@ -58,7 +58,7 @@ class Cost(Answer):
         for variant in self.variants:
             yield {
                 "variant": variant.name,
-                "asked": variant.asked,
+                "requested": variant.asked,
                 "kv_heads": None if variant.layer.rank else variant.layer.kv_heads,
                 "rank": variant.layer.rank or None,
                 "window": variant.layer.window,
@@ -83,9 +83,9 @@ class Cost(Answer):
             "rank": layer.rank or None,
             "window": layer.window,
             "causal": self.causal,
-            "bytes_a_number": self.itemsize,
+            "bytes_per_number": self.itemsize,
             "operations": dict(self.operations),
-            "matrix_bytes_a_layer": self.matrix_bytes,
+            "matrix_bytes_per_layer": self.matrix_bytes,
             "matrix_bytes": self.matrix_bytes * self.layers,
             "band_bytes": self.band_bytes,
             "band": list(self.band),
@@ -140,7 +140,7 @@ def _variants(
     base = layer if layer.window is None else replace(layer, window=None)
     narrow = replace(base, window=layer.window or _WINDOW)
     names = {
-        "plain": plain,
+        "multi-head": plain,
         f"grouped, {middle} key heads": grouped,
         "multi-query": replace(plain, kv_heads=1),
         f"latent, {rank} + {shared}": latent,

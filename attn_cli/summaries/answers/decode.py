@@ -59,7 +59,7 @@ class Decoding(Part):
                 "query_token": summary.queries[step.query].text,
                 "new": 1,
                 "reused": step.reused,
-                "kept_numbers": step.kept,
+                "cached_numbers": step.kept,
                 "multiplications": step.multiplications,
                 "multiplications_without_cache": step.without_cache,
             }
@@ -78,8 +78,8 @@ class Decoding(Part):
                 {
                     "variant": name,
                     "kv_heads": None if layer.rank else layer.kv_heads,
-                    "kept_numbers": layer.kept(tokens),
-                    "kept_bytes": layer.kept(tokens) * self.itemsize,
+                    "cached_numbers": layer.kept(tokens),
+                    "cached_bytes": layer.kept(tokens) * self.itemsize,
                     "last_step_multiplications": layer.step(tokens),
                 }
                 for name, layer in self.variants
@@ -161,7 +161,7 @@ def _variants(layer: LayerSizes) -> tuple[tuple[str, LayerSizes], ...]:
     """The same heads with other keys, the largest cache first."""
     h = layer.heads
     plain = replace(layer, kv_heads=h, rank=0, shared=0)
-    variants = [("plain", plain)]
+    variants = [("multi-head", plain)]
     if layer.rank == 0 and 1 < layer.kv_heads < h:
         variants.append(("grouped", layer))
     elif h % 2 == 0 and h > 2:

@@ -56,8 +56,8 @@ class OutputStream:
 class Installation(Answer):
     """What runs attn here.
 
-    compiled_walk  the vectors that the compiled walk uses; None where it wasn't built, or is unfit
-    unfit_walk     whether compiled code is there that can't be used: of another version, or of another system
+    compiled_kernel  the vectors that the compiled kernel uses; None where it wasn't built, or is unfit
+    unusable_kernel     whether compiled code is there that can't be used: of another version, or of another system
     packages       versions by package; None for one that is missing
     devices        device, name, cores, threads, bytes of each; empty where torch could not be asked
     extras         by extra the packages that it lacks
@@ -73,7 +73,7 @@ class Installation(Answer):
 
     python: str
     platform: str
-    compiled_walk: str | None
+    compiled_kernel: str | None
     packages: Mapping[str, str | None]
     devices: Sequence[Row]
     extras: Mapping[str, tuple[str, ...]]
@@ -84,7 +84,7 @@ class Installation(Answer):
     config: str
     variables: Mapping[str, str | None]
     stdout: OutputStream
-    unfit_walk: bool = False
+    unusable_kernel: bool = False
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per fact: its kind, its name, its value; of a variable whose value isn't told that it is set."""
@@ -92,7 +92,7 @@ class Installation(Answer):
             ("version", "attn", __version__),
             ("version", "python", self.python),
             ("platform", "platform", self.platform),
-            ("build", "compiled walk", "unfit" if self.unfit_walk else self.compiled_walk),
+            ("build", "compiled kernel", "unfit" if self.unusable_kernel else self.compiled_kernel),
         ]
         pairs += [("version", name, number) for name, number in self.packages.items()]
         pairs += [("device", str(row["device"]), row["name"]) for row in self.devices]
@@ -110,8 +110,8 @@ class Installation(Answer):
         return {
             "python": self.python,
             "platform": self.platform,
-            "compiled_walk": self.compiled_walk,
-            "unfit_walk": self.unfit_walk,
+            "compiled_kernel": self.compiled_kernel,
+            "unusable_kernel": self.unusable_kernel,
             "packages": [{"name": name, "version": number} for name, number in self.packages.items()],
             "devices": [dict(row) for row in self.devices],
             "extras": [
@@ -153,7 +153,7 @@ def installation(
     return Installation(
         python=platform.python_version(),
         platform=platform.platform(),
-        compiled_walk=VECTORS[widest_vectors()] if is_built() else None,
+        compiled_kernel=VECTORS[widest_vectors()] if is_built() else None,
         packages={name: _version(name) for name in PACKAGES},
         devices=devices,
         extras={extra: tuple(name for name in names if _version(name) is None) for extra, names in EXTRAS.items()},
@@ -163,7 +163,7 @@ def installation(
         settings=settings[0],
         config=settings[1],
         variables=_variables(),
-        unfit_walk=is_unfit(),
+        unusable_kernel=is_unfit(),
         stdout=stdout,
     )
 

@@ -43,8 +43,9 @@ class SinkKey:
 
     def record(self) -> dict[str, Any]:
         """As an object of JSON."""
-        return {"stream": self.stream, "key": self.key, "key_token": self.token.text, "heads": self.heads,
-                "weight": self.weight, "value": self.value, "residual": self.residual, "hub": self.is_hub}  # fmt: skip
+        return {"stream": self.stream, "key": self.key, "key_token": self.token.text,
+                "heads": self.heads, "weight": self.weight, "value_norm": self.value, "residual_norm": self.residual,
+                "hub": self.is_hub}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

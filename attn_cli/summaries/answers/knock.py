@@ -105,7 +105,7 @@ class Knock(Answer):
                 "head": head.place.head,
                 "kv_head": head.kv_head,
                 **asdict(head.outcome),
-                "direct": head.direct,
+                "direct_logit": head.direct,
                 "key": None if key is None else key.index,
                 "key_token": None if key is None else key.text,
                 "weight": weight,
@@ -117,7 +117,7 @@ class Knock(Answer):
         for row, head in zip(self.records(), self.heads, strict=True):
             cut = {name: value for name, value in row.items() if name not in ("key", "key_token", "weight")}
             keys = [{"key": key.index, "key_token": key.text, "weight": weight} for key, weight in head.looks]
-            heads.append(cut | {"looks_at": keys})
+            heads.append(cut | {"top_keys": keys})
         return {
             "target": _target(self.target),
             "rows": list(self.rows),
@@ -125,10 +125,10 @@ class Knock(Answer):
             "mean": self.mean,
             "heads": heads,
             "together": None if self.together is None else asdict(self.together),
-            "rounding": asdict(self.floor),
-            "way": self.way,
-            "why": self.why,
-            "no_direct": self.no_direct,
+            "noise_floor": asdict(self.floor),
+            "run_mode": self.way,
+            "no_cache_reason": self.why,
+            "no_direct_reason": self.no_direct,
             "vector": None if self.target is not None else self.vector,
         }
 
@@ -139,9 +139,9 @@ class Knock(Answer):
             for name, values in {
                 **{
                     name: [getattr(head.outcome, name) for head in self.heads]
-                    for name in ("bits", "kl_bits", "loss_bits", "distance")
+                    for name in ("bits", "kl_bits", "loss_bits", "cosine_distance")
                 },
-                "direct": [head.direct for head in self.heads],
+                "direct_logit": [head.direct for head in self.heads],
             }.items()
         }
         return {
@@ -265,7 +265,7 @@ def knock_of(
             heads.append(KnockedHead(place, group, next(outcomes), looks, direct.get(place)))
         step()
     # Signed bits: the most negative helped most. Distances have no sign: the largest first.
-    heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.distance is None else -1))
+    heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.cosine_distance is None else -1))
     if shown is not None and len(experiment.rows) == len(experiment.tokens) and experiment.target is not None:
         again = experiment.outcomes([Intervention((head.place,)) for head in heads[:shown]], with_loss=True)
         heads[:shown] = [replace(head, outcome=outcome) for head, outcome in zip(heads[:shown], again, strict=True)]

@@ -21,7 +21,7 @@ class Layer:
 
     For an attention module that did not run only place, heads (0 if unknown) and note are set.
 
-    mixes     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
+    mixer     "softmax attention", "Mamba", "linear attention", "convolution", "recurrence" or "no attention"
     calls     how often it ran in one forward pass, per text
     heads     query heads; `kv_heads` are the key/value heads that these share
     mask      in words; where only weights were captured, "causal" or "none seen" by the weights
@@ -30,7 +30,7 @@ class Layer:
 
     stream: str
     layer: int
-    mixes: str
+    mixer: str
     name: str
     way: str | None = None
     calls: int = 0

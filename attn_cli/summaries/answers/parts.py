@@ -37,7 +37,7 @@ class PartsRead(Answer):
     The first is one that was given and has none of the rows, if there is one: that a question needs itself, or a chat
     its template, is no news.
 
-    asked      which rows read: "last part", "written" for those that chose what was generated, "picked", "all"
+    queries_from  which rows read: "last part", "generated" for those that chose what was generated, "picked", "all"
     hidden     what hiding each part changes; None where nothing can be hidden, as in a table
     obstacle   why a model's parts can't be hidden; "" where they can
     cut        how the text was divided: lines, paragraphs, sentences, words, roles, or the name of a file
@@ -47,7 +47,7 @@ class PartsRead(Answer):
 
     name: ClassVar[str] = "parts"
 
-    asked: str
+    queries_from: str
     prompt: Prompt
     read: TextReading
     hidden: HiddenParts | None = None
@@ -59,20 +59,20 @@ class PartsRead(Answer):
     @property
     def effects(self) -> list[float]:
         """What parts are ordered by, in the order of the text: the effect of hiding them, else minus their share."""
-        return [-read.rest_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
+        return [-read.non_sink_share for read in self.read.parts] if self.hidden is None else self.hidden.effects
 
     @property
     def order(self) -> list[ReadPart]:
         """The parts as they are shown."""
         effects = self.effects
-        order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.rest_share))
+        order = sorted(self.read.parts, key=lambda read: (effects[read.number], -read.non_sink_share))
         first = next((at for at, read in enumerate(order) if self._can_lead(read)), 0)
         return [order[first], *order[:first], *order[first + 1 :]]
 
     def _can_lead(self, read: ReadPart) -> bool:
-        return read.part.kind != "other" and (self.asked == "all" or not self.asks(read))
+        return read.part.kind != "other" and (self.queries_from == "all" or not self.has_queries(read))
 
-    def asks(self, read: ReadPart) -> bool:
+    def has_queries(self, read: ReadPart) -> bool:
         """Whether rows that read are of that part, so that hiding it hides a question from itself."""
         return self.read.stream != "cross" and not set(read.part.tokens).isdisjoint(self.read.rows)
 
@@ -88,16 +88,16 @@ class PartsRead(Answer):
                 "end": read.part.end,
                 "tokens": len(read.part.tokens),
                 "share": read.share,
-                "rest_share": read.rest_share,
-                "of_size": read.of_size,
+                "non_sink_share": read.non_sink_share,
+                "vs_uniform": read.vs_uniform,
                 "hidden_bits": None if outcome is None else outcome.bits,
-                "hidden_distance": None if outcome is None else outcome.distance,
+                "hidden_cosine_distance": None if outcome is None else outcome.cosine_distance,
             }
 
     def document(self) -> dict[str, Any]:
         """How the text was cut, the rows, the answer and the sinks, then the parts."""
         parts = [
-            row | {"kind": read.part.kind, "asks": self.asks(read), "indices": list(read.part.tokens)}
+            row | {"kind": read.part.kind, "has_queries": self.has_queries(read), "indices": list(read.part.tokens)}
             for row, read in zip(self.records(), self.order, strict=True)
         ]
         sinks = [
@@ -107,14 +107,14 @@ class PartsRead(Answer):
         return {
             "cut": self.cut,
             "stream": self.read.stream,
-            "asked": self.asked,
+            "queries_from": self.queries_from,
             "rows": list(self.read.rows),
             "target": None if self.hidden is None else _target(self.hidden.target),
             "hidden": None if self.hidden is None else _hidden(self.hidden),
             "sinks": sinks,
             "learned_sink": self.read.learned_share,
-            "left_out": [{"key": token.index, "key_token": token.text} for token in self.read.left_out],
-            "left": self.read.left,
+            "excluded": [{"key": token.index, "key_token": token.text} for token in self.read.left_out],
+            "visible_weight": self.read.left,
             "parts": parts,
         }
 
@@ -125,13 +125,13 @@ class PartsRead(Answer):
             "names": np.array([read.part.name for read in parts]),
             "tokens": np.array([len(read.part.tokens) for read in parts]),
             "share": np.array([read.share for read in parts]),
-            "rest_share": np.array([read.rest_share for read in parts]),
-            "of_size": np.array([np.nan if read.of_size is None else read.of_size for read in parts]),
+            "non_sink_share": np.array([read.non_sink_share for read in parts]),
+            "vs_uniform": np.array([np.nan if read.vs_uniform is None else read.vs_uniform for read in parts]),
             "rows": np.array(self.read.rows),
             "layers": np.array([layer for layer, _ in self.read.head_shares]),
         }
         if self.hidden is not None:
-            name = "hidden_bits" if self.hidden.target else "hidden_distance"
+            name = "hidden_bits" if self.hidden.target else "hidden_cosine_distance"
             arrays[name] = np.abs(self.hidden.effects) if self.hidden.target is None else np.array(self.hidden.effects)
         shares = [shares for _, shares in self.read.head_shares]
         if len({x.shape for x in shares}) == 1:
@@ -153,7 +153,12 @@ def _target(target: Target | None) -> dict[str, Any] | None:
 
 def _hidden(hidden: HiddenParts) -> dict[str, Any]:
     """How parts were hidden, as JSON."""
-    return {"everywhere": hidden.everywhere, "rounding": hidden.rounding, "way": hidden.way, "why": hidden.why}
+    return {
+        "everywhere": hidden.everywhere,
+        "noise_floor": hidden.rounding,
+        "run_mode": hidden.way,
+        "no_cache_reason": hidden.why,
+    }
 
 
 def read_parts(
@@ -200,10 +205,10 @@ def read_parts(
 
 
 def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[str, tuple[int, ...]]:
-    """Which rows read, as `PartsRead.asked` names them, and their numbers."""
+    """Which rows read, as `PartsRead.queries_from` names them, and their numbers."""
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
-        return "written", chosen
+        return "generated", chosen
     makes_vector = isinstance(source, Predicting) and not source.speaks  # of all rows of an encoder
     if "decoder" in prompt.others or makes_vector:
         return "all", tuple(token.index for token in tokens)

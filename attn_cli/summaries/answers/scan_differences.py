@@ -47,8 +47,8 @@ class HeadDifference:
         """As a flat row."""
         return self.place.lead() | {
             "statistic": self.statistic, "first": self.first, "second": self.second, "difference": self.difference,
-            "low": self.low, "high": self.high, "effect": self.effect, "chance": self.chance,
-            "adjusted_chance": self.adjusted, "differs": self.differs,
+            "low": self.low, "high": self.high, "effect": self.effect, "p_value": self.chance,
+            "adjusted_p_value": self.adjusted, "differs": self.differs,
         }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ class ScanDifferences(Answer):
             "level": LEVEL,
             "compared": len(self.differences),
             "differ": len(self.beyond_chance),
-            "heads_in_one": self.alone,
+            "unmatched_heads": self.alone,
             "differences": [*self.records()],
             "kinds": [place.lead() | {"first": one, "second": two} for place, one, two in self.renamed],
         }

@@ -12,12 +12,12 @@ from attn_cli.summaries.report import Answer
 
 
 class WeightRange(NamedTuple):
-    """A range of distances or positions, None for no end: the share of the head's weight, and of even attention."""
+    """A range of distances or positions, None for no end: the head's share of weight, and uniform attention's."""
 
     first: int | None
     last: int | None
     weight: float
-    even: float
+    baseline: float
 
     @property
     def label(self) -> str:
@@ -83,7 +83,7 @@ class ScanHead(Answer):
     kinds      what it gives to the targets of every kind
     distances  from far ahead to far back; positions from the first key on
     sent, received  tokens that it attends from and to
-    parts      share and even share by part of the documents
+    parts      share, and share under uniform attention, by part of the documents
     examples   by kind, strongest first
     """
 
@@ -116,7 +116,7 @@ class ScanHead(Answer):
             "positions": [each._asdict() for each in self.positions],
             "tokens_to": [each._asdict() for each in self.received],
             "tokens_from": [each._asdict() for each in self.sent],
-            "parts": [{"part": name, "weight": weight, "even": even} for name, weight, even in self.parts],
+            "parts": [{"part": name, "weight": weight, "baseline": baseline} for name, weight, baseline in self.parts],
             "examples": [example.row() for example in self.examples],
         }  # fmt: skip
 

@@ -55,7 +55,7 @@ class Estimate(NamedTuple):
     def record(self) -> dict[str, Any]:
         """As an object of JSON."""
         return {"documents": self.documents, "mean": self.mean, "low": self.low, "high": self.high,
-                "deviation": self.deviation, **self.quantiles}  # fmt: skip
+                "standard_deviation": self.deviation, **self.quantiles}  # fmt: skip
 
 
 class KindEstimate(NamedTuple):
@@ -63,7 +63,7 @@ class KindEstimate(NamedTuple):
 
     share, share_low, share_high  what targets get of all that sinks don't, with its 95 % confidence interval
     weight     the same of the whole row
-    chance     what even attention would give them
+    baseline   what uniform attention would give them
     control    what keys as far away get that are no targets; None for most kinds
     named      whether the head is called so
     certainty  how sure it is that its mean over documents is enough for the name, 0 to 1; NaN with one document
@@ -75,7 +75,7 @@ class KindEstimate(NamedTuple):
     share_low: float
     share_high: float
     weight: float
-    chance: float
+    baseline: float
     control: float | None
     named: bool
     certainty: float
@@ -111,5 +111,5 @@ class ScannedCorpus:
 
     def record(self) -> dict[str, Any]:
         """As fields of JSON."""
-        return {"documents": self.documents, "tokens": self.tokens, "poison": dict(self.poison),
+        return {"documents": self.documents, "tokens": self.tokens, "rejected": dict(self.poison),
                 "inputs": list(self.inputs)}  # fmt: skip

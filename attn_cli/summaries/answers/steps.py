@@ -83,7 +83,7 @@ class Steps(Part):
                 {
                     "head": head,
                     "query": query,
-                    "written": self.written_sum(summary, at, row),
+                    "as_text": self.sum_as_text(summary, at, row),
                 }
                 for at, head in enumerate(summary.place.heads)
                 for row, query in enumerate(self.rows)
@@ -94,7 +94,7 @@ class Steps(Part):
         """Every stage by its name."""
         return {stage.name: stage.values for stage in self.stages}
 
-    def written_sum(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
+    def sum_as_text(self, summary: Summary, head: int, row: int, most: int = 12) -> str:
         """`0.09 · v[the] + 0.24 · v[cat] + 0.67 · v[sat]`; of many keys, the `most` heaviest."""
         stage = self.stage("weights")
         assert stage is not None

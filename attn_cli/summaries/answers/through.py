@@ -19,7 +19,7 @@ from attn_cli.mixing import MixedLayer
 from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Mixing
 from attn_cli.summaries.calls.in_words import words_of
-from attn_cli.summaries.calls.read_shares import joint_squares, products_of_heads, row_shares, vectors_of, written
+from attn_cli.summaries.calls.read_shares import joint_squares, outputs, products_of_heads, row_shares, vectors_of
 from attn_cli.summaries.report import Answer
 
 _TOGETHER = 512  # rows that are carried back at once
@@ -123,14 +123,14 @@ class _LayerLengths:
     """Lengths of what a layer's rows take from each key, all heads together, and keep of themselves."""
 
     def __init__(self, layer: MixedLayer) -> None:
-        v, matrix = vectors_of(layer.call, "written")
+        v, matrix = vectors_of(layer.call, "output")
         assert matrix is not None
         matrix, x = (self._behind(layer, at_least_float32(y)) for y in (matrix, layer.x))
         xp = namespace(x)
         self.products = products_of_heads(v, matrix)  # [m, h, h]
         self.kept = xp.sum(x * x, axis=-1)  # [n]
         # the product of what each head writes of a token and what is kept of it [h, n]
-        self.cross = xp.concat([xp.sum(sent * x[None, keys], axis=-1) for keys, sent in written(v, matrix)], axis=-1)
+        self.cross = xp.concat([xp.sum(sent * x[None, keys], axis=-1) for keys, sent in outputs(v, matrix)], axis=-1)
 
     @staticmethod
     def _behind(layer: MixedLayer, y: Array) -> Array:

@@ -16,7 +16,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
 
-By = Literal["weight", "value", "written"]
+By = Literal["weight", "value", "output"]
 MEASURES: tuple[By, ...] = get_args(By)
 
 _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
@@ -25,13 +25,13 @@ _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 class ReadShares(DerivedCall):
     """The same call, whose bands also carry the share of each key in what its row reads.
 
-    by        "value": w_ij |v_j|, "written": w_ij |v_j W_O|, each with the rows of W_O that belong to the head
+    by        "value": w_ij |v_j|, "output": w_ij |v_j W_O|, each with the rows of W_O that belong to the head
     each      whether bands get the shares of every head
-    together  whether they get those of all heads at once: of the length of the heads' vectors side by side, by written
+    together  whether they get those of all heads at once: of the length of the heads' vectors side by side, by output
               of their sum
 
     A row's shares add to 1, or to 0 if it reads nothing. Raises LoadError for a call without values, and InputError
-    for "written" without W_O.
+    for "output" without W_O.
     """
 
     def __init__(self, call: Call, by: By, *, each: bool = True, together: bool = False) -> None:
@@ -43,7 +43,7 @@ class ReadShares(DerivedCall):
             self.lengths = expand_groups(call.value_norms[..., None], call.h)[..., 0]  # [h, m]
             return
         v, matrix = vectors_of(call, by)
-        self.products = products_of_heads(v, matrix) if together and by == "written" and matrix is not None else None
+        self.products = products_of_heads(v, matrix) if together and by == "output" and matrix is not None else None
         if each or self.products is None:
             self.lengths = expand_groups(_lengths(v, matrix)[..., None], call.h)[..., 0]  # [h, m]
 
@@ -100,7 +100,7 @@ WEIGHTS = Measure()
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
     if isinstance(call, RecordedLayer):
-        what = "the lengths of values alone" if by == "written" else "no lengths of values here"
+        what = "the lengths of values alone" if by == "output" else "no lengths of values here"
         raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")
     if not isinstance(call, AttentionCall):
         raise LoadError(
@@ -118,7 +118,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     return v, rows if up is None else up @ rows
 
 
-def written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
+def outputs(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
     """What every head sends on of some keys at a time: keys, and `[h, c, width]`; of values alone `[g, c, e]`."""
     xp, (g, m, e) = namespace(v), v.shape
     if matrix is None:
@@ -135,7 +135,7 @@ def written(v: Array, matrix: Array | None) -> Iterator[tuple[slice, Array]]:
 def _lengths(v: Array, matrix: Array | None) -> Array:
     """The length of what each head sends on of each key `[h, m]`; of values alone `[g, m]`."""
     xp = namespace(v)
-    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in written(v, matrix)]
+    parts = [xp.sqrt(xp.sum(sent * sent, axis=-1)) for _, sent in outputs(v, matrix)]
     return xp.concat(parts, axis=-1)
 
 
@@ -146,7 +146,7 @@ def products_of_heads(v: Array, matrix: Array) -> Array:
     """
     xp, h = namespace(v), matrix.shape[0]
     products = zeros((v.shape[1], h, h), v)
-    for keys, sent in written(v, matrix):
+    for keys, sent in outputs(v, matrix):
         by_key = xp.permute_dims(sent, (1, 0, 2))  # [c, h, width]
         products[keys] = by_key @ xp.matrix_transpose(by_key)
     return products

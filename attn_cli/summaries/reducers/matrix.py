@@ -26,8 +26,8 @@ class Matrix(Part, Displayed):
     block    (rows, keys) that one cell stands for; (1, 1) if nothing was pooled
     pooling  how cells of a block were put together: "max" or "mean"
     by       what the shares are of
-    shares   by value or by written the share of each key in what its row reads
-    rest_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
+    shares   by value or by output the share of each key in what its row reads
+    rescaled_share  weights, or those shares, over what is left of their row without hidden keys; None unless rescaled
     keys     the key behind every column; None means all
     heads    the heads that it is of; None means all of the call
     reason   why these heads were chosen, in words; "" where the user chose them
@@ -43,7 +43,7 @@ class Matrix(Part, Displayed):
     pooling: str = "max"
     by: By = "weight"
     shares: np.ndarray | None = None
-    rest_share: np.ndarray | None = None
+    rescaled_share: np.ndarray | None = None
     keys: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     reason: str = ""
@@ -58,16 +58,16 @@ class Matrix(Part, Displayed):
 
     @property
     def maps(self) -> list[tuple[str, np.ndarray]]:
-        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by written.
+        """What there is to draw, each `[h, n, m]` with its name: scores, weights, by value, by output.
 
         Rescaled ones stand in place of those that they are made of.
         """
         kind = "weights" if self.by == "weight" else f"by {self.by}"
         named: tuple[tuple[str, np.ndarray | None], ...]
-        if self.rest_share is None:
+        if self.rescaled_share is None:
             named = (("scores", self.scores), ("weights", self.weights), (f"by {self.by}", self.shares))
         else:
-            named = (("scores", self.scores), (f"{kind} rescaled", self.rest_share))
+            named = (("scores", self.scores), (f"{kind} rescaled", self.rescaled_share))
         return [(name, values) for name, values in named if values is not None]
 
     def row_numbers(self, summary: Summary) -> Sequence[int]:
@@ -88,7 +88,7 @@ class Matrix(Part, Displayed):
                 for column, key in keys:
                     share = {
                         name: float(values[at, row, column])
-                        for name, values in ((f"{self.by}_share", self.shares), ("rest_share", self.rest_share))
+                        for name, values in ((f"{self.by}_share", self.shares), ("rescaled_share", self.rescaled_share))
                         if values is not None
                     }
                     yield {
@@ -126,9 +126,9 @@ class Matrix(Part, Displayed):
         yield document | values
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`weights`, `scores`, `value_share` or `written_share`, and `rest_share`, those that were collected."""
+        """`weights`, `scores`, `value_share` or `output_share`, and `rescaled_share`, those that were collected."""
         named = {"weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
-                 "rest_share": self.rest_share}  # fmt: skip
+                 "rescaled_share": self.rescaled_share}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -199,15 +199,15 @@ class FullMatrix:
         rows = None if self.rows is None else tuple(self.rows)
         averaged = self.heads if self.mean_heads else 0
         weights, scores, shares = self.kept_weights, self.kept_scores, self.kept_shares
-        measured, rest_share = weights if shares is None else shares, None
+        measured, rescaled_share = weights if shares is None else shares, None
         if self.rescale and measured is not None:
-            rest_share = renormalised(measured, measured.sum(axis=-1, keepdims=True))
+            rescaled_share = renormalised(measured, measured.sum(axis=-1, keepdims=True))
         step = 1 if self.most is None else -(-len(self.places) // self.most)
-        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, scores, shares, rest_share))
-        weights, scores, shares, rest_share = every
+        every = (None if x is None else folded(x, -2, 0, step) for x in (weights, scores, shares, rescaled_share))
+        weights, scores, shares, rescaled_share = every
         keys = None if self.keys is None else tuple(self.keys)
         return Matrix(weights, scores, rows, averaged=averaged, block=(max(step, 1), 1), by=self.by, shares=shares,
-                      rest_share=rest_share, keys=keys)  # fmt: skip
+                      rescaled_share=rescaled_share, keys=keys)  # fmt: skip
 
 
 def _put(kept: np.ndarray, heads: slice, rows: Rows, keys: Rows, values: np.ndarray) -> None:

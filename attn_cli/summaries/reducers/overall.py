@@ -25,7 +25,7 @@ class Overall(Part):
     averaged  the shares are a mean over this many heads (then h = 1); 0 if not averaged
     abridged  whether this stands in for the keys of each query, of which a screen would take too many
     by        what ranks the keys
-    read      `[h, k]`, by value or by written the mean share of what the queries read; None by weight
+    read      `[h, k]`, by value or by output the mean share of what the queries read; None by weight
     rest      what all keys of a head receive together `[h]`, without hidden ones; None unless it is rescaled by it
     """
 
@@ -41,7 +41,7 @@ class Overall(Part):
     rest: np.ndarray | None = None
 
     @property
-    def rest_shares(self) -> np.ndarray | None:
+    def rescaled_shares(self) -> np.ndarray | None:
         """What ranks the keys over what is left of it, sum over sum `[h, k]`; None unless it is rescaled."""
         return None if self.rest is None else renormalised(self.measured, self.rest[:, None])
 
@@ -57,7 +57,7 @@ class Overall(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, rank)."""
-        rest_shares = self.rest_shares
+        rescaled_shares = self.rescaled_shares
         for at, head in enumerate(summary.head_names(self.averaged)):
             for rank, key in enumerate(self.keys[at].tolist()):
                 if key >= 0:
@@ -72,13 +72,13 @@ class Overall(Part):
                             "received_share": float(self.shares[at, rank]),
                         }
                         | read
-                        | ({} if rest_shares is None else {"rest_share": float(rest_shares[at, rank])})
+                        | ({} if rescaled_shares is None else {"rescaled_share": float(rescaled_shares[at, rank])})
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `received_share`, by value or by written that share, and rescaled `rest_share`, `[h, k]`."""
+        """`keys`, `received_share`, by value or by output that share, and rescaled `rescaled_share`, `[h, k]`."""
         named = {"keys": self.keys, "received_share": self.shares, f"{self.by}_share": self.read,
-                 "rest_share": self.rest_shares}  # fmt: skip
+                 "rescaled_share": self.rescaled_shares}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     @property

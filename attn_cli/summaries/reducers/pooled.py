@@ -109,8 +109,8 @@ class PooledMatrix:
             kept = kept / (height[:, None] * width[None, :])
         averaged = self.heads if self.mean_heads else 0
         kind = "scores" if self.needs_scores else "weights" if self.by == "weight" else "shares"
-        kind = "rest_share" if self.rescale else kind
-        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares", "rest_share")) | {kind: kept}
+        kind = "rescaled_share" if self.rescale else kind
+        maps: dict[str, Any] = dict.fromkeys(("weights", "scores", "shares", "rescaled_share")) | {kind: kept}
         rows, keys = (None if x is None else tuple(int(at) for at in x) for x in (self.rows, self.columns))
         return Matrix(
             **maps, rows=rows, keys=keys, averaged=averaged, block=self.block, pooling=self.pooling, by=self.by

@@ -24,7 +24,7 @@ class Received(Part):
     by more queries and so receive more.
 
     by        what a query's row is made of
-    read      `[h, m]`, by value or by written the mean share in what the rows read; None by weight
+    read      `[h, m]`, by value or by output the mean share in what the rows read; None by weight
     rescaled  whether they are shown as shares of what is left without hidden keys, sum over sum
     """
 
@@ -37,7 +37,7 @@ class Received(Part):
     rescaled: bool = False
 
     @property
-    def rest_shares(self) -> np.ndarray:
+    def rescaled_shares(self) -> np.ndarray:
         """What `by` says over what is left of it, sum over sum `[h, m]`."""
         return renormalised(self.measured, self.measured.sum(axis=-1, keepdims=True))
 
@@ -48,12 +48,12 @@ class Received(Part):
 
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, key), without hidden keys."""
-        rest_shares, hidden = self.rest_shares, set(summary.hidden)
+        rescaled_shares, hidden = self.rescaled_shares, set(summary.hidden)
         for at, head in enumerate(summary.place.heads):
             for key, token in enumerate(summary.keys):
                 if key in hidden:
                     continue
-                rest = {"rest_share": float(rest_shares[at, key])} if self.rescaled else {}
+                rest = {"rescaled_share": float(rescaled_shares[at, key])} if self.rescaled else {}
                 yield {
                     "layer": summary.place.layer,
                     "head": head,
@@ -63,8 +63,8 @@ class Received(Part):
                 } | rest
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`received_share` and, if rescaled, `rest_share` `[h, m]`; 0 for hidden keys."""
-        return {"received_share": self.shares} | ({"rest_share": self.rest_shares} if self.rescaled else {})
+        """`received_share` and, if rescaled, `rescaled_share` `[h, m]`; 0 for hidden keys."""
+        return {"received_share": self.shares} | ({"rescaled_share": self.rescaled_shares} if self.rescaled else {})
 
 
 def mean_received(parts: Sequence[Received]) -> np.ndarray:

@@ -32,7 +32,7 @@ class HeadSinks(Part):
                 "key": key,
                 "key_token": summary.keys[key].text,
                 "reception": float(self.reception.mean[at, key]),
-                "uniform": float(self.reception.uniform[key]),
+                "baseline": float(self.reception.uniform[key]),
             }
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -28,7 +28,7 @@ class Top(Part):
     rows      the queries
     averaged  the weights are a mean over this many heads (then h = 1); 0 if not averaged
     by        what ranks the keys
-    shares    `[h, r, k]`, by value or by written the share of what the row reads; None by weight
+    shares    `[h, r, k]`, by value or by output the share of what the row reads; None by weight
     rest      the sum over each row `[h, r]` of what ranks its keys, without hidden ones; None unless rescaled by it
     """
 
@@ -49,7 +49,7 @@ class Top(Part):
         return self.weights if self.shares is None else self.shares
 
     @property
-    def rest_shares(self) -> np.ndarray | None:
+    def rescaled_shares(self) -> np.ndarray | None:
         """What ranks the keys over what is left of it in the row `[h, r, k]`; None unless it is rescaled."""
         return None if self.rest is None else renormalised(self.measured, self.rest[..., None])
 
@@ -61,8 +61,8 @@ class Top(Part):
     def records(self, summary: Summary) -> Iterator[dict[str, Any]]:
         """One row per (head, query, rank)."""
         # lists, because a NumPy number at a time takes longer than all the rest of a short text
-        every = (self.keys, self.weights, self.scores, self.shares, self.rest_shares)
-        keys, weights, scores, shares, rest_shares = (None if x is None else x.tolist() for x in every)
+        every = (self.keys, self.weights, self.scores, self.shares, self.rescaled_shares)
+        keys, weights, scores, shares, rescaled_shares = (None if x is None else x.tolist() for x in every)
         assert keys is not None
         assert weights is not None
         for at, head in enumerate(summary.head_names(self.averaged)):
@@ -85,13 +85,13 @@ class Top(Part):
                             "weight": weights[at][row][rank],
                         }
                         | share
-                        | ({} if rest_shares is None else {"rest_share": rest_shares[at][row][rank]})
+                        | ({} if rescaled_shares is None else {"rescaled_share": rescaled_shares[at][row][rank]})
                     )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """`keys`, `weights`, `scores`, `value_share` or `written_share`, `rest_share` `[h, r, k]`, if collected."""
+        """`keys`, `weights`, `scores`, `value_share` or `output_share`, `rescaled_share` `[h, r, k]`, if collected."""
         named = {"keys": self.keys, "weights": self.weights, "scores": self.scores, f"{self.by}_share": self.shares,
-                 "rest_share": self.rest_shares}  # fmt: skip
+                 "rescaled_share": self.rescaled_shares}  # fmt: skip
         return {name: values for name, values in named.items() if values is not None}
 
     def labels(self) -> dict[str, np.ndarray]:

@@ -96,8 +96,8 @@ class WorthiestMatrix:
         matrix, part = self.pooled.result(), self.kinds.part
         at = int(worth(part).argmax())
         matrix = replace(matrix, heads=(self.heads[at],), reason=reason(part, at))
-        if matrix.rest_share is not None:
-            return replace(matrix, rest_share=matrix.rest_share[[at]])
+        if matrix.rescaled_share is not None:
+            return replace(matrix, rescaled_share=matrix.rescaled_share[[at]])
         assert matrix.weights is not None
         return replace(matrix, weights=matrix.weights[[at]])
 

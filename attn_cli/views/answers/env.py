@@ -78,10 +78,10 @@ def _shortened(lines: list[str], most: int) -> list[str]:
 
 def _compiled(installation: Installation) -> str:
     """Whether looking goes by compiled code."""
-    vectors = installation.compiled_walk
-    if installation.unfit_walk:
-        return "the compiled walk is of another version: install attn again"
-    return "no compiled walk: attn guide costs" if vectors is None else f"compiled walk: {vectors}"
+    vectors = installation.compiled_kernel
+    if installation.unusable_kernel:
+        return "the compiled kernel is of another version: install attn again"
+    return "no compiled kernel: attn guide costs" if vectors is None else f"compiled kernel: {vectors}"
 
 
 def _device(row: Row) -> list[str]:

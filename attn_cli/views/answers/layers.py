@@ -15,7 +15,7 @@ from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
-_HEADINGS = {"stream": "stream", "layer": "layer", "mixes": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
+_HEADINGS = {"stream": "stream", "layer": "layer", "mixer": "attention", "heads": "heads", "kv": "kv", "mask": "mask",
              "scale": "scale", "more": "more", "way": "seen by", "name": "module"}  # fmt: skip
 # columns to drop where a line is too narrow, the first ones first
 _GIVEN_UP = ("way", "name", "scale", "more", "kv", "heads")
@@ -36,7 +36,7 @@ def draw(layers: Layers, report: Report, screen: Screen) -> Iterator[Text | Tabl
         numeric = name in ("heads", "kv", "scale")
         table.add_column(_HEADINGS[name], justify="right" if numeric else "left", no_wrap=True)
     for row, group in zip(cells, groups, strict=True):
-        style = DIM if group[0].note or group[0].mixes != SOFTMAX else PLAIN
+        style = DIM if group[0].note or group[0].mixer != SOFTMAX else PLAIN
         table.add_row(*(Text(row[name], style) for name in columns))
     yield ""
     yield table
@@ -57,7 +57,7 @@ def _grouped(rows: tuple[Layer, ...]) -> Iterator[list[Layer]]:
     """Groups of rows that differ only in their block, in the order of their first block."""
     groups: dict[tuple[object, ...], list[Layer]] = {}
     for row in rows:
-        common = (row.stream, row.mixes, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
+        common = (row.stream, row.mixer, row.way, row.calls, row.heads, row.kv_heads, row.scale, row.mask, row.softcap,
                 row.bias, row.sink, row.note, _within(row))  # fmt: skip
         groups.setdefault(common, []).append(row)
     yield from groups.values()
@@ -86,11 +86,11 @@ def _cells(group: list[Layer]) -> dict[str, str]:
     return {
         "stream": visible(row.stream),
         "layer": ranges(sorted({member.layer for member in group})),
-        "mixes": "did not run"
+        "mixer": "did not run"
         if row.note
-        else row.mixes
-        if row.mixes.startswith("no ")
-        else row.mixes.removesuffix(" attention"),
+        else row.mixer
+        if row.mixer.startswith("no ")
+        else row.mixer.removesuffix(" attention"),
         "heads": str(row.heads or ""),
         "kv": str(row.kv_heads) if row.kv_heads not in (0, row.heads) else "",
         "mask": visible(row.mask or ""),

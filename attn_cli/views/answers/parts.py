@@ -27,7 +27,7 @@ from attn_cli.views.same_input import on_same_input
 _MOST = 12  # parts on a screen; the rest is counted
 _LONGEST = 400  # characters of a part that a line could show
 _SINKS = 4  # named in the legend
-_ROWS = {"last part": ", the last part", "written": ", which chose it", "picked": "", "all": ", all"}
+_ROWS = {"last part": ", the last part", "generated": ", which chose it", "picked": "", "all": ", all"}
 _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
@@ -51,7 +51,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     answer, hidden = report.answer, report.answer.hidden
     if hidden is not None and hidden.target is not None:
         return on_same_input(
-            "knock", report, invocation, *(invocation.words({"token"}) if answer.asked == "picked" else [])
+            "knock", report, invocation, *(invocation.words({"token"}) if answer.queries_from == "picked" else [])
         )
     tokens = [read.part.tokens for read in answer.order if read.part.tokens]
     if not tokens or answer.read.stream != "self":
@@ -62,7 +62,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 def _titles(answer: PartsRead) -> list[str]:
     """The answer that is asked about, and the rows that read."""
     rows = ("row " if len(answer.read.rows) == 1 else "rows ") + ranges(answer.read.rows)
-    return [*_target(answer.hidden), rows + _ROWS[answer.asked]]
+    return [*_target(answer.hidden), rows + _ROWS[answer.queries_from]]
 
 
 def _target(hidden: HiddenParts | None) -> list[str]:
@@ -77,7 +77,7 @@ def _target(hidden: HiddenParts | None) -> list[str]:
 
 def _word(target: Target) -> str:
     """The answer in a word."""
-    return "written" if target.generated else visible(target.tokens[0].text) or "␣"
+    return "generated" if target.generated else visible(target.tokens[0].text) or "␣"
 
 
 def _legend(answer: PartsRead) -> str:
@@ -130,7 +130,7 @@ class _Table:
         line = Text(f"  {_place(read):>{self.places}}  ")
         line.append(fit(self._label(read), self.label)).append(f"{read.share / self.whole:>7.3f}")
         if self.wide:
-            line.append(f"{'' if read.of_size is None else format(read.of_size, '.2f'):>9}")
+            line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>9}")
         effect = self.answer.effects[read.number]
         if self.effects is not None:
             line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
@@ -158,7 +158,7 @@ class _Table:
     def _label(self, read: ReadPart) -> str:
         """The beginning of the part's text, after its name where the text doesn't say it."""
         text = visible(" ".join(read.part.text(self.answer.prompt.text)[:_LONGEST].split()))
-        if read.part.kind == "written":
+        if read.part.kind == "generated":
             return f"+{text}"
         is_named = read.part.kind == "other" or self.answer.cut not in CUTS
         return f"{read.part.name}: {text}" if is_named and text else text or read.part.name

@@ -24,7 +24,7 @@ _AROUND, _NARROW = 3, 66  # lines: the empty one above, and the reason for what 
 _TITLES = {
     "weight": "most attended · share of all attention received",
     "value": "most read by value · mean share of what a row reads",
-    "written": "most read by written · mean share of what a row writes",
+    "output": "most read by output · mean share of what a row writes",
 }
 
 

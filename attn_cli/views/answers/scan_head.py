@@ -142,12 +142,12 @@ def _packed_statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
 def _kinds(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[Text]:
     """The kinds whose targets get most, against what even attention would give them."""
     kinds = sorted(
-        (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.chance)
+        (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.baseline)
     )
     words, tight = [], not layout.spaced and screen.width < _NARROW
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
-        chance = "" if isnan(kind.chance) or tight else f", chance {kind.chance:.2f}"
+        chance = "" if isnan(kind.baseline) or tight else f", chance {kind.baseline:.2f}"
         words.append(f"{kind.kind} {kind.share:.2f}{'' if isnan(width) else f' ±{half(width)}'}{chance}")
     if words:
         first, room = f"targets get: {words[0]}", screen.width - 2

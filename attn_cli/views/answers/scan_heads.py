@@ -182,7 +182,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
         line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
         if wide:
             control = "-" if kind.control is None else f"{kind.control:.3f}"
-            line += f"  {kind.weight:>7.2f}  {kind.chance:>6.3f}  {control:>7}"
+            line += f"  {kind.weight:>7.2f}  {kind.baseline:>6.3f}  {control:>7}"
         sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
         line += f"  {sure:>7}"
         width = min(_BAR, screen.width - len(line) - 2)

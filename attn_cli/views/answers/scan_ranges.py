@@ -28,7 +28,9 @@ def _joined(ranges: list[WeightRange], most: int) -> list[WeightRange]:
             break
         at = min(pairs, key=lambda at: ranges[at].weight + ranges[at + 1].weight)
         one, other = ranges[at : at + 2]
-        ranges[at : at + 2] = [WeightRange(one.first, other.last, one.weight + other.weight, one.even + other.even)]
+        ranges[at : at + 2] = [
+            WeightRange(one.first, other.last, one.weight + other.weight, one.baseline + other.baseline)
+        ]
     return ranges
 
 
@@ -56,5 +58,5 @@ def draw_ranges(title: str, ranges: Sequence[WeightRange], screen: Screen, layou
     longest = max(each.weight for each in some)
     label = max(len(each.label) for each in some)
     for each in some:
-        line = f"  {each.label:>{label}}  {each.weight:5.3f}  {each.even:5.3f}  "
+        line = f"  {each.label:>{label}}  {each.weight:5.3f}  {each.baseline:5.3f}  "
         yield Text(line + bar(each.weight, max(4, min(40, screen.width - len(line))), longest))

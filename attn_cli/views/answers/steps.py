@@ -106,7 +106,7 @@ def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
         return
     for row, query in enumerate(steps.rows):
         label = visible(summary.queries[query].text)
-        yield from _wrapped(f"{label} = {steps.written_sum(summary, 0, row)}", screen)
+        yield from _wrapped(f"{label} = {steps.sum_as_text(summary, 0, row)}", screen)
 
 
 def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
@@ -274,7 +274,7 @@ def _mixing(
     if room.spaced or room.terms == _MOST_KEYS:
         yield Text("")
     yield _title([f"{numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen)
-    yield from _wrapped(f"  {steps.written_sum(summary, at, 0)}", screen)
+    yield from _wrapped(f"  {steps.sum_as_text(summary, at, 0)}", screen)
     heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[: room.terms])
     for key in (key for key in heavy if row[key] != 0):
         label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"

@@ -39,4 +39,4 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """What the last layer alone does."""
     assert isinstance(report.answer, Through)
     row = ["-t", str(report.answer.rows[0])] if len(report.answer.rows) == 1 else ["--overall"]
-    return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "written")
+    return on_same_input("top", report, invocation, *row, "-l", "-1", "--mean", "--by", "output")

@@ -19,13 +19,13 @@ from attn_cli.views.drawing.styles import DIM
 
 _WEIGHT_COLUMNS = 14
 # What a query does with its keys, by the measure that ranks them.
-READS = {"weight": "attends to", "value": "reads from", "written": "writes what it reads from"}
+READS = {"weight": "attends to", "value": "reads from", "output": "writes what it reads from"}
 
 
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
     """The words for one head in a title, or for `averaged` heads if that is not 0: their mean, or all together.
 
-    >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "written")
+    >>> which_heads(0, 3), which_heads(12, "mean"), which_heads(12, "mean", "output")
     ('head 3', 'mean of 12 heads', '12 heads together')
     """
     if not averaged:

@@ -36,13 +36,13 @@ def schema_id(name: str) -> str:
     """`attn.NAME/VERSION`, which every output names as its schema.
 
     >>> schema_id("top")
-    'attn.top/1'
+    'attn.top/2'
     """
     return _fragment(name)["$id"]
 
 
 def schema_text(name: str) -> str:
-    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/1`.
+    """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`.
 
     Raises InputError for a name that no schema has.
     """
@@ -137,7 +137,7 @@ def _kinds() -> dict[str, Any]:
             "description": f"{number}, with these targets: {kind.meaning}",
         }
         for kind in KINDS
-        for number in ("weight", "share", "chance")
+        for number in ("weight", "share", "baseline")
     }
     names = [kind.name for kind in KINDS]
     kind = {

@@ -66,8 +66,8 @@ def test_known_heads_of_minilm_which_has_no_induction(minilm_kinds: KindMap) -> 
 
 def test_chances_are_those_of_even_attention(smollm_kinds: KindMap) -> None:
     row = next(smollm_kinds.records())
-    assert row["induction_chance"] == pytest.approx(0.0145, abs=1e-4)
-    assert row["previous_chance"] == pytest.approx(0.036, abs=5e-4)
+    assert row["induction_baseline"] == pytest.approx(0.0145, abs=1e-4)
+    assert row["previous_baseline"] == pytest.approx(0.036, abs=5e-4)
 
 
 @pytest.mark.parametrize(("name", "layers"), [("smollm", (11, 18)), ("minilm", (0, 2))])
@@ -150,7 +150,7 @@ def others_of(kinds: KindMap, layer: int, count: int) -> list[int]:
     """The heads of a layer that give the targets of induction less than chance; with fewer than `count`, the least."""
     rows = [row for row in kinds.records() if row["layer"] == layer and row["kind"] != "induction"]
     rows.sort(key=lambda row: row["induction_weight"])
-    under = [row["head"] for row in rows if row["induction_weight"] < row["induction_chance"]]
+    under = [row["head"] for row in rows if row["induction_weight"] < row["induction_baseline"]]
     return under if len(under) >= count else [row["head"] for row in rows[:count]]
 
 

@@ -82,7 +82,7 @@ def test_shares_are_sums_of_eager_weights(kind: str) -> None:
     total = sum(part.share for part in answer.read.parts) + answer.read.learned_share
     assert total == pytest.approx(1, abs=1e-5)
     assert (answer.read.learned_share > 0.01) == (kind == "gpt_oss")
-    assert sum(part.rest_share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
+    assert sum(part.non_sink_share for part in answer.read.parts) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -151,7 +151,7 @@ def test_hiding_from_some_heads_alone_and_what_no_row_sees(kind: str) -> None:
     assert early.hidden is not None
     for part, effect in zip(early.read.parts, early.hidden.effects, strict=True):
         if part.part.tokens and min(part.part.tokens) > 3:
-            assert (part.share, effect, part.of_size) == (pytest.approx(0, abs=1e-7), 0.0, None), part.part.name
+            assert (part.share, effect, part.vs_uniform) == (pytest.approx(0, abs=1e-7), 0.0, None), part.part.name
     layer = early.read.head_shares[-1][0]
     whole = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,)))
     by_name = read_parts(source, prompt, PARTS, rows=ROWS, selection=Selection((layer,), (0, 1, 2, 3)))
@@ -188,7 +188,7 @@ def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
     prompt = source.read(["he sat on the river bank"])[0]
     parts = parts_of(prompt, "words")
     answer = read_parts(source, prompt, parts)
-    assert answer.asked == "all" and answer.hidden is not None and answer.hidden.target is None
+    assert answer.queries_from == "all" and answer.hidden is not None and answer.hidden.target is None
     with torch.no_grad():
         plain = minilm.model(**source.arguments([prompt]))["last_hidden_state"][0].double().mean(0)
     for part, outcome in zip(parts, answer.hidden.outcomes, strict=True):
@@ -198,7 +198,7 @@ def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
             vectors = minilm.model(**source.arguments([prompt]), attention_mask=real)["last_hidden_state"][0].double()
         mean = vectors[real[0].bool()].mean(0)
         expected = 1 - float(torch.nn.functional.cosine_similarity(plain, mean, dim=0))
-        assert outcome.distance == pytest.approx(expected, abs=1e-5), part.name
+        assert outcome.cosine_distance == pytest.approx(expected, abs=1e-5), part.name
     distances = {read.part.name: -answer.hidden.effects[read.number] for read in answer.order}
     assert distances["special"] == max(distances.values())
     given = [name for name in distances if name != "special"]
@@ -210,7 +210,7 @@ def test_an_encoder_decoder_reads_with_its_decoder() -> None:
     source = speaking_source("t5")
     prompt = prompt_of(decoder=(0, 11, 12))
     answer = read_parts(source, prompt, PARTS)
-    assert (answer.read.stream, answer.read.rows, answer.asked) == ("cross", (0, 1, 2), "all")
+    assert (answer.read.stream, answer.read.rows, answer.queries_from) == ("cross", (0, 1, 2), "all")
     model, n = source.loaded.generating, len(prompt.tokens)
     assert model is not None and answer.hidden is not None and answer.hidden.target is not None
     with torch.no_grad(), all_named(model, "eager"):

@@ -62,9 +62,9 @@ def test_the_matrix(made) -> None:
     problem, call, left = made
     matrix = reduce(call, FullMatrix(scores=True, rescale=True)).part(Matrix)
     np.testing.assert_allclose(matrix.weights, np.where(left, weights_of(problem), 0), **CLOSE)
-    np.testing.assert_allclose(matrix.rest_share, shares_of(problem, left), **CLOSE)
+    np.testing.assert_allclose(matrix.rescaled_share, shares_of(problem, left), **CLOSE)
     assert np.isneginf(matrix.scores[:, :, ~left]).all()
-    sums = matrix.rest_share.sum(-1)
+    sums = matrix.rescaled_share.sum(-1)
     np.testing.assert_allclose(sums, sums > 0, **CLOSE)
 
 
@@ -80,11 +80,11 @@ def test_a_pooled_matrix_is_rescaled_first(made, mean: bool, pooling: str) -> No
         rest = np.divide(
             weights, weights.sum(-1, keepdims=True), out=0 * weights, where=weights.sum(-1, keepdims=True) > 0
         )
-    np.testing.assert_allclose(found.rest_share, rest, **CLOSE)
+    np.testing.assert_allclose(found.rescaled_share, rest, **CLOSE)
     assert found.weights is None
     pooled = reduce(call, PooledMatrix(1, 1, mean_heads=mean, rescale=True, pooling=pooling))
     expected = getattr(np, pooling)(rest, axis=(1, 2))
-    np.testing.assert_allclose(pooled.part(Matrix).rest_share[:, 0, 0], expected, **CLOSE)
+    np.testing.assert_allclose(pooled.part(Matrix).rescaled_share[:, 0, 0], expected, **CLOSE)
 
 
 @given(hidden_calls(), st.booleans())
@@ -97,7 +97,7 @@ def test_top_keys(made, mean: bool) -> None:
         weights = weights.mean(0, keepdims=True)
         rest = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
     np.testing.assert_allclose(top.weights, -np.sort(-weights, axis=-1), **CLOSE)
-    np.testing.assert_allclose(top.rest_shares, -np.sort(-rest, axis=-1), **CLOSE)
+    np.testing.assert_allclose(top.rescaled_shares, -np.sort(-rest, axis=-1), **CLOSE)
     assert not np.isin(top.keys[top.keys >= 0], np.flatnonzero(~left)).any()
 
 
@@ -109,8 +109,8 @@ def test_what_keys_receive_is_rescaled_sum_over_sum(made) -> None:
     rest = np.divide(sums, sums.sum(-1, keepdims=True), out=0 * sums, where=sums.sum(-1, keepdims=True) > 0)
     received, overall = summary.part(Received), summary.part(Overall)
     np.testing.assert_allclose(received.shares, sums / call.n, **CLOSE)
-    np.testing.assert_allclose(received.arrays()["rest_share"], rest, **CLOSE)
-    np.testing.assert_allclose(overall.rest_shares, -np.sort(-rest, axis=-1)[:, :3], **CLOSE)
+    np.testing.assert_allclose(received.arrays()["rescaled_share"], rest, **CLOSE)
+    np.testing.assert_allclose(overall.rescaled_shares, -np.sort(-rest, axis=-1)[:, :3], **CLOSE)
     assert {row["key"] for row in received.records(summary)} == set(np.flatnonzero(left))
 
 
@@ -180,7 +180,7 @@ def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
     found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5, rescale=True)).part(Overall)
     expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40), rescale=True)).part(Overall)
     assert np.array_equal(found.keys, expected.keys)
-    np.testing.assert_allclose(found.rest_shares, expected.rest_shares, rtol=1e-5)
+    np.testing.assert_allclose(found.rescaled_shares, expected.rescaled_shares, rtol=1e-5)
     assert (at_once.rows, at_once.share) == (80, pytest.approx(in_bands.share, rel=1e-5))
 
 
@@ -213,4 +213,4 @@ def test_next_to_nothing_is_rescaled_exactly() -> None:
     call = call_of(Problem(q, k, k, Rule(1.0)), tensors=False)
     assert reduce(call, FullMatrix()).part(Matrix).weights[0, 0, 0] == 1.0
     found = reduce(HiddenKeys(call, [0]), TopKeys(2, rescale=True)).part(Top)
-    np.testing.assert_allclose(found.rest_shares[0, 0], [0.73105858, 0.26894142], rtol=1e-6)
+    np.testing.assert_allclose(found.rescaled_shares[0, 0], [0.73105858, 0.26894142], rtol=1e-6)

@@ -37,7 +37,7 @@ def vectors_of(call: AttentionCall, by: By) -> np.ndarray:
     """
     weights = attend(call.q, call.k, call.v, call.rule).weights
     v = np.repeat(call.v, H // G, axis=0)
-    if by == "written":
+    if by == "output":
         v = np.stack([v[head] @ call.ingredients.projection[head * E : (head + 1) * E] for head in range(H)])
     else:
         v = np.stack([np.pad(v[head], ((0, 0), (head * E, (H - 1 - head) * E))) for head in range(H)])
@@ -49,7 +49,7 @@ def shares_of(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(lengths / lengths.sum(axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("by", ["value", "written"])
+@pytest.mark.parametrize("by", ["value", "output"])
 @pytest.mark.parametrize("mean", [False, True])
 def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
     call = grouped_call()
@@ -76,7 +76,7 @@ def test_shares_are_those_of_dense_vectors(by: By, mean: bool) -> None:
 
 def test_a_call_without_w_o_is_refused() -> None:
     with pytest.raises(InputError, match="no W_O"):
-        ReadShares(grouped_call(projected=False), "written")
+        ReadShares(grouped_call(projected=False), "output")
 
 
 def test_equal_values_leave_the_weights() -> None:

@@ -90,7 +90,7 @@ def outcomes_of_vectors(
         if not rest:
             raise InputError("all tokens are hidden", "leave one of them")
         cosine = cosine_similarity(before, vectors[rest].double().mean(0), dim=0)
-        outcomes.append(Outcome(distance=1 - float(cosine)))
+        outcomes.append(Outcome(cosine_distance=1 - float(cosine)))
     return outcomes
 
 

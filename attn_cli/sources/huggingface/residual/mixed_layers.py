@@ -19,7 +19,7 @@ from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.residual_stream import BlockPass, ResidualStream, blocks_around
 
 _STREAMS = frozenset({"self", "text", "encoder"})  # streams that read the text in an encoder
-_HINT = "attn top --by written shows its layers one by one"
+_HINT = "attn top --by output shows its layers one by one"
 
 
 def mixed_layers(

@@ -59,14 +59,14 @@ class Heads(Part):
         columns = {name: values.tolist() for name, values in self.statistics.items()}
         columns["masked_rows"] = [int(count) for count in self.masked_rows]
         if self.rest is not None:
-            columns["rest_weight"] = self.rest.tolist()
+            columns["visible_weight"] = self.rest.tolist()
         for head, group, *numbers in zip(place.heads, place.groups, *columns.values(), strict=True):
             lead = {"layer": place.layer, "head": head, "kv_head": group}
             yield lead | dict(zip(columns, numbers, strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every number by its name, `[h]`."""
-        rest = {} if self.rest is None else {"rest_weight": self.rest}
+        rest = {} if self.rest is None else {"visible_weight": self.rest}
         return {**self.statistics, "masked_rows": self.masked_rows, **rest}
 
 

@@ -1,7 +1,7 @@
 """Kinds of heads: what a head looks at, held against chance.
 
 Each kind names for every query a set of target keys; a head is of the kind whose targets it gives much more weight than
-even attention would. The kinds are known from the literature: induction heads (Olsson et al. 2022), previous and
+uniform attention would. The kinds are known from the literature: induction heads (Olsson et al. 2022), previous and
 duplicate token heads (Wang et al. 2023), heads on delimiters (Clark et al. 2019), sinks (Xiao et al. 2023).
 """
 
@@ -12,7 +12,7 @@ class Kind(NamedTuple):
     """One kind of head.
 
     letter    in a grid of heads
-    name      in Python and machine output: `<name>_weight`, `<name>_chance`
+    name      in Python and machine output: `<name>_weight`, `<name>_baseline`
     words     in a legend
     meaning   what the JSON Schema says of its targets
     rank      kinds of a smaller rank go first, where a head could be named by several
@@ -40,6 +40,6 @@ BACK = tuple(
 FIRST = Kind("F", "first", "first", "key 0, and the learned sink where there is one", MARKS)
 DELIMITER = Kind(".", "delimiter", "marks", "special tokens but the first, and punctuation", MARKS)
 WINDOW = Kind("W", "window", "window", "keys at most 4 places away", SPREAD)
-EVEN = Kind("U", "even", "even", "no target: entropy over that of even attention", SPREAD)
+EVEN = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
 
 KINDS = (INDUCTION, DUPLICATE, PREVIOUS, NEXT, SELF, *BACK, FIRST, DELIMITER, WINDOW, EVEN)

@@ -76,12 +76,13 @@ class HeadKinds(Part):
             row = {"layer": place.layer, "head": head, "kv_head": group, "kind": KIND_NAMES[named]}
             row |= {name: float(values[named, at]) if named >= 0 else None for name, values in (
                 ("weight", numbers.weight), ("share", numbers.share),
-                ("chance", np.broadcast_to(numbers.chance[:, None], numbers.weight.shape)), ("control", numbers.control)
+                ("baseline", np.broadcast_to(numbers.chance[:, None], numbers.weight.shape)),
+                ("control", numbers.control),
             )}  # fmt: skip
             for number, kind in enumerate(KINDS):
                 row[f"{kind.name}_weight"] = float(numbers.weight[number, at])
                 row[f"{kind.name}_share"] = float(numbers.share[number, at])
-                row[f"{kind.name}_chance"] = float(numbers.chance[number])
+                row[f"{kind.name}_baseline"] = float(numbers.chance[number])
             yield row
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -89,7 +90,7 @@ class HeadKinds(Part):
         numbers = self.judged
         kind = np.array([KIND_NAMES[int(named)] for named in numbers.kind])
         chance = np.broadcast_to(numbers.chance, numbers.weight.T.shape)
-        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_chance": chance,
+        return {"kind": kind, "kind_weight": numbers.weight.T, "kind_share": numbers.share.T, "kind_baseline": chance,
                 "kind_control": numbers.control.T}  # fmt: skip
 
     def labels(self) -> dict[str, np.ndarray]:

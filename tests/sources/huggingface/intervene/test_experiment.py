@@ -235,7 +235,7 @@ def test_an_encoder_moves_its_mean_vector(minilm: LoadedModel) -> None:
     experiment = source.experiment(prompt)
     assert experiment.target is None
     heads = [HeadPlace(5, 7), HeadPlace(5, 6), HeadPlace(5, 5)]
-    distances = [outcome.distance for outcome in experiment.outcomes([Intervention((head,)) for head in heads])]
+    distances = [outcome.cosine_distance for outcome in experiment.outcomes([Intervention((head,)) for head in heads])]
     assert distances == pytest.approx([0.059, 0.050, 0.028], abs=6e-4)
 
 
@@ -260,4 +260,4 @@ def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedMo
             minilm.model, [head], {head.layer: f"encoder.layer.{head.layer}.attention.output.dense"}, 12, None
         ):
             turned = 1 - float(torch.cosine_similarity(plain, vectors(), dim=0))
-        assert outcome.distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head
+        assert outcome.cosine_distance == pytest.approx(turned, abs=1e-6) and turned > 1e-5, head

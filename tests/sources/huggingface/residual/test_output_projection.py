@@ -91,7 +91,7 @@ def test_adapters_are_part_of_it() -> None:
         torch.testing.assert_close(found.matrix(range(h), h, e), plain + layer.o_proj.more, atol=1e-5, rtol=0)
 
 
-MEASURED = {  # of a dense script: layer, head, query, key, weight, share by value, share by written
+MEASURED = {  # of a dense script: layer, head, query, key, weight, share by value, share by output
     "smollm": ("The capital of France is", (23, 4, 4, 3), (0.903, None, 0.978)),
     "minilm": ("he sat on the river bank", (4, 5, 6, 0), (0.974, 0.535, 0.522)),
 }
@@ -106,7 +106,7 @@ def test_what_a_real_head_writes(name: str, request: pytest.FixtureRequest) -> N
     found: list[float] = []
 
     def visit(call: object) -> None:
-        for by in ("value", "written"):
+        for by in ("value", "output"):
             matrix = reduce(ReadShares(call, by), FullMatrix(by=by)).part(Matrix)  # type: ignore[arg-type]
             assert matrix is not None and matrix.weights is not None and matrix.shares is not None
             found.extend([float(matrix.weights[0, query, key]), float(matrix.shares[0, query, key])])
@@ -135,13 +135,13 @@ def test_all_heads_of_tiny_models_against_the_dense_matrix(kind: str) -> None:
 
 
 def hold_written(model: torch.nn.Module, inputs: dict[str, torch.Tensor], selection: Selection) -> int:
-    """Shares by written of the selected layers, heads alone and together, against dense vectors; how many layers."""
+    """Shares by output of the selected layers, heads alone and together, against dense vectors; how many layers."""
     projections = find_projections(model, inputs)  # type: ignore[arg-type]
     apart: list[float] = []
 
     def visit(call: object) -> None:
-        read = ReadShares(call, "written", together=True)  # type: ignore[arg-type]
-        each = reduce(read, FullMatrix(by="written"), FullMatrix(by="written", mean_heads=True))
+        read = ReadShares(call, "output", together=True)  # type: ignore[arg-type]
+        each = reduce(read, FullMatrix(by="output"), FullMatrix(by="output", mean_heads=True))
         own, together = each.parts
         assert isinstance(own, Matrix) and isinstance(together, Matrix) and own.weights is not None
         matrix = dense(projections.at(call.place.name, 3).module)  # type: ignore[attr-defined]
