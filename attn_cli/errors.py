@@ -31,6 +31,10 @@ class AttnError(Exception):
         self.message = message
         self.hint = hint
 
+    def __str__(self) -> str:
+        """The message and, on a second line, the hint: what Python shows at the end of a traceback."""
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
 
 class InputError(AttnError):
     """The user's text, option, matrix or table can't be used as it is."""

@@ -18,6 +18,7 @@ def console_for(screen: Screen, *, record: bool = False) -> Console:
         height=1000,
         color_system={"truecolor": "truecolor", "256": "256", "16": "standard"}.get(screen.depth),  # type: ignore[arg-type]
         force_terminal=screen.depth != "none",
+        force_jupyter=False,  # in a notebook it would display each line beside what it keeps
         no_color=screen.depth == "none",
         legacy_windows=False,
         highlight=False,
