@@ -43,6 +43,11 @@ class Run:
         return self.text.splitlines()
 
     @property
+    def columns(self) -> int:
+        """The longest line but for the command to ask next, which stays whole."""
+        return max(len(line) for line in self.lines if not line.startswith("next: "))
+
+    @property
     def json(self) -> Any:
         return strict_json(self.bytes)
 

@@ -19,11 +19,10 @@ from attn_cli.text import counted, visible
 from attn_cli.views.answers import draw_answer
 from attn_cli.views.drawing.ascii import in_ascii, marks_in_ascii
 from attn_cli.views.drawing.cells import fit_path, height_of, line_count, packed, packed_text
-from attn_cli.views.drawing.console import console_for, print_part, printed_text
+from attn_cli.views.drawing.console import UnbrokenLine, console_for, print_part, printed_text
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
-from attn_cli.views.drawing.whole_line import WholeLine
 
 _WALK = "--token walks one query"
 _HEADS = "-H chooses heads"
@@ -52,9 +51,9 @@ def render(report: Report, screen: Screen, last: str | None = None) -> str:
     height, left = body.height, 0
     for renderable in renderables(report, body):
         if height is not None and left:
-            left += height_of(renderable)
+            left += height_of(renderable, screen)
             continue
-        print_part(renderable, console, screen, crop=not isinstance(renderable, WholeLine))
+        print_part(renderable, console, screen, crop=not isinstance(renderable, UnbrokenLine))
         if height is not None:
             left = max(printed_text(console, screen).count("\n") - height, 0)
     text = printed_text(console, screen)

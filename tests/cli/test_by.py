@@ -50,7 +50,7 @@ def test_screens(models: dict[str, Path], width: int) -> None:
     for arguments in (["top", "-l", "1", "-H", "0", "-t", "-1", "--by", "output"], ["top", "--by", "value", "--mean"],
                       ["matrix", "-l", "0", "-H", "1", "--by", "output"], ["inspect", "--by", "value"]):  # fmt: skip
         run = attn(arguments[0], TEXT, "-m", models["llama"], *arguments[1:], terminal=True, env=environment)
-        assert run.code == 0 and max(map(len, run.lines)) <= width
+        assert run.code == 0 and run.columns <= width
         assert f"by {arguments[arguments.index('--by') + 1]}" in run.text
     one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "output", terminal=True,
                env=environment)  # fmt: skip

@@ -8,43 +8,53 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead
-from attn_cli.text import cut, visible
-from attn_cli.views.answers.scan_head_layout import HeadLayout
-from attn_cli.views.drawing.cells import packed
+from attn_cli.text import counted, cut, visible
+from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.console import UnbrokenLine
+from attn_cli.views.drawing.fitting import Version, shorter
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
-from attn_cli.views.drawing.whole_line import WholeLine
 from attn_cli.views.shell_words import command_line
 
+_MOST_EXAMPLES = 3
 _QUERY, _KEY = Style(bold=True, underline=True), Style(bold=True, reverse=True)
 
 
-def chosen_examples(answer: ScanHead) -> tuple[str, list[ScanExample]]:
-    """The examples of the head's kind, or of any, after the kind's name."""
+def example_versions(answer: ScanHead, screen: Screen, tight: int) -> list[Version]:
+    """The strongest examples of the head's kind, or of any: three, two, one, and at rank `tight` one in fewer lines."""
     kind = answer.head.kind_name
-    of_kind = [example for example in answer.examples if example.kind == kind]
-    return (kind, of_kind) if of_kind else ("any", [example for example in answer.examples if example.kind == "any"])
+    examples = [example for example in answer.examples if example.kind == kind]
+    if not examples:
+        kind, examples = "any", [example for example in answer.examples if example.kind == "any"]
+    if not examples:
+        return [Version(lambda: [])]
+    examples = examples[:_MOST_EXAMPLES]
+    counts = range(len(examples), 0, -1)
+    fewer = f"{counted(len(examples) - 1, 'example')}" if len(examples) > 1 else ""
+    return [
+        *(version._replace(rank=at and at + 1) for at, version in enumerate(
+            shorter(lambda count: _examples(kind, examples[:count], answer, screen, spaced=True), counts, "example"))),
+        Version(lambda: _examples(kind, examples[:1], answer, screen, spaced=False), tight, fewer),
+    ]  # fmt: skip
 
 
-def draw_examples(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[RenderableType]:
-    """The strongest cells of its kind, or of any: the text with query and key marked, and the line that opens it."""
-    kind, chosen = chosen_examples(answer)
-    if not chosen:
-        return
+def _examples(
+    kind: str, examples: Sequence[ScanExample], answer: ScanHead, screen: Screen, *, spaced: bool
+) -> Iterator[RenderableType]:
+    """The text of each with query and key marked, and the line that opens it."""
     of = "past sinks" if kind == "any" else f"of {kind}"
     words = [f"strongest examples {of}:", "query in [ ], key in { }"]
-    title = packed(words if layout.spaced else [f"strongest {of}:", "[query], {key}"], screen.width, " ")
-    yield from [""] * layout.spaced
-    yield Text("\n".join(title), BOLD)
-    for example in chosen[: layout.examples]:
+    yield from [""] * spaced
+    yield packed_text(words if spaced else [f"strongest {of}:", "[query], {key}"], screen, BOLD, between=" ")
+    for example in examples:
         place = f"{example.file}:{example.record}"
         words = [f"{example.weight:.3f}  {visible(example.query_token)} → {visible(example.key_token)}",
                  f"row {example.query}, key {example.key}", cut(visible(place), 40)]  # fmt: skip
-        yield Text("\n".join(packed(words, screen.width)[: None if layout.spaced else 1]))
+        yield Text("\n".join(packed(words, screen.width)[: None if spaced else 1]))
         yield _marked(example, screen.width - 2)
-        line = opening_line(example, answer, None if layout.spaced else 2 * screen.width)
+        line = opening_line(example, answer, None if spaced else 2 * screen.width)
         if visible(line) == line:
-            yield WholeLine(line, DIM)
+            yield UnbrokenLine(line, DIM)
 
 
 def opening_line(example: ScanExample, answer: ScanHead, longest: int | None = None) -> str:

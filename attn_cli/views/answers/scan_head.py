@@ -13,34 +13,42 @@ from attn_cli.summaries.answers.scanned import Estimate
 from attn_cli.summaries.reducers.heads.statistic import Statistic
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
-from attn_cli.text import counted, visible
-from attn_cli.views.answers.scan_examples import chosen_examples, draw_examples
-from attn_cli.views.answers.scan_head_layout import MOST_EXAMPLES, HeadLayout
+from attn_cli.text import visible
+from attn_cli.views.answers.scan_examples import example_versions
 from attn_cli.views.answers.scan_heads import apart, corpus_lines, half, interval
-from attn_cli.views.answers.scan_ranges import draw_ranges, with_weight
+from attn_cli.views.answers.scan_ranges import bars_of_ranges, joined, with_weight, words_of_ranges
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, height_of, packed, packed_text
+from attn_cli.views.drawing.cells import fit, packed, packed_text
+from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
-from attn_cli.views.drawing.whole_line import WholeLine
 from attn_cli.views.invocation import Invocation
 
 _NARROW = 60
-_MOST_RANGES = 20  # of a layout that joins some
+_MOST_RANGES, _MANY_RANGES, _SOME_RANGES = 20, 10, 6  # where some are joined: at first, before examples go, with spaces
+_TIGHT, _PACKED = 5, 6  # ranks: sections without spaces between, and in fewer words
 _MOST_KINDS = 3
 
 
 def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """What it is, its numbers, its strongest examples, where it looks, and from which tokens to which.
+    """What it is, its numbers, its strongest examples, where it looks, and from which tokens to which."""
+    yield from fitted([
+        whole(*corpus_lines(answer.corpus, screen)),
+        _spaced([packed_text(list(_names(answer)), screen, BOLD)]),
+        [Version(lambda: _statistics(answer, screen)),
+         Version(lambda: _packed_statistics(answer, screen), _PACKED, "quantiles")],
+        [Version(lambda: _kinds(answer, screen)), Version(lambda: _kinds(answer, screen, chances=False), _TIGHT)],
+        example_versions(answer, screen, _TIGHT),
+        _ranges(answer, screen),
+        *(_tokens(words, tokens, screen) for words, tokens in (("attends most to", answer.received),
+                                                               ("looks past sinks from", answer.sent))),
+        [Version(lambda: _parts(answer, screen)), Version(lambda: [], _TIGHT, "parts" if answer.parts else "")],
+    ], screen)  # fmt: skip
 
-    On a screen the largest layout that fits, and a line of what it leaves out.
-    """
-    for layout in _layouts(screen):
-        drawn = [*_sections(answer, screen, layout)]
-        drawn += _left_out(answer, screen, layout)
-        if screen.height is None or _height(drawn, screen.width) <= screen.height:
-            break
-    yield from drawn
+
+def _spaced(drawn: list[RenderableType]) -> list[Version]:
+    """A section below an empty line, and without that."""
+    return [Version(lambda: ["", *drawn]), Version(lambda: drawn, _TIGHT)] if drawn else [Version(lambda: [])]
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -50,51 +58,6 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if answer.head.kind is not None:
         return ["scan", "show", answer.folder, "--kind", answer.head.kind_name]
     return ["scan", "show", answer.folder, "--sort", "induction", "-k", "10"]
-
-
-def _layouts(screen: Screen) -> Iterator[HeadLayout]:
-    """From the whole to the least."""
-    yield HeadLayout()
-    if screen.height is None:
-        return
-    for examples, spaced, table, least in ((3, True, True, 10), (2, True, True, 8), (1, True, True, 6),
-                                           (1, False, True, 5), (1, False, False, 3)):  # fmt: skip
-        yield from (
-            HeadLayout(examples, ranges, spaced, table) for ranges in (None, *range(_MOST_RANGES, least - 1, -1))
-        )
-    yield from (HeadLayout(1, 0, spaced=False, table=False, tokens=tokens) for tokens in (True, False))
-
-
-def _height(drawn: Sequence[RenderableType], width: int) -> int:
-    """The lines of a screen that these take; a whole line goes on in the next."""
-    return sum(-(-cell_len(each.text) // width) if isinstance(each, WholeLine) else height_of(each) for each in drawn)
-
-
-def _sections(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[RenderableType]:
-    yield from corpus_lines(answer.corpus, screen)
-    yield from [""] * layout.spaced
-    yield packed_text(list(_names(answer)), screen, BOLD)
-    yield from _statistics(answer, screen) if layout.table else _packed_statistics(answer, screen)
-    yield from _kinds(answer, screen, layout)
-    yield from draw_examples(answer, screen, layout)
-    yield from draw_ranges("distance back from the query:", answer.distances[::-1], screen, layout)
-    for words, tokens in (("attends most to", answer.received), ("looks past sinks from", answer.sent)):
-        yield from _tokens(words, tokens if layout.tokens else (), screen, layout)
-    if layout.spaced:
-        yield from _parts(answer, screen)
-
-
-def _left_out(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[Text]:
-    """What a layout leaves out, and how to get it."""
-    examples = min(len(chosen_examples(answer)[1]), MOST_EXAMPLES) - layout.examples
-    every = len(with_weight(answer.distances))
-    words = [counted(examples, "example")] * (examples > 0)
-    words += [f"{every} ranges"] * (layout.ranges is not None and layout.ranges < every)
-    words += ["quantiles"] * (not layout.table)
-    words += ["tokens"] * (not layout.spaced) + ["parts"] * (not layout.spaced and bool(answer.parts))
-    if words:
-        words[0] = f"… more: {words[0]}"
-        yield packed_text([*words, "add | less for all"], screen, BOLD)
 
 
 def _names(answer: ScanHead) -> Iterator[str]:
@@ -139,12 +102,12 @@ def _packed_statistics(answer: ScanHead, screen: Screen) -> Iterator[Text]:
     yield packed_text(words, screen, between="  ")
 
 
-def _kinds(answer: ScanHead, screen: Screen, layout: HeadLayout) -> Iterator[Text]:
+def _kinds(answer: ScanHead, screen: Screen, *, chances: bool = True) -> Iterator[Text]:
     """The kinds whose targets get most, against what even attention would give them."""
     kinds = sorted(
         (kind for kind in answer.kinds if not isnan(kind.share)), key=lambda kind: -kind.share / _chance(kind.baseline)
     )
-    words, tight = [], not layout.spaced and screen.width < _NARROW
+    words, tight = [], not chances and screen.width < _NARROW
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
         chance = "" if isnan(kind.baseline) or tight else f", chance {kind.baseline:.2f}"
@@ -159,16 +122,38 @@ def _chance(chance: float) -> float:
     return 1.0 if isnan(chance) or chance <= 0 else chance
 
 
-def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen, layout: HeadLayout) -> Iterator[Text | str]:
-    """The tokens on a line or two, each with how often."""
-    if not tokens:
-        return
-    yield from [""] * layout.spaced
+def _ranges(answer: ScanHead, screen: Screen) -> list[Version]:
+    """Bars over distances, fewer where neighbours with little weight are joined, then in a line of words."""
+    some = with_weight(answer.distances[::-1])
+    if not some:
+        return [Version(lambda: [])]
+
+    def version(count: int, rank: int, *, spaced: bool) -> Version:
+        joins = f"{len(some)} ranges" if count < len(some) else ""
+        return Version(lambda: bars_of_ranges(joined(list(some), count), screen, spaced=spaced), rank, joins)
+
+    many = range(min(len(some) - 1, _MOST_RANGES), _SOME_RANGES - 1, -1)
+    few = range(min(len(some), _SOME_RANGES), 2, -1)
+    return [
+        version(len(some), 0, spaced=True),
+        *(version(count, 1 if count >= _MANY_RANGES else 4, spaced=True) for count in many),
+        *(version(count, _TIGHT if count == few[0] else _PACKED + 1, spaced=False) for count in few),
+        Version(lambda: words_of_ranges(joined(list(some), 3), screen), _PACKED + 2, f"{len(some)} ranges"),
+    ]
+
+
+def _tokens(words: str, tokens: Sequence[TokenCount], screen: Screen) -> list[Version]:
+    """The tokens, each with how often: on two lines, on one, or none."""
     kept = [f"{visible(token.token)} {token.times:,}" for token in tokens]
-    lines = packed([f"{words}:", *kept], screen.width, "  ")[: 1 + layout.spaced]
-    yield Text("\n".join(lines))
-    if layout.spaced and not all(token.exact for token in tokens):
-        yield Text("\n".join(wrap("counted among the first tokens that came, others left out", screen.width)), DIM)
+    lines = packed([f"{words}:", *kept], screen.width, "  ")
+    drawn: list[RenderableType] = ["", Text("\n".join(lines[:2]))]
+    if not all(token.exact for token in tokens):
+        note = wrap("counted among the first tokens that came, others left out", screen.width)
+        drawn.append(Text("\n".join(note), DIM))
+    if not tokens:
+        return [Version(lambda: [])]
+    return [Version(lambda: drawn), Version(lambda: [Text(lines[0])], _TIGHT, "tokens" * (len(lines) > 1)),
+            Version(lambda: [], _PACKED + 3, "tokens")]  # fmt: skip
 
 
 def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:

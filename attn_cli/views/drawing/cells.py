@@ -80,10 +80,18 @@ def joined(line: Iterable[Segment]) -> Iterator[Segment]:
         yield Segment("".join(segment.text for segment in run), style)
 
 
-def height_of(renderable: object) -> int:
-    """The lines of what is printed, without printing it; of what can't be asked, one."""
+def height_of(renderable: object, screen: Screen) -> int:
+    """The lines of what is printed, without printing it; those of a table with its headings.
+
+    A line that is wider than the screen goes on in the next; one of words may take one more than is counted.
+    """
     own = getattr(renderable, "height", None)
-    return int(own) if own is not None else str(renderable).count("\n") + 1
+    if own is not None:
+        return int(own)
+    rows = getattr(renderable, "row_count", None)
+    if rows is not None:
+        return int(rows) + 1
+    return sum(max(-(-cell_len(line) // screen.width), 1) for line in str(renderable).split("\n"))
 
 
 def line_count(texts: Iterable[Text | str]) -> int:

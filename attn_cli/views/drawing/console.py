@@ -1,13 +1,32 @@
 """A Rich console that prints into memory, and what it has printed as text for a screen."""
 
 import io
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from attn_cli.views.drawing.ascii import marks_in_ascii
 from attn_cli.views.drawing.screen import Screen
+
+
+@dataclass(frozen=True)
+class UnbrokenLine:
+    """A command line, which a terminal that is too narrow goes on with on its next row, so that it is copied whole."""
+
+    text: str
+    style: Style
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __rich_console__(self, console: object, options: object) -> Iterator[Segment]:
+        """The text as it is."""
+        yield Segment(f"{self.text}\n", self.style)
 
 
 def console_for(screen: Screen, *, record: bool = False) -> Console:

@@ -88,7 +88,7 @@ def inline_html(report: Report, most: int, more: str) -> str:
     console, lines, left = console_for(PAGE, record=True), list[list[Segment]](), 0
     for renderable in renderables(report, PAGE):
         if len(lines) > most:
-            left += height_of(renderable)
+            left += height_of(renderable, PAGE)
         else:
             lines += console.render_lines(renderable, pad=False)
     left += max(len(lines) - most, 0)

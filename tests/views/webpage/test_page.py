@@ -386,7 +386,7 @@ def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> N
     words = " ".join(f"word{at}" for at in range(40))
     tokens = tokens_of(words, special=False)
     recording = recording_of(*(layer_of(at, tokens, heads=12) for at in range(2)), text=words)
-    browser.open(page_html(recording, 57_000), tmp_path)
+    browser.open(page_html(recording, 54_000), tmp_path)
     absent = browser.run("lines.slice(FIRST_HEAD).indexOf('')")
     assert absent >= 0 and "are pictures alone" in text_of(browser, "note")
     go(browser, f"#l{absent // 12}h{absent % 12}q3")
