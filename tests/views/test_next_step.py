@@ -116,7 +116,7 @@ def test_what_came_through_a_pipe_is_given_as_a_text() -> None:
 def test_files_and_options_of_the_model_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a text.txt").write_text("he sat on the river bank")
-    words = next_of("heads", "--file", "a text.txt", "-m", "toy:minilm", "-l", "0", "--color-scale", "sqrt", "--hide", "bank")
+    words = next_of("heads", "--file", "a text.txt", "-m", "toy:minilm", "-l", "0", "--hide", "bank")
     assert words is not None and words[:7] == ["matrix", "-F", "a text.txt", "-m", "toy:minilm", "--hide", "bank"]
     assert attn(*words, terminal=True).code == 0
 
