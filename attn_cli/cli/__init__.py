@@ -41,7 +41,7 @@ def _version(requested: bool) -> None:
 _EXIT_CODES = """\b
 Exit codes:
   0 done                             4 text too long, or not enough memory
-  1 the asked check is negative      5 output can't be written
+  1 check failed (--expect)          5 output can't be written
   2 usage or unusable input          70 a bug
   3 model can't be loaded            130, 143, 129 interrupted, ended, hung up"""
 

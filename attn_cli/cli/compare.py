@@ -1,4 +1,4 @@
-"""One word in two contexts: its vector before and after attention, and what moved it."""
+"""Compare one word in two contexts, before and after attention."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 def compare(
     options: ModelCommandOptions,
     first: Annotated[
-        str, typer.Argument(metavar="TEXT", help="One text; one may be -, standard input.", show_default=False)
+        str, typer.Argument(metavar="TEXT", help="Read one text; - reads standard input.", show_default=False)
     ],
-    second: Annotated[str, typer.Argument(metavar="TEXT", help="Another text.", show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="TEXT", help="Read another text.", show_default=False)],
     word: Annotated[
         list[str] | None,
         typer.Option(
             "--word",
             "-w",
             metavar="WORD|INDEX",
-            help="The word in both: a word, word#2 for its second place, or a number. Twice: one for each text.",
+            help="Compare this word: a word, word#2 (second occurrence) or an index. Twice: one for each text.",
         ),
     ] = None,
 ) -> ExitCode:
-    """One word in two contexts: its vector before and after attention, and what moved it.
+    """Compare one word in two contexts, before and after attention.
 
-    The cosine between the word's two vectors says how alike they are; the pull of a token is its share of what
-    attention put out for the word. In a model, block by block.
+    The cosine tells how similar the word's two vectors are; the pull of a token is its share of the attention output
+    for the word. In a model, block by block.
 
     \b
     Examples:

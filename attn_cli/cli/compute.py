@@ -1,4 +1,4 @@
-"""Attention from scratch on your own matrices or words."""
+"""Compute attention from scratch on your own matrices or words."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class CheckOptions:
 
     expect: Annotated[
         str | None,
-        typer.Option("--expect", help="Check this output; exit code 1 if it is wrong.", metavar="FILE"),
+        typer.Option("--expect", help="Check this output; exit code 1 if it is off.", metavar="FILE"),
     ] = None
     expect_weights: Annotated[
         str | None, typer.Option("--expect-weights", help="Check these weights too, or alone.", metavar="FILE")
@@ -59,7 +59,7 @@ class CheckOptions:
         float | None,
         typer.Option(
             "--tol",
-            help="Largest error taken for right, relative to a number's size.",
+            help="Allow errors up to this, relative to a number's size.",
             min=0.0,
             metavar="NUMBER",
         ),
@@ -94,14 +94,20 @@ class MapOptions:
         typer.Option(
             "--by",
             metavar="MEASURE",
-            help="Also what is read: value (weight times the value's length) or written (with --wo).",
+            help="Show shares too: value (weight x value norm) or output (norm after --wo).",
         ),
     ] = "weight"
     pool: Annotated[
-        str, typer.Option("--pool", help="How large matrices shrink on a screen: max or mean.", metavar="HOW")
+        str, typer.Option("--pool", help="Pool large matrices on a screen by max or mean.", metavar="HOW")
     ] = "max"
     color_scale: Annotated[
-        str, typer.Option("--color-scale", help="linear, sqrt, log or row.", metavar="SCALE", rich_help_panel="Output")
+        str,
+        typer.Option(
+            "--color-scale",
+            help="Map weights to colours: linear, sqrt, log or row.",
+            metavar="SCALE",
+            rich_help_panel="Output",
+        ),
     ] = "linear"
 
 
@@ -111,16 +117,16 @@ def compute(
     *,
     rows: RowOptions,
     decode: Annotated[
-        bool, typer.Option("--decode", help="Causal, one row at a time from a key/value cache, and what that saves.")
+        bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
     ] = False,
     check: CheckOptions,
     head: o.Head = "all",
     drawing: MapOptions,
     output: OutputOptions,
 ) -> ExitCode:
-    """Attention from scratch on your own matrices or words.
+    """Compute attention from scratch on your own matrices or words.
 
-    Scaled dot-product attention and its variants: prints scores, weights and output; -o out.npz saves them.
+    Scaled dot-product attention and its variants. Prints scores, weights and output; -o out.npz saves them.
 
     \b
     Examples:

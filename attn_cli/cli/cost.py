@@ -1,4 +1,4 @@
-"""What attention takes: operations and bytes, for plain, grouped, latent and windowed keys."""
+"""Count operations and bytes of attention and its KV cache."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -23,24 +23,28 @@ class SizeOptions:
 
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="A model folder: sizes from its config.json.", metavar="FOLDER"),
+        typer.Option("--model", "-m", help="Take sizes from the config.json of a model folder.", metavar="FOLDER"),
     ] = None
-    heads: Annotated[int | None, typer.Option("--heads", help="Query heads.", min=1, metavar="H")] = None
-    kv_heads: Annotated[int | None, typer.Option("--kv-heads", help="Key heads; H if missing.", min=1, metavar="G")] = (
+    heads: Annotated[int | None, typer.Option("--heads", help="Set the number of query heads.", min=1, metavar="H")] = (
         None
     )
-    dim: Annotated[int | None, typer.Option("--dim", help="Size of a head.", min=1, metavar="D")] = None
+    kv_heads: Annotated[
+        int | None, typer.Option("--kv-heads", help="Set the number of key heads; default: H.", min=1, metavar="G")
+    ] = None
+    dim: Annotated[int | None, typer.Option("--dim", help="Set the head size.", min=1, metavar="D")] = None
     width: Annotated[
-        int | None, typer.Option("--width", help="Width of the embeddings; H * D if missing.", min=1, metavar="W")
+        int | None, typer.Option("--width", help="Set the embedding width; default: H * D.", min=1, metavar="W")
     ] = None
-    layers: Annotated[int | None, typer.Option("--layers", help="How many layers.", min=1, metavar="L")] = None
-    latent: Annotated[int | None, typer.Option("--latent", help="Latent keys of rank R.", min=1, metavar="R")] = None
+    layers: Annotated[int | None, typer.Option("--layers", help="Set the number of layers.", min=1, metavar="L")] = None
+    latent: Annotated[
+        int | None, typer.Option("--latent", help="Use latent keys (MLA) of rank R.", min=1, metavar="R")
+    ] = None
     rope_dim: Annotated[
-        int | None, typer.Option("--rope-dim", help="... with a shared key part of P; D / 2.", min=0, metavar="P")
+        int | None, typer.Option("--rope-dim", help="Share a rotary key part of P; default: D / 2.", min=0, metavar="P")
     ] = None
-    window: Annotated[int | None, typer.Option("--window", help="How many keys a query sees.", min=1, metavar="W")] = (
-        None
-    )
+    window: Annotated[
+        int | None, typer.Option("--window", help="Limit queries to a window of W keys.", min=1, metavar="W")
+    ] = None
 
     def sizes(self) -> Sizes:
         """The sizes of the model, each replaced by its option if that is given; without a model, the options alone.
@@ -81,24 +85,24 @@ class SizeOptions:
 
 @takes_options
 def cost(
-    n: Annotated[int, typer.Option("--tokens", "-n", help="How long the text is.", min=1, metavar="N")],
+    n: Annotated[int, typer.Option("--tokens", "-n", help="Set the length of the text.", min=1, metavar="N")],
     size_options: SizeOptions,
     *,
-    batch: Annotated[int, typer.Option("--batch", help="Texts at once.", min=1, metavar="B")] = 1,
-    causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Whether later keys are masked.")] = True,
+    batch: Annotated[int, typer.Option("--batch", help="Set the batch size.", min=1, metavar="B")] = 1,
+    causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Mask later keys, or see both ways.")] = True,
     dtype: Annotated[
         str,
         typer.Option(
             "--dtype",
-            help="Type of the keys and values that are kept: auto, float32, bfloat16, float16, float8.",
+            help="Cache keys and values in auto, float32, bfloat16, float16 or float8.",
             metavar="DTYPE",
         ),
     ] = "auto",
     output: OutputOptions,
 ) -> ExitCode:
-    """What attention takes: operations and bytes, for plain, grouped, latent and windowed keys.
+    """Count operations and bytes of attention and its KV cache.
 
-    Counted from sizes alone; nothing is run and no model is loaded.
+    Compares multi-head, grouped, latent and windowed keys by their sizes alone; no model is loaded.
 
     \b
     Examples:

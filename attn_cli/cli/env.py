@@ -1,4 +1,4 @@
-"""What is installed here, for bug reports: versions, devices, cached models, variables."""
+"""Report versions, devices, cached models and variables."""
 
 import sys
 
@@ -14,10 +14,10 @@ from attn_cli.views.drawing.screen import screen_of
 
 @takes_options
 def env(*, output: OutputOptions) -> ExitCode:
-    """What is installed here, for bug reports: versions, devices, cached models, variables.
+    """Report versions, devices, cached models and variables.
 
-    Nothing is changed and no network is asked. Of variables that may hold a password it says only that they are set.
-    torch is imported to ask for the devices, which takes seconds.
+    For bug reports. Nothing is changed and no network is used. Values of variables that may hold a password are left
+    out. torch is imported to list the devices, which takes seconds.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Walk around: all heads, a head's matrix, the text, one cell."""
+"""Explore in the terminal: all heads, one matrix, the text, a cell."""
 
 import os
 import sys
@@ -53,10 +53,10 @@ def explore(
     color: o.Color = "auto",
     quiet: o.Quiet = False,
 ) -> ExitCode:
-    """Walk around: all heads, a head's matrix, the text, one cell.
+    """Explore in the terminal: all heads, one matrix, the text, a cell.
 
-    TEXT may be a recording (FILE.attn): then no model is needed. Arrows move, enter goes deeper, ? lists all keys, y
-    says the attn line of what is seen, q leaves.
+    TEXT may be a recording (FILE.attn), which needs no model. Arrows move, enter goes deeper, ? lists all keys, y
+    shows the attn line of the current view, q quits.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Pages to read: a tour, a tutorial, the reference."""
+"""Read the guide: a tour, a tutorial, the reference."""
 
 import re
 import sys
@@ -34,13 +34,13 @@ class Topic(NamedTuple):
 
 
 def guide(
-    topic: Annotated[str | None, typer.Argument(help="A page; without it, the list.", metavar="TOPIC")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Show this page; without it, the list.", metavar="TOPIC")] = None,
     color: o.Color = "auto",
 ) -> ExitCode:
-    """Pages to read: a tour, a tutorial, the reference.
+    """Read the guide: a tour, a tutorial, the reference.
 
-    Without a topic, the list of topics; with another word, the lines of all pages that say it. A terminal gets a drawn
-    page, in the pager (PAGER, else less) where it is taller than the screen; a pipe gets plain Markdown.
+    Without a topic: the list of topics. With any other word: the lines of all pages that contain it. A terminal gets a
+    drawn page, in the pager (PAGER, else less) if it is taller than the screen; a pipe gets plain Markdown.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""One line per head: spread, distance, previous token, sink, induction."""
+"""Print one line per head: entropy, distance, sinks, induction."""
 
 from typing import Annotated
 
@@ -25,25 +25,25 @@ def heads(
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="COLUMN",
-                     help="By a column, largest first (entropy smallest): its heading or name; - turns it round."),
+                     help="Sort by a column, largest first (entropy lowest); - reverses."),
     ] = None,
-    top: Annotated[int | None, typer.Option("--top", "-k", help="The first N as sorted.", min=1, metavar="N")] = None,
+    top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
     words: o.Words = False,
     kinds: Annotated[
         bool,
-        typer.Option("--kinds", help="What each head does, as a letter: on TEXT, or on random tokens written twice."),
+        typer.Option("--kinds", help="Name what each head does, on TEXT or on repeated random tokens."),
     ] = False,
     seed: o.Seed = None,
     *,
     hiding: HidingOptions,
     against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
-    """One line per head: spread, distance, previous token, sink, induction.
+    """Print one line per head: entropy, distance, sinks, induction.
 
-    --kinds names induction heads, previous token heads, sinks and so on, each held against chance; without a TEXT the
-    model reads random tokens twice, on which induction heads show.
-    --sort puts the heads of all layers in one order: by entropy the sharpest first, by any other column the largest.
-    With --against or --against-model how much of each head's weight moves, most first: --sort change or last.
+    --kinds names induction heads, previous token heads, sinks and others, compared with uniform attention; without a
+    TEXT the model reads repeated random tokens, on which induction heads show.
+    --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
+    --against and --against-model show how much of each head's weight moves, most first: --sort change or last.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The overview: tokens, heads, most attended tokens, one matrix."""
+"""Show the overview: tokens, heads, top keys, one matrix."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,12 +44,11 @@ def inspect(
     drawing: DrawingOptions,
     hiding: HidingOptions,
 ) -> ExitCode:
-    """The overview: tokens, heads, most attended tokens, one matrix.
+    """Show the overview: tokens, heads, top keys, one matrix.
 
-    Heads are named by what they look at (attn guide kinds), where the text is long enough. The matrix is that of the
-    head that is most worth a look, with the reason; with --scores or --by the mean over the chosen heads of the last
-    chosen layer. It is pooled if it is larger than the screen. As .html it is an interactive page of all heads, in one
-    file.
+    Heads are named by what they attend to (attn guide kinds), if the text is long enough. The matrix is that of the
+    most interesting head, with the reason; with --scores or --by the mean over the chosen heads of the last chosen
+    layer. Matrices larger than the screen are pooled. -o page.html writes an interactive page of all heads.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Which heads an answer rests on: each head silenced, and what the answer loses."""
+"""Ablate each head and measure what the answer loses."""
 
 from typing import Annotated
 
@@ -22,36 +22,37 @@ _MANY_PASSES = 15  # plain runs; more are announced
 @takes_options
 def knock(
     options: TextCommandOptions,
-    k: Annotated[int, typer.Option("--top", "-k", help="How many heads a screen names.", min=1, metavar="K")] = 12,
+    k: Annotated[int, typer.Option("--top", "-k", help="Show K heads on the screen.", min=1, metavar="K")] = 12,
     token: Annotated[
         str | None,
         typer.Option(
             "--token",
             "-t",
             metavar="WORD|INDEX",
-            help="Silence heads in these rows, in place of those that choose the answer.",
+            help="Ablate heads at these positions, not at the one that predicts the answer.",
         ),
     ] = None,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Silence heads in all rows; also says what the text's loss does.")
+        bool,
+        typer.Option("--everywhere", help="Ablate heads at all positions, and report the change of the text's loss."),
     ] = False,
     together: Annotated[
         str | None,
-        typer.Option("--together", metavar="HEADS", help="Silence these heads at once, and one by one: 18.6,17.3."),
+        typer.Option("--together", metavar="HEADS", help="Ablate these heads together, and one by one: 18.6,17.3."),
     ] = None,
     mean: Annotated[
-        bool, typer.Option("--mean", help="Silence a head to its mean over the other rows, not to 0.")
+        bool, typer.Option("--mean", help="Mean ablation (over the other rows) instead of zero ablation.")
     ] = False,
     vector: Annotated[
         str | None,
-        typer.Option("--vector", metavar="WHICH", help="Of an encoder: the mean of all tokens' vectors, or the first."),
+        typer.Option("--vector", metavar="WHICH", help="Compare an encoder's mean vector or its first: mean, first."),
     ] = None,
 ) -> ExitCode:
-    """Which heads an answer rests on: each head silenced, and what the answer loses.
+    """Ablate each head and measure what the answer loses.
 
-    The output of a head is set to 0 in the row that chooses the next token; the rest of the run is the model's own.
-    Effects are bits of the likeliest next token; with --generate N, of all that the model writes. In an encoder: how
-    far its vector turns.
+    A head's output is set to 0 at the position that predicts the next token; the rest of the run is the model's own.
+    Effects are changes of log2 p of the likeliest next token, or with --generate N of all generated tokens. For an
+    encoder: the cosine distance of its vector.
 
     \b
     Examples:

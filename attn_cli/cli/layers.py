@@ -1,4 +1,4 @@
-"""The map of a model: every block, its kind, heads, mask, scale, and how it is seen."""
+"""Map a model: every block with its heads, mask and scale."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ def layers(
         typer.Argument(
             metavar="TEXT",
             show_default=DEFAULT_TEXT,
-            help="What the model reads for the one run that it takes; - reads stdin.",
+            help="Run the model once on this text; - reads stdin.",
         ),
     ] = None,
     decoder_text: o.DecoderText = None,
@@ -41,11 +41,11 @@ def layers(
     output: OutputOptions,
     loading: LoadOptions,
 ) -> ExitCode:
-    """The map of a model: every block, its kind, heads, mask, scale, and how it is seen.
+    """Map a model: every block with its heads, mask and scale.
 
-    Told by one run on a short text, or on the image or audio that is given. Blocks without softmax attention are in it
-    too, so numbers are the model's own; attention that did not run, as that of a vision tower without an image, is
-    listed as such.
+    The model runs once, on a short text or on the image or audio that is given. Blocks without softmax attention are
+    listed too, so layer numbers are the model's own; so is attention that did not run, such as a vision tower's without
+    an image.
 
     \b
     Examples:

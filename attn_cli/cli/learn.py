@@ -1,4 +1,4 @@
-"""Learn W_Q and W_K by gradient descent, so that one word attends to another."""
+"""Learn W_Q and W_K that make one word attend to another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,48 +30,52 @@ STARTS = ("identity", "random")
 class DescentOptions:
     """Options for learning W_Q and W_K by gradient descent."""
 
-    steps: Annotated[int, typer.Option("--steps", help="Steps of gradient descent.", min=1, metavar="N")] = 100
+    steps: Annotated[int, typer.Option("--steps", help="Take N steps of gradient descent.", min=1, metavar="N")] = 100
     rate: Annotated[
         float | None,
-        typer.Option("--rate", help="Step size; if missing, one that fits the first step.", metavar="NUMBER"),
+        typer.Option("--rate", help="Set the step size; default: fitted to the first step.", metavar="NUMBER"),
     ] = None
-    start: Annotated[str, typer.Option("--start", help="W_Q and W_K at first: identity or random.", metavar="HOW")] = (
-        "identity"
-    )
-    seed: Annotated[int, typer.Option("--seed", help="What a random start is drawn from.", min=0, metavar="N")] = 0
+    start: Annotated[
+        str, typer.Option("--start", help="Initialise W_Q and W_K: identity or random.", metavar="HOW")
+    ] = "identity"
+    seed: Annotated[int, typer.Option("--seed", help="Seed a random start.", min=0, metavar="N")] = 0
 
     def check(self) -> None:
         """InputError for an unknown start or a rate that is not a positive number."""
         o.one_of(self.start, STARTS, "--start")
         if self.rate is not None and not (np.isfinite(self.rate) and self.rate > 0):
-            raise InputError(f"--rate {self.rate:g} is no step size", "give a number above 0")
+            raise InputError(f"--rate must be positive, not {self.rate:g}", "give a number above 0")
 
 
 @takes_options
 def learn(
     texts: Annotated[
         list[str],
-        typer.Argument(metavar="TEXT", help="Texts that hold the word and a target; one may be -.", show_default=False),
+        typer.Argument(
+            metavar="TEXT",
+            help="Learn from texts that contain the word and a target; one may be -.",
+            show_default=False,
+        ),
     ],
     word: Annotated[
         str,
-        typer.Option("--word", "-w", metavar="WORD|INDEX", help="The word that attends.", show_default=False),
+        typer.Option("--word", "-w", metavar="WORD|INDEX", help="Train this word's attention.", show_default=False),
     ],
     to: Annotated[
         list[str],
-        typer.Option("--to", metavar="WORD", help="What it should attend to; may be repeated.", show_default=False),
+        typer.Option("--to", metavar="WORD", help="Attend to this word; repeatable.", show_default=False),
     ],
     settings: DescentOptions,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE")
+        str, typer.Option("--model", "-m", help="Open toy, toy:NAME or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
     *,
     output: OutputOptions,
 ) -> ExitCode:
-    """Learn W_Q and W_K by gradient descent, so that one word attends to another.
+    """Learn W_Q and W_K that make one word attend to another.
 
-    The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz keeps the
-    learned projections; attn inspect, top, heads and matrix use them with --projections learned.npz.
+    The loss is -log of the word's weight on the targets, the mean over heads and texts. -o learned.npz saves the
+    projections; attn inspect, top, heads and matrix use them with --projections learned.npz.
 
     \b
     Examples:

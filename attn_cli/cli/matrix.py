@@ -1,4 +1,4 @@
-"""Scores or weights themselves, as heat maps or as arrays."""
+"""Draw attention weights or scores as heat maps, or save them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,9 @@ class PickOptions:
     token: o.TokenPick = None
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="Only these keys, as --token picks queries: who looks here?"),
+        typer.Option(
+            "--key", metavar="WORD|INDEX", help="Show these keys only, as --token picks queries: who attends here?"
+        ),
     ] = None
 
 
@@ -60,14 +62,13 @@ def matrix(
     hiding: HidingOptions,
     against: AgainstOptions,
 ) -> ExitCode:
-    """Scores or weights themselves, as heat maps or as arrays.
+    """Draw attention weights or scores as heat maps, or save them.
 
-    On a screen: weights, unless --scores; pooled where they are larger than the screen. In files: both, whole.
-    With --words weights alone, for scores don't add up.
-    --by value and --by output show what is read from each key, as shares of a row.
-    With --against or --against-model the change of every weight: the other weight less this one.
-    With --width a figure for a paper: maps of heads, or of one query or key the text in its colours.
-    What a query picked by --token attends to in an image is drawn as the image is, patch by patch.
+    Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
+    scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or outputs.
+    --against and --against-model show the change of every weight: the other weight minus this one.
+    --width draws a figure for a paper: maps of heads, or the text coloured by one query or key.
+    Attention of a --token query to an image is drawn on its grid of patches.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The nearest words of a table of word vectors, and analogies."""
+"""Find a word's nearest words in a table, and analogies."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,27 +23,31 @@ def nearest(
         str | None,
         typer.Argument(
             metavar="WORDS",
-            help="A word, or words with + and - between them; - or nothing reads standard input.",
+            help="Look up a word, or words with + and - between them; - or nothing reads stdin.",
             show_default=False,
         ),
     ] = None,
     file: Annotated[
         str | None, typer.Option("--file", "-F", help="Read the words from a file.", metavar="FILE")
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Every line of the input is a question of its own.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Answer every line of the input by itself.")] = False,
     model: Annotated[
         str,
         typer.Option(
-            "--model", "-m", help="toy, toy:NAME, or a table file.", metavar="TABLE", autocompletion=completion.tables
+            "--model",
+            "-m",
+            help="Open toy, toy:NAME or a table file.",
+            metavar="TABLE",
+            autocompletion=completion.tables,
         ),
     ] = DEFAULT_MODEL,
-    k: Annotated[int, typer.Option("--top", "-k", help="How many words.", min=1, metavar="K")] = 10,
+    k: Annotated[int, typer.Option("--top", "-k", help="Show K words.", min=1, metavar="K")] = 10,
     *,
     output: OutputOptions,
 ) -> ExitCode:
-    """The nearest words of a table of word vectors, and analogies.
+    """Find a word's nearest words in a table, and analogies.
 
-    Nearest by cosine: by the angle between vectors, whatever their lengths. The words asked about are left out.
+    Words are ranked by cosine similarity; the words in the query are left out.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Which part of a text, such as a document of a prompt, the answer came from."""
+"""Trace an answer to the parts of the text that it came from."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -32,20 +32,20 @@ def parts(
     cut: Annotated[
         str | None,
         typer.Option("--cut", metavar="HOW|FILE",
-                     help="Parts: lines, paragraphs, sentences, words, roles of a chat, or a file of start,end,name."),
+                     help="Split into lines, paragraphs, sentences, words, roles of a chat, or by a file."),
     ] = None,
     token: o.TokenPick = None,
     everywhere: Annotated[
         bool,
-        typer.Option("--everywhere", help="Hide a part from all that comes after it, not from the reading rows alone."),
+        typer.Option("--everywhere", help="Mask the part for all later tokens, not only for the question."),
     ] = False,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:  # fmt: skip
-    """Which part of a text, such as a document of a prompt, the answer came from.
+    """Trace an answer to the parts of the text that it came from.
 
-    For every part: the share of attention that the last part, such as a question, gives to it; and what becomes of the
-    answer when it can't see it, which says whether the part was used.
+    For every part: its share of attention from the last part, such as a question, and the change of the answer's
+    log2 p with the part masked, which tells whether it was used.
 
     \b
     Examples:

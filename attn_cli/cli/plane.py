@@ -1,4 +1,4 @@
-"""The words of a text as points in the plane, before and after attention."""
+"""Draw words as points in the plane, before and after attention."""
 
 from typing import Annotated
 
@@ -22,15 +22,19 @@ def plane(
     texts: Annotated[
         list[str],
         typer.Argument(
-            metavar="TEXT", help="One text, or several on the same axes; - reads standard input.", show_default=False
+            metavar="TEXT",
+            help="Draw one text, or several on the same axes; - reads standard input.",
+            show_default=False,
         ),
     ],
-    unit: Annotated[bool, typer.Option("--unit", help="Make every vector 1 long first: directions alone.")] = False,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Normalise every vector first: compare directions alone.")
+    ] = False,
 ) -> ExitCode:
-    """The words of a text as points in the plane, before and after attention.
+    """Draw words as points in the plane, before and after attention.
 
-    The plane is that of the two directions in which the words differ most, before and after taken together. In a
-    model, before is what enters the first chosen layer, after what leaves the last.
+    The plane is spanned by the first two principal components of all points, before and after together. In a model,
+    before is the input of the first chosen layer, after the output of the last.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Why 1 / sqrt(d): softmax saturates, and products of long vectors are large."""
+"""Show why scores are divided by sqrt(d)."""
 
 from typing import Annotated
 
@@ -19,22 +19,25 @@ _LARGEST = 2**16
 @takes_options
 def scale(
     scores: Annotated[
-        str, typer.Option("--scores", help="Scores whose softmax is shown, larger and larger.", metavar="S,S,...")
+        str,
+        typer.Option("--scores", help="Show the softmax of these scores, scaled up step by step.", metavar="S,S,..."),
     ] = "50,45,40",
     factors: Annotated[
-        str, typer.Option("--factors", help="What they are multiplied with.", metavar="F,F,...")
+        str, typer.Option("--factors", help="Multiply the scores by these factors.", metavar="F,F,...")
     ] = "0.0625,0.125,0.25,0.5,1",
     dims: Annotated[
-        str, typer.Option("--dims", help="Sizes of q and k whose products are drawn.", metavar="D,D,...")
+        str, typer.Option("--dims", help="Draw products of q and k of these sizes.", metavar="D,D,...")
     ] = "1,4,16,64,256,1024",
     samples: Annotated[
-        int, typer.Option("--samples", help="Queries for each size.", min=2, max=100_000, metavar="N")
+        int, typer.Option("--samples", help="Draw N queries for each size.", min=2, max=100_000, metavar="N")
     ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0, metavar="SEED")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed the random numbers.", min=0, metavar="SEED")] = 0,
     *,
     output: OutputOptions,
 ) -> ExitCode:
-    """Why 1 / sqrt(d): softmax saturates, and products of long vectors are large.
+    """Show why scores are divided by sqrt(d).
+
+    Softmax saturates with large scores, and products of long vectors are large.
 
     \b
     Examples:

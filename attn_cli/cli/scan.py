@@ -1,4 +1,4 @@
-"""What every head does over a whole corpus: resumable, exact, as Parquet."""
+"""Measure every head over a corpus: exact, resumable, as Parquet."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -32,17 +32,19 @@ class ScanModelOptions(LoadOptions, LookOptions):
 class RunningOptions:
     """How a scan is run."""
 
-    memory: Annotated[
-        str, typer.Option("--memory", help="What a scan may take beside the loaded model.", metavar="SIZE")
-    ] = "4GB"
+    memory: Annotated[str, typer.Option("--memory", help="Limit memory beside the loaded model.", metavar="SIZE")] = (
+        "4GB"
+    )
     ray: Annotated[
         str | None,
-        typer.Option("--ray", help="Workers of a Ray cluster: auto (also starts one here), or HOST:PORT.",
+        typer.Option("--ray", help="Run on a Ray cluster: auto (starts one here if needed) or HOST:PORT.",
                      metavar="ADDRESS"),
     ] = None  # fmt: skip
-    cores: Annotated[int | None, typer.Option("--cores", help="Cores of a worker of Ray.", min=1, metavar="N")] = None
-    strict: Annotated[bool, typer.Option("--strict", help="End at a record that can't be scanned.")] = False
-    force: Annotated[bool, typer.Option("--force", help="Throw away another scan in the folder.")] = False
+    cores: Annotated[int | None, typer.Option("--cores", help="Give each Ray worker N cores.", min=1, metavar="N")] = (
+        None
+    )
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at a record that can't be scanned.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Replace another scan in the folder.")] = False
     quiet: o.Quiet = False
 
 
@@ -50,15 +52,15 @@ class RunningOptions:
 def scan(
     options: ScanModelOptions,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="The folder of the results.", metavar="DIR")
+        str | None, typer.Option("--output", "-o", help="Write the results to this folder.", metavar="DIR")
     ] = None,
     *,
     documents: CorpusOptions,
     running: RunningOptions,
 ) -> ExitCode:
-    """What every head does over a whole corpus: resumable, exact, as Parquet.
+    """Measure every head over a corpus: exact, resumable, as Parquet.
 
-    The same line goes on where an earlier one was interrupted. attn guide scan says what is computed.
+    Run the same line again to resume an interrupted scan. attn guide scan lists what is computed.
 
     \b
     Examples:
@@ -122,7 +124,7 @@ def _lines(done: Mapping[str, Any], output: str) -> list[str]:
     """What was done, and where it is."""
     words = f"{done['documents']:,} document{'s' * (done['documents'] != 1)}, {done['tokens']:,} tokens"
     poison = (
-        f", {counted(done['poison'], 'record')} could not be scanned ({_reasons(done)})" if done["rejected"] else ""
+        f", {counted(done['rejected'], 'record')} could not be scanned ({_reasons(done)})" if done["rejected"] else ""
     )
     named = ["rejected.parquet there names what could not be scanned"] * bool(done["rejected"])
     on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed: the folder is there

@@ -1,4 +1,4 @@
-"""Heads of a finished scan: by kind or number, one with its examples, two scans."""
+"""Show the heads of a scan: all, one with examples, or two scans."""
 
 import re
 from typing import Annotated
@@ -18,31 +18,31 @@ from attn_cli.views.sink import Sink
 
 @takes_options
 def scan_show(
-    folder: Annotated[str, typer.Argument(help="The folder of a finished scan.", metavar="DIR")],
+    folder: Annotated[str, typer.Argument(help="Read the folder of a finished scan.", metavar="DIR")],
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="COLUMN",
-                     help="Heads by a number, largest first (entropy smallest): its heading; - turns it round."),
+                     help="Sort heads by a column, largest first (entropy smallest); - reverses."),
     ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="The heads of a kind: induction.")] = None,
-    top: Annotated[int | None, typer.Option("--top", "-k", help="The first N of them.", min=1, metavar="N")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Show heads of one kind.")] = None,
+    top: Annotated[int | None, typer.Option("--top", "-k", help="Show the first N.", min=1, metavar="N")] = None,
     head: Annotated[
-        str | None, typer.Option("--head", "-H", metavar="LAYER.HEAD", help="All of one head: 18.6, cross:3.0.")
+        str | None, typer.Option("--head", "-H", metavar="LAYER.HEAD", help="Show all of one head: 18.6, cross:3.0.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="DIR", help="Another scan: what differs beyond chance.")
+        str | None, typer.Option("--against", metavar="DIR", help="Compare with another scan: significant differences.")
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="DOCUMENT", help="The text that the model read: 17; 17.2 of pieces.")
+        str | None, typer.Option("--text", metavar="DOCUMENT", help="Print the text of document 17, or its chunk 17.2.")
     ] = None,
     *,
     output: OutputOptions,
 ) -> ExitCode:  # fmt: skip
-    """Heads of a finished scan: by kind or number, one with its examples, two scans.
+    """Show the heads of a scan: all, one with examples, or two scans.
 
-    Means are over documents, with 95 % confidence intervals. --head says where a head looks, from which tokens to
-    which, and the strongest examples, each with the line that opens it. --against tests every number of every head, and
-    takes into account how many were tested. A file called show is scanned as ./show.
+    Means are over documents, with 95 % confidence intervals. --head shows which distances and tokens a head attends
+    to, and its strongest examples, each with the line that opens it. --against tests every number of every head,
+    corrected for their count (Holm). A file called show is scanned as ./show.
 
     \b
     Examples:

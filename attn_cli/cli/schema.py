@@ -1,4 +1,4 @@
-"""The JSON Schema of a command's --json output."""
+"""Print the JSON Schema of a command's --json output."""
 
 import shutil
 import sys
@@ -16,12 +16,14 @@ from attn_cli.views.sink import Sink
 def schema(
     name: Annotated[
         str | None,
-        typer.Argument(help=f"One of {', '.join(schema_names())}.", metavar="NAME", autocompletion=completion.schemas),
+        typer.Argument(
+            help=f"Print one of {', '.join(schema_names())}.", metavar="NAME", autocompletion=completion.schemas
+        ),
     ] = None,
 ) -> int:
-    """The JSON Schema of a command's --json output.
+    """Print the JSON Schema of a command's --json output.
 
-    Without a name, the names.
+    Without a name: the list of names.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The keys that each query (or the asked one) attends to most."""
+"""List the keys that each query attends to most."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class WhyOptions:
     why: o.Why = False
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="With --why: this key, not the heaviest ones."),
+        typer.Option("--key", metavar="WORD|INDEX", help="Explain this key with --why, not the heaviest ones."),
     ] = None
 
     def requested(self, others: Mapping[str, bool]) -> bool:
@@ -68,10 +68,10 @@ class WhyOptions:
 class KeyOptions:
     """Options for which keys of which rows are listed."""
 
-    k: Annotated[int, typer.Option("--top", "-k", help="How many keys per query.", min=1, metavar="K")] = 5
+    k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5
     token: o.TokenPick = None
     overall: Annotated[
-        bool, typer.Option("--overall", help="The keys that all these queries attend to most, taken together.")
+        bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
     ] = False
 
 
@@ -83,22 +83,21 @@ def top(
     explanation: WhyOptions,
     by: Annotated[
         str,
-        typer.Option("--by", metavar="MEASURE", help="weight, value (weight times the value's length), "
-                     "written (what W_O makes of it), or through (all layers of an encoder)."),
+        typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), "
+                     "output (norm after W_O), or through (all layers of an encoder)."),
     ] = "weight",
     mean: o.Mean = False,
     words: o.Words = False,
     hiding: HidingOptions,
     against: AgainstOptions,
 ) -> ExitCode:  # fmt: skip
-    """The keys that each query (or the asked one) attends to most.
+    """List the keys that each query attends to most.
 
-    With --overall those that all of them together do, by their mean weights; so does a screen with a text of more than
-    64 tokens, unless --token picks some.
-    With --why every key is explained against the mean of all keys that the row may see.
-    With --against or --against-model the keys whose weights change most: the other weight less this one.
-    --by value and --by output rank keys by what is read from them, which is little where a value is small; --by
-    through says, of an encoder, what each token is made of behind all layers.
+    --overall ranks keys by their mean weight over all queries; so does a screen of a text of more than 64 tokens,
+    unless --token picks queries. --why explains every key against the mean of all keys that the row may see.
+    --against and --against-model list the keys whose weights change most: the other weight minus this one.
+    --by value and --by output rank keys by their share of what a head reads or outputs, which is small for a small
+    value. --by through tells, for an encoder, which tokens each token is made of after all layers.
 
     \b
     Examples:

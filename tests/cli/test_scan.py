@@ -60,7 +60,7 @@ def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(line
     nothing.write_text("\n\nxyzzy\n")
     done = attn("scan", str(nothing), "-o", str(tmp_path / "nothing"))
     assert done.code == 2 and "could be scanned: 2 empty, 1 no token" in done.errors
-    assert "nothing/poison.parquet names the records" in done.errors.replace("\n", "")
+    assert "nothing/rejected.parquet names the records" in done.errors.replace("\n", "")
     assert len(rows(tmp_path / "nothing", "rejected")) == 3
     done = attn("scan", str(lines), "-o", str(tmp_path / "sample"), "--sample", "0.001%")
     assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors

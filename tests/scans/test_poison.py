@@ -50,7 +50,7 @@ def test_every_reason_is_counted_and_named_and_changes_no_number(overflowing: Mo
     done = scan(overflowing, file, str(tmp_path / "all"), selection=layers)
     assert (done["documents"], done["records"], done["rejected"]) == (3, 3, 4)
     assert done["reasons"] == dict.fromkeys(BAD, 1)
-    rows = parquet.read_table(tmp_path / "all" / "poison.parquet").to_pylist()
+    rows = parquet.read_table(tmp_path / "all" / "rejected.parquet").to_pylist()
     named = [(row["document"], row["record"], row["reason"]) for row in rows]
     assert named == [(1, 2, "not UTF-8"), (2, 3, "not finite"), (4, 5, "empty"), (5, 6, "too long")]
     assert "602 tokens, and the model reads 512" in rows[-1]["detail"]
@@ -76,8 +76,8 @@ def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
     assert "4 records could not be scanned (2 one token, 1 empty, 1 no token)" in done.text
     assert "2 one token, 1 empty, 1 no token" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0
-    (tmp_path / "scan" / "poison.parquet").unlink()
-    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, "poison.parquet", "--force scans anew")
+    (tmp_path / "scan" / "rejected.parquet").unlink()
+    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, "rejected.parquet", "--force scans anew")
     assert attn("scan", file, "-o", tmp_path / "scan").code == 0
 
 

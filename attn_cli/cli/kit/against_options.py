@@ -63,16 +63,16 @@ class AgainstOptions:
 
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="TEXT", help="What changes with this text in its place; - reads stdin."),
+        typer.Option("--against", metavar="TEXT", help="Compare with this text in its place; - reads stdin."),
     ] = None
     against_model: Annotated[
         str | None,
-        typer.Option("--against-model", metavar="MODEL", help="What changes with this model; it reads the same text."),
+        typer.Option("--against-model", metavar="MODEL", help="Compare with this model on the same text."),
     ] = None
     against_dtype: Annotated[
         str | None,
-        typer.Option("--against-dtype", metavar="DTYPE", help="What changes in this precision, of the same model or "
-                     "of --against-model."),
+        typer.Option("--against-dtype", metavar="DTYPE", help="Compare with this precision, of the same model or of "
+                     "--against-model."),
     ] = None  # fmt: skip
 
     @property

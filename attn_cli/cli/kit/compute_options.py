@@ -26,103 +26,117 @@ class ProblemOptions:
     """What attention is computed from, and by which rule: matrices or words, projections, heads, positions, masks."""
 
     text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", show_default=False, help="Words instead of x; - reads stdin.")
+        str | None,
+        typer.Argument(
+            metavar="TEXT", show_default=False, help="Attend between these words, in place of --x; - reads stdin."
+        ),
     ] = None
     model: Annotated[
         str,
         typer.Option(
             "--model",
             "-m",
-            help="The table of the words: toy or toy:NAME.",
+            help="Take the words' vectors from this table: toy or toy:NAME.",
             metavar="TABLE",
             autocompletion=completion.tables,
         ),
     ] = DEFAULT_MODEL
     context_text: Annotated[
-        str | None, typer.Option("--context-text", help="Words for keys and values: cross-attention.", metavar="TEXT")
+        str | None,
+        typer.Option("--context-text", help="Take keys and values from these words: cross-attention.", metavar="TEXT"),
     ] = None
     q: Annotated[
         str | None,
-        typer.Option("--q", help=f"Queries [n, d]; leading batch and head axes are fine. {_FILE}", metavar="FILE"),
+        typer.Option("--q", help=f"Read queries [n, d], with batch and head axes or without. {_FILE}", metavar="FILE"),
     ] = None
-    k: Annotated[str | None, typer.Option("--k", help="Keys [m, d]; q if missing.", metavar="FILE")] = None
-    v: Annotated[str | None, typer.Option("--v", help="Values [m, e]; k if missing.", metavar="FILE")] = None
-    x: Annotated[str | None, typer.Option("--x", help="Embeddings [n, width], to be projected.", metavar="FILE")] = None
+    k: Annotated[str | None, typer.Option("--k", help="Read keys [m, d]; default: q.", metavar="FILE")] = None
+    v: Annotated[str | None, typer.Option("--v", help="Read values [m, e]; default: k.", metavar="FILE")] = None
+    x: Annotated[
+        str | None, typer.Option("--x", help="Read embeddings [n, width] and project them.", metavar="FILE")
+    ] = None
     context: Annotated[
         str | None,
-        typer.Option("--context", help="Embeddings [m, width] for keys and values: cross-attention.", metavar="FILE"),
+        typer.Option(
+            "--context", help="Read embeddings [m, width] of keys and values: cross-attention.", metavar="FILE"
+        ),
     ] = None
     wq: Annotated[
-        str | None, _projection("--wq", help="W_Q [width, heads * d]; identity if missing.", metavar="FILE")
+        str | None, _projection("--wq", help="Read W_Q [width, heads * d]; default: identity.", metavar="FILE")
     ] = None
-    wk: Annotated[str | None, _projection("--wk", help="W_K [width, kv-heads * d].", metavar="FILE")] = None
-    wv: Annotated[str | None, _projection("--wv", help="W_V [width, kv-heads * e].", metavar="FILE")] = None
+    wk: Annotated[str | None, _projection("--wk", help="Read W_K [width, kv-heads * d].", metavar="FILE")] = None
+    wv: Annotated[str | None, _projection("--wv", help="Read W_V [width, kv-heads * e].", metavar="FILE")] = None
     wo: Annotated[
-        str | None, _projection("--wo", help="W_O [heads * e, width], for the joined heads.", metavar="FILE")
+        str | None, _projection("--wo", help="Read W_O [heads * e, width] for the concatenated heads.", metavar="FILE")
     ] = None
     random_projections: Annotated[
         int | None,
-        _projection("--random-projections", help="Draw the W that are not given.", min=0, metavar="SEED"),
+        _projection("--random-projections", help="Draw the missing projections from this seed.", min=0, metavar="SEED"),
     ] = None
     heads: Annotated[
-        int | None, typer.Option("--heads", help="Cut the last axis into N heads.", min=1, metavar="N")
+        int | None, typer.Option("--heads", help="Split the last axis into N heads.", min=1, metavar="N")
     ] = None
     kv_heads: Annotated[
-        int | None, _projection("--kv-heads", help="Key heads, each shared by a group.", min=1, metavar="G")
+        int | None,
+        _projection("--kv-heads", help="Share G key/value heads among groups of query heads.", min=1, metavar="G"),
     ] = None
     labels: Annotated[
-        str | None, typer.Option("--labels", help="Words for the keys (and n = m queries).", metavar="WORD,WORD,...")
+        str | None,
+        typer.Option("--labels", help="Label keys (and queries, if n = m) with these words.", metavar="WORD,WORD,..."),
     ] = None
     head_dim: Annotated[
-        int | None, _projection("--head-dim", help="Size of a head of drawn projections.", min=1, metavar="D")
+        int | None, _projection("--head-dim", help="Set the head size of drawn projections.", min=1, metavar="D")
     ] = None
-    latent: Annotated[int | None, _latent("--latent", help="Latent keys of rank R, drawn.", min=1, metavar="R")] = None
-    wdkv: Annotated[str | None, _latent("--wdkv", help="Latent keys: down-projection [width, r].", metavar="FILE")] = (
+    latent: Annotated[int | None, _latent("--latent", help="Draw latent keys (MLA) of rank R.", min=1, metavar="R")] = (
         None
     )
-    wuk: Annotated[str | None, _latent("--wuk", help="... up-projection of keys [r, heads * d].", metavar="FILE")] = (
-        None
-    )
-    wuv: Annotated[str | None, _latent("--wuv", help="... up-projection of values [r, heads * e].", metavar="FILE")] = (
-        None
-    )
+    wdkv: Annotated[
+        str | None, _latent("--wdkv", help="Read the down-projection of latent keys [width, r].", metavar="FILE")
+    ] = None
+    wuk: Annotated[
+        str | None, _latent("--wuk", help="Read their up-projection to keys [r, heads * d].", metavar="FILE")
+    ] = None
+    wuv: Annotated[
+        str | None, _latent("--wuv", help="Read their up-projection to values [r, heads * e].", metavar="FILE")
+    ] = None
     wkr: Annotated[
-        str | None, _latent("--wkr", help="... key part that all heads share [width, p].", metavar="FILE")
+        str | None, _latent("--wkr", help="Read the projection to the shared key part [width, p].", metavar="FILE")
     ] = None
     latent_norm: Annotated[
-        str | None, _latent("--latent-norm", help="... weights [1, r] of the RMS norm of latents.", metavar="FILE")
+        str | None, _latent("--latent-norm", help="Read the weights [1, r] of the latents' RMS norm.", metavar="FILE")
     ] = None
-    absorb: Annotated[bool, _latent("--absorb", help="Latent keys with the up-projections absorbed.")] = False
+    absorb: Annotated[bool, _latent("--absorb", help="Absorb the up-projections into queries and outputs.")] = False
     positions: Annotated[
         str | None,
-        _rule("--positions", help="sinusoidal (on x), rotary or rotary-interleaved (on q, k).", metavar="HOW"),
+        _rule(
+            "--positions", help="Add positions: sinusoidal (to x), rotary or rotary-interleaved (q, k).", metavar="HOW"
+        ),
     ] = None
-    rope_base: Annotated[float, _rule("--rope-base", help="Base of rotary positions.", min=1.0, metavar="NUMBER")] = (
-        10000.0
-    )
+    rope_base: Annotated[
+        float, _rule("--rope-base", help="Set the base of rotary positions.", min=1.0, metavar="NUMBER")
+    ] = 10000.0
     mask: Annotated[
         list[str] | None,
         typer.Option("--mask", help=MASK_HELP, metavar="MASK", autocompletion=completion.masks),
     ] = None
     scale: Annotated[
-        str | None, _rule("--scale", help="Factor on q kᵀ, or off; 1 / sqrt(d) if missing.", metavar="NUMBER")
+        str | None, _rule("--scale", help="Multiply q kᵀ by this, or off; default: 1 / sqrt(d).", metavar="NUMBER")
     ] = None
-    softcap: Annotated[float | None, _rule("--softcap", help="Scores become C tanh(score / C).", metavar="C")] = None
-    bias: Annotated[str | None, _rule("--bias", help="Numbers [n, m] to add to the scores.", metavar="FILE")] = None
+    softcap: Annotated[float | None, _rule("--softcap", help="Cap scores: C tanh(score / C).", metavar="C")] = None
+    bias: Annotated[str | None, _rule("--bias", help="Add these numbers [n, m] to the scores.", metavar="FILE")] = None
     alibi: Annotated[
         str | None,
-        _rule("--alibi", help="Minus slope times distance: paper, or a slope per head.", metavar="SLOPES"),
+        _rule("--alibi", help="Subtract slope x distance from scores: paper, or a slope per head.", metavar="SLOPES"),
     ] = None
     sink: Annotated[
         str | None,
-        _rule("--sink", help="A learned score per head that takes its share of every row.", metavar="SCORES"),
+        _rule("--sink", help="Add a learned sink score per head to every row's softmax.", metavar="SCORES"),
     ] = None
     fixed: Annotated[
         str | None,
-        _rule("--fixed", help="Weights that look at no scores: uniform, or a file.", metavar="WEIGHTS"),
+        _rule("--fixed", help="Replace the weights: uniform, or from a file.", metavar="WEIGHTS"),
     ] = None
-    no_softmax: Annotated[bool, _rule("--no-softmax", help="Scores are the weights, not normalised.")] = False
-    allow_nonfinite: Annotated[bool, _rule("--allow-nonfinite", help="Take NaN and Inf as they are.")] = False
+    no_softmax: Annotated[bool, _rule("--no-softmax", help="Skip the softmax: use scores as weights.")] = False
+    allow_nonfinite: Annotated[bool, _rule("--allow-nonfinite", help="Accept NaN and Inf in the inputs.")] = False
 
     def options(self, *, causal: bool = False, precise: bool = False) -> MatrixOptions:
         """The options as `open_matrices` takes them.

@@ -21,22 +21,22 @@ class CorpusOptions:
     inputs: Annotated[
         list[str] | None,
         typer.Argument(metavar="INPUT", show_default=False,
-                       help="Lines, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; - for stdin."),
+                       help="Read .txt, .jsonl, .csv, .parquet, also packed; folders, globs, datasets; -."),
     ] = None  # fmt: skip
     fields: Annotated[
-        list[str] | None, _reading("--field", help="Field or column with the text; several by commas.", metavar="NAME")
+        list[str] | None,
+        _reading("--field", help="Read the text from this field or column; several by commas.", metavar="NAME"),
     ] = None
-    kind: Annotated[str | None, _reading("--as", help=f"What the inputs are: {', '.join(KINDS)}.", metavar="KIND")] = (
-        None
-    )
+    kind: Annotated[str | None, _reading("--as", help=f"Read the inputs as {', '.join(KINDS)}.", metavar="KIND")] = None
     chunk: Annotated[
-        int | None, _reading("--chunk", help="Cut documents into pieces of N tokens.", min=2, metavar="N")
+        int | None, _reading("--chunk", help="Split documents into chunks of N tokens.", min=2, metavar="N")
     ] = None
     stride: Annotated[
-        int | None, _reading("--stride", help="Tokens from the start of a piece to the next.", min=1, metavar="N")
+        int | None,
+        _reading("--stride", help="Start a chunk every N tokens, so that chunks overlap.", min=1, metavar="N"),
     ] = None
     sample: Annotated[
-        str | None, _reading("--sample", help="A part, drawn with --seed: 5% or 10000.", metavar="PART")
+        str | None, _reading("--sample", help="Scan a random sample, drawn with --seed: 5% or 10000.", metavar="PART")
     ] = None
     seed: o.Seed = None
 

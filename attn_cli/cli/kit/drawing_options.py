@@ -27,7 +27,7 @@ class DrawingOptions:
     page_size: Annotated[
         str | None,
         typer.Option("--page-size", metavar="SIZE", rich_help_panel="Output",
-                     help="The most that -o page.html may take: 500kB, 8MB; 2MB if not given."),
+                     help="Limit the size of -o page.html: 500kB, 8MB; default: 2MB."),
     ] = None  # fmt: skip
     color_scale: o.ColorScale = "linear"
 

@@ -26,12 +26,12 @@ class FigureOptions:
     width: Annotated[
         str | None,
         typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
-                     help="A figure of this width for a paper, such as 84mm; with -o FILE.svg, .png or .pdf."),
+                     help="Draw a figure this wide for a paper: 84mm; with -o FILE.svg, .png or .pdf."),
     ] = None  # fmt: skip
     dpi: Annotated[
         int | None,
         typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
-                     help="Dots an inch of a figure that is a .png; 300 if not said."),
+                     help="Set dots per inch of a .png figure; default: 300."),
     ] = None  # fmt: skip
     color_scale: o.ColorScale = "linear"
 

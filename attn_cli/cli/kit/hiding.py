@@ -31,12 +31,14 @@ class HidingOptions:
     hide: Annotated[
         list[str] | None,
         typer.Option("--hide", metavar="PICK",
-                     help="Hide keys: sink (the first key, or special tokens) or what --token takes; repeatable."),
+                     help="Hide keys: sink (first key or special tokens) or as --token takes; repeatable."),
     ] = None  # fmt: skip
     rescale: Annotated[
-        bool, typer.Option("--rescale", help="Divide weights by what the hidden keys leave of their row.")
+        bool, typer.Option("--rescale", help="Renormalise each row over the keys that are not hidden.")
     ] = False
-    no_special: Annotated[bool, typer.Option("--no-special", help="Hide special tokens, as rows and as keys.")] = False
+    no_special: Annotated[bool, typer.Option("--no-special", help="Hide special tokens, as queries and as keys.")] = (
+        False
+    )
 
     @property
     def given(self) -> dict[str, bool]:

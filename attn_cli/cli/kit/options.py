@@ -17,103 +17,103 @@ _reading, _model, _device, _output = (
 Text = Annotated[
     str | None,
     typer.Argument(metavar="TEXT", show_default=False,
-                   help="The text; - or nothing reads standard input. A text that starts with - goes after --."),
+                   help="Read this text; - or nothing reads standard input. Put -- before a text that starts with -."),
 ]  # fmt: skip
 File = Annotated[str | None, typer.Option("--file", "-F", help="Read the text from a file.", metavar="FILE")]
-Lines = Annotated[bool, _reading("--lines", help="Every line of the input is a text of its own.")]
+Lines = Annotated[bool, _reading("--lines", help="Read every line of the input as a text of its own.")]
 Pair = Annotated[
     str | None,
-    _reading("--pair", help="Second sentence, for models that read pairs.", metavar="TEXT"),
+    _reading("--pair", help="Add a second sentence, for models that read pairs.", metavar="TEXT"),
 ]
 DecoderText = Annotated[
     str | None,
-    _reading("--decoder-text", help="What the decoder of an encoder-decoder reads.", metavar="TEXT"),
+    _reading("--decoder-text", help="Give the decoder of an encoder-decoder this text.", metavar="TEXT"),
 ]
 Generate = Annotated[
     int | None,
-    _reading("--generate", help="The model first writes up to N tokens, which are then read with the text.",
+    _reading("--generate", help="Generate up to N tokens first (greedy), then analyse prompt and generation together.",
                  min=1, metavar="N"),
 ]  # fmt: skip
 Inputs = Annotated[
     str | None,
     _reading("--inputs", metavar="FILE",
-                 help="All that the model reads: .npz or .safetensors, arrays named as its arguments."),
+                 help="Read all model inputs from .npz or .safetensors, arrays named as its arguments."),
 ]  # fmt: skip
 Image = Annotated[  # a list, so that a repeated option is an error and doesn't silently replace the first
     list[str] | None,
     _reading(
         "--image",
-        help="An image that the model reads, beside a text or alone.",
+        help="Give the model an image, with a text or alone.",
         metavar="FILE",
     ),
 ]
 Audio = Annotated[
     list[str] | None,
-    _reading("--audio", help="Audio that the model reads, as .wav.", metavar="FILE"),
+    _reading("--audio", help="Give the model audio from a .wav file.", metavar="FILE"),
 ]
 Chat = Annotated[
     bool,
-    _reading("--chat", help="The text is a user's message, put into the model's chat template."),
+    _reading("--chat", help="Put the text into the model's chat template as the user's message."),
 ]
-System = Annotated[str | None, _reading("--system", help="The system message of a chat.", metavar="TEXT")]
+System = Annotated[str | None, _reading("--system", help="Start the chat with this system message.", metavar="TEXT")]
 Messages = Annotated[
     str | None,
     _reading("--messages", metavar="FILE",
-                 help="Messages before the text, as JSON: a list of objects with role and content."),
+                 help="Put these messages before the text: JSON, a list of objects with role and content."),
 ]  # fmt: skip
 Model = Annotated[
     str,
     typer.Option("--model", "-m", autocompletion=completion.models, metavar="MODEL",
-                 help="toy, toy:NAME, a table file, a model folder, a .gguf file, or a Hugging Face id."),
+                 help="Open toy, toy:NAME, a table file, a model folder, a .gguf file or a Hugging Face id."),
 ]  # fmt: skip
 Projections = Annotated[
     str | None,
     _model("--projections", metavar="FILE",
-                 help="W_Q and W_K for a table, as attn learn -o learned.npz writes them."),
+                 help="Use W_Q and W_K from attn learn -o learned.npz with a table."),
 ]  # fmt: skip
-Layer = Annotated[str, typer.Option("--layer", "-l", help="Layers: 3, -1, 0,2, 4-7 or all.", metavar="LAYERS")]
+Layer = Annotated[str, typer.Option("--layer", "-l", help="Choose layers: 3, -1, 0,2 or 4-7.", metavar="LAYERS")]
 Head = Annotated[
     str,
     typer.Option("--head", "-H", metavar="HEADS",
-                 help="Heads: 3, -1, 0,2, 4-7 or all; 18.6 is head 6 of layer 18."),
+                 help="Choose heads: 3, -1, 0,2 or 4-7; 18.6 is head 6 of layer 18."),
 ]  # fmt: skip
 Mean = Annotated[bool, typer.Option("--mean", help="Average over the chosen heads.")]
 TokenPick = Annotated[
     str | None,
     typer.Option("--token", "-t", metavar="WORD|INDEX",
-                 help="Only these query rows: a word, word#2 for its second place, a number, + for what it generated."),
+                 help="Show these queries only: a word, word#2 (second one), an index, or + (generated tokens)."),
 ]  # fmt: skip
-Steps = Annotated[bool, typer.Option("--steps", help="Every step in numbers; --token picks one query.")]
+Steps = Annotated[bool, typer.Option("--steps", help="Show every step in numbers; --token picks one query.")]
 Why = Annotated[
-    bool, typer.Option("--why", help="Each key explained: content and position, and the pairs of columns that count.")
+    bool, typer.Option("--why", help="Explain each key: content, position, and the frequency pairs that count.")
 ]
 Words = Annotated[
     bool,
-    typer.Option("--words", help="Merge the pieces of words: weights on a word add up, its own rows are averaged."),
+    typer.Option("--words", help="Merge subword tokens into words (keys summed, queries averaged)."),
 ]
-Pooling = Annotated[str, typer.Option("--pool", help="How large matrices shrink: max or mean.", metavar="HOW")]
+Pooling = Annotated[str, typer.Option("--pool", help="Pool large matrices by max or mean.", metavar="HOW")]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 By = Annotated[
     str,
     typer.Option("--by", metavar="MEASURE",
-                 help="weight, value (weight times the value's length) or written (what W_O makes of it)."),
+                 help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
 ]  # fmt: skip
 ColorScale = Annotated[
     str,
     _output(
         "--color-scale",
-        help="How weights become colours: linear, sqrt, log or row.",
+        help="Map weights to colours: linear, sqrt, log or row.",
         autocompletion=completion.color_scales,
         metavar="SCALE",
     ),
 ]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Seed of what is drawn at random (default: 0).", min=0, metavar="N")
-]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed random draws (default: 0).", min=0, metavar="N")]
 Format = Annotated[
     str | None,
-    typer.Option("--format", "-f", autocompletion=completion.formats, metavar="FORMAT", help=f"{names_in_words()}."),
+    typer.Option(
+        "--format", "-f", autocompletion=completion.formats, metavar="FORMAT", help=f"Write {names_in_words()}."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 Output = Annotated[
@@ -122,32 +122,32 @@ Output = Annotated[
 Force = Annotated[bool, _output("--force", help="Replace an existing output file.")]
 Plain = Annotated[
     bool,
-    _output("--plain", help="Words in lines, for screen readers: short for --format plain."),
+    _output("--plain", help="Print sentences for screen readers: short for --format plain."),
 ]
 COLOR_CHOICES = ("auto", "always", "never")
 Color = Annotated[
     str,
     _output(
         "--color",
-        help="auto, always or never.",
+        help="Use colours: auto, always or never.",
         autocompletion=completion.colors,
         metavar="WHEN",
     ),
 ]
-Quiet = Annotated[bool, _output("--quiet", "-q", help="No warnings, no progress, no next: line.")]
+Quiet = Annotated[bool, _output("--quiet", "-q", help="Leave out warnings, progress and the next: line.")]
 Verbose = Annotated[
     bool,
-    _output("--verbose", "-v", help="Say how long the text is, what time and memory it takes."),
+    _output("--verbose", "-v", help="Report text length, time and memory."),
 ]
 Revision = Annotated[
     str | None,
-    _model("--revision", help="Branch, tag or commit of a model on the hub.", metavar="REV"),
+    _model("--revision", help="Load this branch, tag or commit from the hub.", metavar="REV"),
 ]
 Device = Annotated[
     str,
     _device(
         "--device",
-        help="auto, cpu, cuda, cuda:1 or mps.",
+        help="Run on auto, cpu, cuda, cuda:1 or mps.",
         autocompletion=completion.devices,
         metavar="DEVICE",
     ),
@@ -161,7 +161,7 @@ Dtype = Annotated[
     str,
     _device(
         "--dtype",
-        help="auto, float32, bfloat16 or float16.",
+        help="Compute in auto, float32, bfloat16 or float16.",
         autocompletion=completion.dtypes,
         metavar="DTYPE",
     ),
@@ -169,7 +169,7 @@ Dtype = Annotated[
 Backend = Annotated[
     str,
     _model("--backend", metavar="NAME",
-                 help="Whose attention runs: attn, or model, sdpa, eager, flash_attention_2 with attn beside it."),
+                 help="Run this attention: attn, or the model's own, sdpa, eager, flash_attention_2 (attn observes)."),
 ]  # fmt: skip
 Trust = Annotated[bool, _model("--trust-remote-code", help="Run code that comes with the model.")]
 Offline = Annotated[bool, _model("--offline", help="Never ask the hub; use what is in the cache.")]
