@@ -40,10 +40,10 @@ from attn_cli.sources.huggingface.load.checks import check_layer_numbers
 from attn_cli.sources.huggingface.load.fingerprint import fingerprint
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from attn_cli.sources.huggingface.one_row import reads_in_one_row
-from attn_cli.sources.huggingface.prompt_reader import PromptReader
 from attn_cli.sources.huggingface.read.decoder_start import decoder_tokens
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
+from attn_cli.sources.huggingface.read.reader import PromptReader
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.residual.block_vectors import recording_blocks
 from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
