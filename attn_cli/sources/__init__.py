@@ -17,9 +17,10 @@ TABLE_SUFFIXES = (".txt", ".vec", ".tsv", ".bin", ".gz", ".npz", ".json", ".safe
 
 @runtime_checkable
 class Generating(Protocol):
-    """A source whose model may write; `on_token` is called with the count of every token, if it is not None."""
+    """A source whose model may generate tokens after a text."""
 
-    on_token: Callable[[int], None] | None
+    def on_token(self, call: Callable[[int], None]) -> None:
+        """From now on call `call` with the count of every generated token."""
 
 
 class Reading(TypedDict, total=False):
@@ -103,8 +104,10 @@ def open_source(
     media = read_media(image, audio)
     origin = reached(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
+    from attn_cli.sources.huggingface.generate.prompts import TextGenerator
     from attn_cli.sources.huggingface.load.checkpoint import load
     from attn_cli.sources.huggingface.read.positions import check_known_texts
+    from attn_cli.sources.huggingface.read.reader import PromptReader
     from attn_cli.sources.huggingface.source import ModelSource
 
     loaded = load(
@@ -112,7 +115,8 @@ def open_source(
         generates=generate is not None,
         check=lambda config, tokenizer: check_known_texts(origin.options.known_texts, config, tokenizer, origin.name),
     )
-    return ModelSource(loaded, decoder_text, inputs, chat, media, generate)
+    generator = None if generate is None else TextGenerator(loaded, generate)
+    return ModelSource(loaded, PromptReader(loaded, decoder_text, inputs, chat, media, generator))
 
 
 def is_table(model: str) -> bool:

@@ -38,7 +38,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
         assert model is not None
         with torch.no_grad():
             for prompt in prompts:
-                model.model(**source.arguments([prompt]), use_cache=False)
+                model.model(**source.reader.arguments([prompt]), use_cache=False)
 
     runs: dict[str, Callable[[], object]] = {
         "heads --against": lambda: _texts(source, prompts),

@@ -24,7 +24,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     source = small_source()
     ids = torch.randint(0, 49152, (TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
     prompt = Prompt("", tuple(Token(at, str(number), number) for at, number in enumerate(ids)))
-    arguments = source.arguments([prompt])
+    arguments = source.reader.arguments([prompt])
     model = source.loaded.generating
     assert model is not None
 

@@ -49,7 +49,7 @@ def beyond_looking(
 ) -> tuple[float, float]:
     """Median seconds of a plain run, and how many of them hiding takes beyond a run that looks; they take turns."""
     shares, sinks = SharesOfParts(parts, rows_of_last(prompt, parts)), HeadSinksReducer()
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
     def plain() -> None:

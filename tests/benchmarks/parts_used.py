@@ -92,7 +92,7 @@ def _masked(source: ModelSource, prompt: Prompt, keys: tuple[int, ...]) -> torch
         mask[keys[-1] + 1 :, list(keys)] = float("-inf")
     model = source.loaded.generating
     assert model is not None
-    arguments: dict[str, Any] = source.arguments([prompt]) | {"attention_mask": mask[None, None]}
+    arguments: dict[str, Any] = source.reader.arguments([prompt]) | {"attention_mask": mask[None, None]}
     return log2_p(model, arguments)[-1]
 
 

@@ -146,10 +146,10 @@ def test_while_a_model_writes_a_terminal_says_so(monkeypatch: pytest.MonkeyPatch
     terminal = Terminal()
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr("sys.stderr", terminal)
-    source, view = mock.Mock(batch_size=1, on_token=None), mock.Mock()
+    source, view = mock.Mock(batch_size=1), mock.Mock()
 
     def read(*_: object) -> None:
-        source.on_token(3)
+        source.on_token.call_args.args[0](3)
         raise InputError("it can't", "")
 
     source.read.side_effect = read

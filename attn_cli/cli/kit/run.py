@@ -193,7 +193,7 @@ def _written(request: CommandRequest, number: int, text: str) -> Question:
     start = time.monotonic()
     with counting_line(f"writing token {{}} of up to {request.generate}", quiet=request.quiet) as count:
         if isinstance(request.source, Generating):
-            request.source.on_token = count
+            request.source.on_token(count)
         question = _read(request, number, text)
     generated = question.prompt.generated
     if generated is not None:

@@ -2,7 +2,7 @@
 
 The packages are the phases of a run: `load` the model, `read` a text into tokens, `generate` more of it, `capture` the
 attention of a forward pass, `intervene` in it. `anatomy` finds the parts of a model, `known_types` says what its code
-doesn't. `prompt_reader` and `source` join the phases: what a model reads, and how it is run; `failures` words errors.
+doesn't. `source` joins the phases; `failures` words errors.
 """
 
 import os

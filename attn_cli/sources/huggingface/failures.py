@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.errors import AttnError, InputError, LoadError
 from attn_cli.selection import Selection, ranges
+from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.read.processor import file_option
@@ -41,14 +42,6 @@ def why_missing(model: PreTrainedModel, ledger: Ledger, selection: Selection, na
             numbers = sorted({number for _, number in ledger.calls})
             return InputError(f"layer {layer} has no softmax attention", f"layers with attention: {ranges(numbers)}")
     return None
-
-
-def no_attention(model: PreTrainedModel, name: str) -> LoadError:
-    """The error for a model without softmax attention."""
-    kind = model.config.model_type
-    return LoadError(
-        f"{name} ({kind}) has no softmax attention: it mixes tokens in another way", "there is nothing to show"
-    )
 
 
 def why_failed(

@@ -17,7 +17,7 @@ from attn_cli.intervention import Target
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
-from attn_cli.prompt import Prompt
+from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, first_tokens, out_of_memory
@@ -50,7 +50,6 @@ from attn_cli.sources.huggingface.residual.logit_parts import logit_parts
 from attn_cli.sources.huggingface.residual.mixed_layers import mixed_layers
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.projection_search import find_projections
-from attn_cli.sources.media import Media
 
 _ENOUGH_TOKENS = 8  # to see which module is given what
 
@@ -68,22 +67,15 @@ def source_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "Mo
     return ModelSource(LoadedModel(model, tokenizer, about, Origin(name, name, OriginOptions())))
 
 
-class ModelSource(PromptReader):
+class ModelSource:
     """Runs texts through a loaded model, in batches, and shows every selected attention layer to a visitor.
 
-    It is made of what a `PromptReader` is made of, and reads as that does.
+    reader  reads the texts, and what is given beside them; by default texts alone
     """
 
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        decoder_text: str | None = None,
-        inputs_file: str | None = None,
-        chat: Sequence[Mapping[str, str]] | None = None,
-        media: Media | None = None,
-        generate: int | None = None,
-    ) -> None:
-        super().__init__(loaded, decoder_text, inputs_file, chat, media, generate)
+    def __init__(self, loaded: LoadedModel, reader: PromptReader | None = None) -> None:
+        self.loaded, self.reader = loaded, reader or PromptReader(loaded)
+        self.about, self.batch_size = loaded.about, self.reader.batch_size
         self.module_places = ModulePlaces(loaded.model)
         self._found: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
@@ -92,6 +84,26 @@ class ModelSource(PromptReader):
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """The texts as this model's tokens; `pair` is a second text, read after each. Errors as of `PromptReader`."""
+        return self.reader.read(texts, pair)
+
+    def repeated(self, seed: int) -> list[Prompt]:
+        """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
+        return self.reader.repeated(seed)
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The texts as numbers of tokens; InputError for a model that reads more than text."""
+        return self.reader.encode(texts)
+
+    def tokens_of(self, text: str) -> tuple[Token, ...]:
+        """The tokens of a text of any length, one that the model can't read at once too."""
+        return self.reader.tokens_of(text)
+
+    def on_token(self, call: Callable[[int], None]) -> None:
+        """From now on call `call` with the count of every token that the model generates after a text."""
+        self.reader.on_token = call
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected blocks with attention modules, with the head counts that these modules state."""
@@ -135,7 +147,7 @@ class ModelSource(PromptReader):
         """
         model = self.loaded.model
         self._check_layers(selection)
-        arguments = self._without_cache(self.arguments(prompts))
+        arguments = self._without_cache(self.reader.arguments(prompts))
         with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             found = self._projections(arguments) if projections else None
             with (
@@ -169,7 +181,7 @@ class ModelSource(PromptReader):
             if out_of_memory(error):
                 raise MemoryError from error
             if outside := outside_vocabulary(model, arguments):
-                kind = LoadError if self.arrays is None else InputError
+                kind = LoadError if self.reader.arrays is None else InputError
                 raise kind(f"{self.about['model']}: {outside}", "are tokenizer and ids this model's?") from error
             missing = {missing_input(model, place.stream, arguments) for place in self.places} - {""}
             unfit = unfit or isinstance(error, TypeError | ValueError)  # those that a forward raises for its arguments
@@ -201,7 +213,7 @@ class ModelSource(PromptReader):
         keeps its default, because an FSMT masks differently with and without a cache.
         """
         parameters = signature(self.loaded.model.forward).parameters
-        whole = self.arrays is not None and self.has_decoder
+        whole = self.reader.arrays is not None and self.reader.has_decoder
         if "use_cache" in arguments or "use_cache" not in parameters or whole:
             return arguments
         return {"use_cache": False} | arguments
@@ -237,7 +249,7 @@ class ModelSource(PromptReader):
 
         As for `attn_cli.source.Predicting`.
         """
-        arguments = self.arguments([prompt])
+        arguments = self.reader.arguments([prompt])
         if look is not None:
             self._check_layers(look.selection)
         with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -250,7 +262,7 @@ class ModelSource(PromptReader):
 
         As for `attn_cli.source.Predicting`.
         """
-        arguments = self._without_cache(self.arguments([prompt]))
+        arguments = self._without_cache(self.reader.arguments([prompt]))
         tokens = len(prompt.others.get("decoder", prompt.tokens))
         pairs = [(row, token.id or 0) for row, token in zip(target.rows, target.tokens, strict=True)]
         with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
@@ -259,7 +271,7 @@ class ModelSource(PromptReader):
 
     def mixed_layers(self, prompt: Prompt) -> list[MixedLayer]:
         """The layers of an encoder as attention, residual stream and norm; LoadError for other models."""
-        arguments = self._without_cache(self.arguments([prompt]))
+        arguments = self._without_cache(self.reader.arguments([prompt]))
         with self._explained(arguments, unfit=isinstance(prompt, ArrayPrompt)):
             found, places = self._projected_places(arguments)
             return mixed_layers(self.loaded, prompt, arguments, found, places)
@@ -291,18 +303,18 @@ class ModelSource(PromptReader):
         model = self.loaded.model
         self._check_layers(selection)
         numbers = [text.ids for text in texts]
-        arguments: dict[str, Any] = self.padded_batch(numbers)
+        arguments: dict[str, Any] = self.reader.padded_batch(numbers)
         row = self._row_of_texts(numbers, arguments) if isinstance(visit, BatchVisit) else None
         if row is not None:
             arguments = dict(row.arguments)
-        if self.has_decoder:
+        if self.reader.has_decoder:
             ids = [token.id for token in decoder_tokens(self.loaded, None)]
             arguments["decoder_input_ids"] = torch.tensor([ids] * len(texts)).to(model.device)
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
         with self._explained(arguments):
-            labels = BatchLabels(None, None, encoder_decoder=self.has_decoder)
+            labels = BatchLabels(None, None, encoder_decoder=self.reader.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
             visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", row_of_texts=row)
             with watched(model, visitor, backend=self.loaded.backend), widest_linear_layers(), torch.no_grad():

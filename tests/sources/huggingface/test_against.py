@@ -67,7 +67,7 @@ def prompt_of(source: ModelSource, ids: list[int]) -> Prompt:
     def tokens(numbers: list[int]) -> tuple[Token, ...]:
         return tuple(Token(at, str(number), number) for at, number in enumerate(numbers))
 
-    return Prompt("", tokens(ids), others={"decoder": tokens([0, 5, 7])} if source.has_decoder else {})
+    return Prompt("", tokens(ids), others={"decoder": tokens([0, 5, 7])} if source.reader.has_decoder else {})
 
 
 def eager_weights(source: ModelSource, prompt: Prompt) -> dict[str, list[np.ndarray]]:

@@ -29,7 +29,7 @@ def source_on(name: str, **arrays: torch.Tensor) -> tuple[ModelSource, Prompt]:
     """A tiny model as a source, and a prompt of these arrays."""
     model, _ = built(name)
     source = source_of(model, None)
-    source.arrays = arrays
+    source.reader.arrays = arrays
     return source, array_prompt(model, "", TOKENS, arrays)
 
 

@@ -38,7 +38,7 @@ def eager_weights(source: ModelSource, prompt: Prompt) -> list[np.ndarray]:
     """The weights `[h, n, m]` of every layer, as the model's own eager attention returns them."""
     model = source.loaded.generating or source.loaded.model
     with torch.no_grad(), all_named(model, "eager"):
-        output = model(**source.arguments([prompt]), output_attentions=True)
+        output = model(**source.reader.arguments([prompt]), output_attentions=True)
     return [layer[0].numpy().astype(np.float64) for layer in output["attentions"] if layer is not None]
 
 
@@ -61,7 +61,7 @@ def masked_log2_p(source: ModelSource, prompt: Prompt, rows: Sequence[int], keys
         mask = hidden_mask(rows, keys, n, window)
     if source.about["type"] in ("gemma2", "gpt_oss"):
         mask = {"full_attention": mask, "sliding_attention": hidden_mask(rows, keys, n, window)}
-    return log2_p(model, source.arguments([prompt]) | {"attention_mask": mask})[-1]
+    return log2_p(model, source.reader.arguments([prompt]) | {"attention_mask": mask})[-1]
 
 
 def read(source: ModelSource, **options: Any) -> tuple[PartsRead, Prompt]:
@@ -113,10 +113,10 @@ def test_hidden_from_attention_beside_other_mixers_and_under_alibi(kind: str, at
     model, n = source.loaded.generating, len(prompt.tokens)
     assert model is not None and answer.hidden is not None and answer.hidden.target is not None
     best = answer.hidden.target.tokens[0].id
-    plain = log2_p(model, source.arguments([prompt]))[-1]
+    plain = log2_p(model, source.reader.arguments([prompt]))[-1]
     for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
         with Masked(model, attention, hidden_mask(ROWS, part.tokens, n)):
-            hidden = log2_p(model, source.arguments([prompt]))[-1]
+            hidden = log2_p(model, source.reader.arguments([prompt]))[-1]
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert max(map(abs, answer.hidden.effects)) > 0.01
 
@@ -190,12 +190,14 @@ def test_an_encoder_is_asked_for_its_mean_vector(minilm: LoadedModel) -> None:
     answer = read_parts(source, prompt, parts)
     assert answer.queries_from == "all" and answer.hidden is not None and answer.hidden.target is None
     with torch.no_grad():
-        plain = minilm.model(**source.arguments([prompt]))["last_hidden_state"][0].double().mean(0)
+        plain = minilm.model(**source.reader.arguments([prompt]))["last_hidden_state"][0].double().mean(0)
     for part, outcome in zip(parts, answer.hidden.outcomes, strict=True):
         real = torch.ones(1, len(prompt.tokens), dtype=torch.long)
         real[0, list(part.tokens)] = 0  # as padding: nobody sees it
         with torch.no_grad():
-            vectors = minilm.model(**source.arguments([prompt]), attention_mask=real)["last_hidden_state"][0].double()
+            vectors = minilm.model(**source.reader.arguments([prompt]), attention_mask=real)["last_hidden_state"][
+                0
+            ].double()
         mean = vectors[real[0].bool()].mean(0)
         expected = 1 - float(torch.nn.functional.cosine_similarity(plain, mean, dim=0))
         assert outcome.cosine_distance == pytest.approx(expected, abs=1e-5), part.name
@@ -214,17 +216,17 @@ def test_an_encoder_decoder_reads_with_its_decoder() -> None:
     model, n = source.loaded.generating, len(prompt.tokens)
     assert model is not None and answer.hidden is not None and answer.hidden.target is not None
     with torch.no_grad(), all_named(model, "eager"):
-        weights = model(**source.arguments([prompt]), output_attentions=True)["cross_attentions"]
+        weights = model(**source.reader.arguments([prompt]), output_attentions=True)["cross_attentions"]
     by_key = np.mean([layer[0].double().numpy().mean((0, 1)) for layer in weights], axis=0)  # [m]
     assert [part.share for part in answer.read.parts] == pytest.approx(
         [by_key[list(part.tokens)].sum() for part in PARTS], abs=1e-5
     )
-    best, plain = answer.hidden.target.tokens[0].id, log2_p(model, source.arguments([prompt]))[-1]
+    best, plain = answer.hidden.target.tokens[0].id, log2_p(model, source.reader.arguments([prompt]))[-1]
     for part, effect in zip(PARTS, answer.hidden.effects, strict=True):
         mask = torch.zeros(1, 1, 3, n)
         mask[..., list(part.tokens)] = torch.finfo(torch.float32).min
         with Masked(model, "EncDecAttention", mask):
-            hidden = log2_p(model, source.arguments([prompt]))[-1]
+            hidden = log2_p(model, source.reader.arguments([prompt]))[-1]
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert max(map(abs, answer.hidden.effects)) > 1e-3
     everywhere = read_parts(source, prompt, PARTS, everywhere=True)

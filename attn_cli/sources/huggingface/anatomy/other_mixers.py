@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torch import nn
+from transformers import PreTrainedModel
 
+from attn_cli.errors import LoadError
 from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 
@@ -15,6 +17,14 @@ _KINDS = {
     "recurrence": re.compile(r"recurrent|rglru|rwkv|lstm", re.IGNORECASE),
     "convolution": re.compile(r"conv", re.IGNORECASE),
 }
+
+
+def no_attention(model: PreTrainedModel, name: str) -> LoadError:
+    """The error for a model without softmax attention; `name` is the model's."""
+    return LoadError(
+        f"{name} ({model.config.model_type}) has no softmax attention: it mixes tokens in another way",
+        "there is nothing to show",
+    )
 
 
 def blocks_without_attention(model: nn.Module, places: Sequence[ModulePlace]) -> Iterator[Block]:

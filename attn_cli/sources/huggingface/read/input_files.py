@@ -23,12 +23,30 @@ from attn_cli.text import excerpt
 
 PREFIX = "input."
 
+# Arrays with a value per token, and the value for generated tokens; None: the last token's value is repeated.
+_OF_TOKENS = {"attention_mask": 1, "token_type_ids": 0, "mm_token_type_ids": 0, "image_embeds_position_mask": 0,
+              "cross_attention_mask": None, "image_attention_mask": None}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ArrayPrompt(Prompt):
     """A prompt with all that the model reads, in arrays named as the arguments of the model's forward."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
+
+    def first_arrays(self, count: int) -> dict[str, Any]:
+        """The arrays of the first `count` tokens of the text."""
+        return {name: x[:, :count] if name in {"input_ids", *_OF_TOKENS} else x for name, x in self.arrays.items()}
+
+    def longer_arrays(self, ids: Sequence[int]) -> dict[str, Any]:
+        """The arrays of the text followed by the token ids `ids`."""
+        read = self.arrays["input_ids"]  # [1, n]
+        longer = dict(self.arrays) | {"input_ids": torch.cat([read, torch.tensor([ids], dtype=read.dtype)], 1)}
+        for name in _OF_TOKENS.keys() & self.arrays.keys():
+            x, value = self.arrays[name], _OF_TOKENS[name]
+            last = x[:, -1:].expand(-1, len(ids), *x.shape[2:])
+            longer[name] = torch.cat([x, last if value is None else torch.full_like(last, value)], 1)
+        return longer
 
 
 def read_inputs(file: str) -> dict[str, torch.Tensor]:

@@ -1,18 +1,18 @@
-"""What a model reads: texts, media and files of inputs as prompts, and prompts as the arguments of its forward."""
+"""Texts, media and files of inputs as prompts, and prompts as the arguments of a model's forward."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
-from attn_cli.sources.huggingface.failures import no_attention
-from attn_cli.sources.huggingface.generate.prompts import continue_decoder, continue_text, without_end
+from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
+from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.trust.tokenizer_trial import try_tokenizer
 from attn_cli.sources.huggingface.read.audio_frames import frame_tokens, silence_notes
@@ -33,14 +33,27 @@ from attn_cli.sources.huggingface.read.tokenize import aligned, encode, tokenize
 from attn_cli.sources.media import Media
 
 
+class Generator(Protocol):
+    """Continues prompts by generated tokens; `on_token` is called with the count of each."""
+
+    def continue_text(self, prompt: Prompt, on_token: Callable[[int], None] | None = None) -> Prompt:
+        """The prompt with the tokens that the model generates after it."""
+
+    def continue_decoder(
+        self, prompt: Prompt, decoder: tuple[Token, ...], on_token: Callable[[int], None] | None = None
+    ) -> Prompt:
+        """The prompt of an encoder-decoder with the tokens that its decoder generates after the tokens `decoder`."""
+
+
 class PromptReader:
     """Reads for a loaded model what its options say.
 
     decoder_text  what the decoder of a model that has one reads; None for its start token alone
     inputs_file   an .npz or .safetensors file with all that the model reads, instead of texts
-    media         an image or audio beside every text, or instead of texts, for the model's own processor
     chat          the messages before the text, which is then a user's message; None for a plain text
-    generate      how many tokens are generated after a text, at most, and read with it; None for none
+    media         an image or audio beside every text, or instead of texts, for the model's own processor
+    generator     continues every text, and what it generates is read with it; None for texts as they are
+    on_token      called with the count of every generated token
 
     Raises InputError for a decoder text where the model has no decoder.
     """
@@ -52,10 +65,10 @@ class PromptReader:
         inputs_file: str | None = None,
         chat: Sequence[Mapping[str, str]] | None = None,
         media: Media | None = None,
-        generate: int | None = None,
+        generator: Generator | None = None,
     ) -> None:
         self.loaded, self.decoder_text, self.inputs_file, self.chat = loaded, decoder_text, inputs_file, chat
-        self.generate = generate
+        self.generator = generator
         self._tried_tokenizer = False
         self.on_token: Callable[[int], None] | None = None
         self.about: dict[str, Any] = loaded.about
@@ -63,7 +76,7 @@ class PromptReader:
         self.processor = None if media is None else Processor(loaded, media)
         # One text at a time if each has its own arrays, if padding would change its attention, or if a decoder reads
         # generated tokens, whose number differs from text to text.
-        own = self.processor is not None or (generate is not None and self.has_decoder)
+        own = self.processor is not None or (generator is not None and self.has_decoder)
         self.batch_size = 1 if own or reads_alone(loaded.model) else 32
         if decoder_text is not None and not self.has_decoder:
             raise InputError(
@@ -75,6 +88,16 @@ class PromptReader:
     def has_decoder(self) -> bool:
         """Whether the model has a decoder beside an encoder."""
         return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
+
+    @property
+    def _main_input(self) -> str:
+        """The argument of the model's forward that it can't do without."""
+        return str(getattr(self.loaded.model, "main_input_name", "input_ids"))
+
+    @property
+    def _text_tokenizer(self) -> PreTrainedTokenizerBase | None:
+        """The tokenizer of a model that reads text alone; None for other models."""
+        return self.loaded.tokenizer if self._main_input == "input_ids" else None
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as this model's tokens; with an inputs file, one prompt of its arrays, and texts are ignored.
@@ -98,13 +121,15 @@ class PromptReader:
             if limit is not None and any(token.id is not None for token in prompt.tokens[limit:]):
                 check_tokens(len(prompt.tokens), limit)
         if not self.has_decoder:
-            if self.generate is not None:
-                return [continue_text(self.loaded, prompt, self.generate, self.on_token) for prompt in prompts]
+            if self.generator is not None:
+                return [self.generator.continue_text(prompt, self.on_token) for prompt in prompts]
+            if self.loaded.generating is None:
+                return prompts
             # the text goes on, so that an end token after it would be the row that chooses
-            return prompts if self.loaded.generating is None else [without_end(self.loaded, x) for x in prompts]
+            return [without_end(self.loaded.tokenizer, prompt) for prompt in prompts]
         tokens = decoder_tokens(self.loaded, self.decoder_text)
-        if self.generate is not None:
-            return [continue_decoder(self.loaded, prompt, tokens, self.generate, self.on_token) for prompt in prompts]
+        if self.generator is not None:
+            return [self.generator.continue_decoder(prompt, tokens, self.on_token) for prompt in prompts]
         decoder = {"decoder": tokens}
         warnings = ("the decoder read its start token alone; --decoder-text or --generate N gives it more",)
         return [
@@ -122,14 +147,13 @@ class PromptReader:
 
     def _tokenized(self, texts: Sequence[str], pair: str | None) -> list[Prompt]:
         """The texts as tokens, by the tokenizer of a model that reads text alone."""
-        main = getattr(self.loaded.model, "main_input_name", "input_ids")
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None or main != "input_ids":
-            if not ModulePlaces(self.loaded.model).attention:
+        tokenizer = self._text_tokenizer
+        if tokenizer is None:
+            if not attention_modules(self.loaded.model):
                 raise no_attention(self.loaded.model, self.about["model"])  # whatever its inputs
             raise InputError(
-                f"{self.about['model']} ({self.about['type']}) reads {main}, not text",
-                f"give it with --inputs FILE{file_option(main)}",
+                f"{self.about['model']} ({self.about['type']}) reads {self._main_input}, not text",
+                f"give it with --inputs FILE{file_option(self._main_input)}",
             )
         if self.chat is not None:
             texts = [chat_text(tokenizer, self.chat, text, self.about["model"]) for text in texts]
@@ -142,7 +166,7 @@ class PromptReader:
 
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
-        if self.loaded.tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
+        if self._text_tokenizer is None:
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
                              "give it what it reads, such as --image FILE")  # fmt: skip
         return repeated_tokens(self.loaded, seed, has_decoder=self.has_decoder)
@@ -168,8 +192,8 @@ class PromptReader:
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The texts as numbers of tokens; InputError for a model that reads more than text."""
-        tokenizer = self.loaded.tokenizer
-        if tokenizer is None or getattr(self.loaded.model, "main_input_name", "input_ids") != "input_ids":
+        tokenizer = self._text_tokenizer
+        if tokenizer is None:
             raise InputError(f"{self.about['model']} ({self.about['type']}) reads more than text",
                              "scan with a model that reads text alone")  # fmt: skip
         return encode(tokenizer, texts)
@@ -189,3 +213,13 @@ class PromptReader:
         """The token ids of each text as one batch."""
         filler = getattr(self.loaded.tokenizer, "pad_token_id", None) or 0
         return padded(texts, filler, self.loaded.model.device)
+
+
+def without_end(tokenizer: PreTrainedTokenizerBase | None, prompt: Prompt) -> Prompt:
+    """The prompt without the end token that the tokenizer put after the text, if it did."""
+    last, count = prompt.tokens[-1], len(prompt.tokens) - 1
+    end = None if tokenizer is None else tokenizer.eos_token_id
+    if last.id != end or not last.special or last.start is not None or not count:
+        return prompt
+    shorter = replace(prompt, tokens=prompt.tokens[:count])
+    return replace(shorter, arrays=shorter.first_arrays(count)) if isinstance(shorter, ArrayPrompt) else shorter

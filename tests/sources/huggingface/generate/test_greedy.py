@@ -19,7 +19,7 @@ from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.capture.registry import all_named
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.generate.greedy import generate
-from attn_cli.sources.huggingface.generate.prompts import continue_text
+from attn_cli.sources.huggingface.generate.prompts import TextGenerator
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.load.model_classes import stack_of
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -67,7 +67,7 @@ def forward(source: ModelSource, prompt: Prompt) -> Any:
     """The plain pass of the model with its head over all tokens, read and generated, on its own eager attention."""
     model = head_of(source)
     with torch.no_grad(), all_named(model, "eager"):
-        return model(**source.arguments([prompt]), output_attentions=True, use_cache=False)
+        return model(**source.reader.arguments([prompt]), output_attentions=True, use_cache=False)
 
 
 def generated_ids(prompt: Prompt) -> tuple[list[int | None], int]:
@@ -103,7 +103,7 @@ def agrees(source: ModelSource, prompt: Prompt) -> None:
         ends = head_of(source).generation_config.eos_token_id
         assert likeliest[-1] in (ends if isinstance(ends, list) else [ends])
     found = seen(source, prompt)
-    if source.has_decoder:
+    if source.reader.has_decoder:
         expected = {"decoder": output.decoder_attentions, "cross": output.cross_attentions}
     else:
         expected = {found[-1].place.stream: output.attentions}
@@ -151,7 +151,7 @@ def test_it_is_what_the_models_own_generate_gives(
     expected = head_of(source).generate(read, max_new_tokens=8, do_sample=False)[0].tolist()
     assert prompt.generated is not None
     assert [*ids, *([2] * prompt.generated.ended)] == expected
-    assert first == (1 if source.has_decoder else read.shape[1])
+    assert first == (1 if source.reader.has_decoder else read.shape[1])
 
 
 def test_real_words(smollm_file: Path) -> None:
@@ -358,7 +358,7 @@ def test_arrays_with_a_value_for_every_token_grow_with_the_text(kind: str) -> No
     source = ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, generating=model))
     ids = inputs["input_ids"]
     tokens = tuple(Token(at, str(number), number) for at, number in enumerate(ids[0].tolist()))
-    prompt = continue_text(source.loaded, ArrayPrompt("", tokens, arrays=inputs), 5)
+    prompt = TextGenerator(source.loaded, 5).continue_text(ArrayPrompt("", tokens, arrays=inputs))
     assert isinstance(prompt, ArrayPrompt)
     of_tokens = {name for name, x in inputs.items() if x.shape[:2] == ids.shape}
     assert of_tokens > {"input_ids", "attention_mask"}

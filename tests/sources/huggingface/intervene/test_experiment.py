@@ -38,7 +38,7 @@ def smollm(smollm_file: Any) -> ModelSource:
 
 def bits_of_oracle(source: ModelSource, prompt: Prompt, head: HeadPlace, rows: Any, path: str, h: int) -> float:
     """log2 p of the likeliest next token, silenced less plain."""
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     plain = log2_p(model, arguments)[-1]
     with Silenced(model, [head], {head.layer: path.format(head.layer)}, h, rows):
@@ -113,7 +113,7 @@ def test_hidden_tokens_are_masked_keys(everywhere: bool) -> None:
     n, hidden = len(prompt.tokens), [2, 3, 4]
     experiment = source.experiment(prompt, [8, 9, 10, 11], everywhere=everywhere)
     (outcome,) = experiment.outcomes([Intervention(hidden=tuple(hidden))])
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     seen = torch.ones(n, n, dtype=torch.bool).tril()
     for row in range(n) if everywhere else range(8, n):
@@ -160,7 +160,7 @@ def test_the_oracle_tells_heads_from_slices_of_what_w_o_writes() -> None:
     """W_O mixes heads: its output cut into as many slices as there are heads is no head's work."""
     source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
     (outcome,) = source.experiment(prompt).outcomes([Intervention((head,))])
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
     def cut(_: torch.nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
@@ -182,7 +182,7 @@ def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
     source, prompt, head = speaking_source("llama"), prompt_of(tuple(range(9, 29))), HeadPlace(0, 2)
     experiment = source.experiment(prompt, everywhere=everywhere, mean=True)
     (outcome,) = experiment.outcomes([Intervention((head,))])
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
 
     def to_mean(_: torch.nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
@@ -219,7 +219,7 @@ def test_rows_before_those_that_run_are_run_with_them() -> None:
 def test_the_loss_of_the_text_is_that_of_its_own_tokens() -> None:
     source, prompt, head = speaking_source("llama"), prompt_of(), HeadPlace(1, 1)
     (outcome,) = source.experiment(prompt, everywhere=True).outcomes([Intervention((head,))], with_loss=True)
-    model, arguments = source.loaded.generating, source.arguments([prompt])
+    model, arguments = source.loaded.generating, source.reader.arguments([prompt])
     assert model is not None
     plain = log2_p(model, arguments)
     with Silenced(model, [head], {1: OUTPUTS["llama"].format(1)}, 4, None):
@@ -244,7 +244,7 @@ def test_heads_of_an_encoder_equal_passes_whose_w_o_reads_zeros(minilm: LoadedMo
     """Its columns set to 0 by a pre-hook on the dense layer after attention; the mean vector, and that of [CLS]."""
     source = ModelSource(minilm)
     prompt = source.read(["The parrot sat on the river bank and sang."])[0]
-    arguments, rows = source.arguments([prompt]), slice(0, None if vector == "mean" else 1)
+    arguments, rows = source.reader.arguments([prompt]), slice(0, None if vector == "mean" else 1)
     experiment = source.experiment(prompt)
     experiment.vector = "first" if vector == "first" else "mean"
     heads = [HeadPlace(0, 2), HeadPlace(2, 9), HeadPlace(5, 7)]

@@ -54,7 +54,7 @@ def test_parts_are_those_of_the_dense_matrices(kind: str) -> None:
         model.get_submodule(name).register_forward_pre_hook(lambda _, args, name=name: seen.update({name: args[0][0]}))
         for name in names
     ]
-    arguments = source.arguments([prompt_of()])
+    arguments = source.reader.arguments([prompt_of()])
     with torch.no_grad():
         model(**arguments)
         for handle in handles:
