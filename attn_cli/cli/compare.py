@@ -1,6 +1,6 @@
 """Compare one word in two contexts, before and after attention."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,11 +14,10 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.source import Source
+from attn_cli.summaries.answers.compare import Journey, comparison_of
 from attn_cli.summaries.reduce import reduce
+from attn_cli.summaries.reducers.pull import PullOfKeys
 from attn_cli.summaries.report import Report
-
-if TYPE_CHECKING:
-    from attn_cli.summaries.answers.compare import Journey
 
 
 @takes_options
@@ -49,8 +48,6 @@ def compare(
       attn compare "a river bank" "the bank gave me a loan" -w bank -m ./my-model
       attn compare "bank of the river" "a bank holiday" -w bank -w holiday --json
     """  # fmt: skip
-    from attn_cli.summaries.answers.compare import comparison_of  # here: no other command needs it
-
     selection = options.selection
     words = list(word or [])
     if len(words) > 2:
@@ -72,11 +69,8 @@ def compare(
     return ExitCode.DONE
 
 
-def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> "Journey":
+def _journey(source: Source, prompt: Prompt, rows: list[int], selection: Selection) -> Journey:
     """The word's vectors before and after each chosen block, and the attention calls that changed them."""
-    from attn_cli.summaries.answers.compare import Journey
-    from attn_cli.summaries.reducers.pull import PullOfKeys
-
     journey = Journey(prompt, tuple(rows))
 
     def visit(call: Call) -> None:

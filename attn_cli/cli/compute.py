@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,7 +12,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.compute_options import ProblemOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.measure_options import MeasureOptions
+from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.picking import picked_tokens
@@ -34,7 +34,6 @@ from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
-from attn_cli.views.drawing.palette import SCALES
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
 
@@ -71,59 +70,33 @@ class CheckOptions:
         return self.expect is not None or self.expect_weights is not None
 
 
-@dataclass(frozen=True)
-class RowOptions:
-    """Options for looking at single rows."""
-
-    steps: o.Steps = False
-    why: o.Why = False
-    token: o.TokenPick = None
-
-    def of(self, matrices: Matrices) -> list[int] | None:
-        """The rows that --token picks; None for all of them."""
-        prompt = matrices.labelled
-        return None if self.token is None else picked_tokens(self.token, prompt.tokens, prompt.text)[0]
-
-
-@dataclass(frozen=True)
-class MapOptions:
-    """Options for what matrices show, and for drawing them on a screen."""
-
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="MEASURE",
-            help="Show shares too: value (weight x value norm) or output (norm after --wo).",
-        ),
-    ] = "weight"
-    pool: Annotated[
-        str, typer.Option("--pool", help="Pool large matrices on a screen by max or mean.", metavar="HOW")
-    ] = "max"
-    color_scale: Annotated[
-        str,
-        typer.Option(
-            "--color-scale",
-            help="Map weights to colours: linear, sqrt, log or row.",
-            metavar="SCALE",
-            rich_help_panel="Output",
-        ),
-    ] = "linear"
-
-
 @takes_options
 def compute(
     problem: ProblemOptions,
     *,
-    rows: RowOptions,
+    steps: o.Steps = False,
+    why: o.Why = False,
+    token: o.TokenPick = None,
     decode: Annotated[
         bool, typer.Option("--decode", help="Decode causally, row by row from a KV cache, and count what it saves.")
     ] = False,
     check: CheckOptions,
     head: o.Head = "all",
-    drawing: MapOptions,
+    by: Annotated[
+        Literal["weight", "value", "output"],
+        typer.Option("--by", metavar="MEASURE",
+                     help="Show shares too: value (weight x value norm) or output (norm after --wo)."),
+    ] = "weight",
+    pool: Annotated[
+        Literal["max", "mean"],
+        typer.Option("--pool", help="Pool large matrices on a screen by max or mean.", metavar="HOW"),
+    ] = "max",
+    color_scale: Annotated[
+        Literal["linear", "sqrt", "log", "row"],
+        typer.Option("--color-scale", help="Map weights to colours: linear, sqrt, log or row.", metavar="SCALE", rich_help_panel="Output"),
+    ] = "linear",
     output: OutputOptions,
-) -> ExitCode:
+) -> ExitCode:  # fmt: skip
     """Compute attention from scratch on your own matrices or words.
 
     Scaled dot-product attention and its variants. Prints scores, weights and output; -o out.npz saves them.
@@ -142,27 +115,25 @@ def compute(
       attn compute --q q.npy --k k.npy --v v.npy --expect mine.npy   is it right?
       cat q.npy | attn compute --q - -o output.npy
     """
-    o.one_of(drawing.pool, ("max", "mean"), "--pool")
-    o.one_of(drawing.color_scale, SCALES, "--color-scale")
     selection = selection_of("all", head)
-    choices = (("--steps", rows.steps), ("--why", rows.why), ("--decode", decode), ("--expect", check.requested))
+    choices = (("--steps", steps), ("--why", why), ("--decode", decode), ("--expect", check.requested))
     answers = [name for name, is_on in choices if is_on]
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
-    if rows.token is not None and not (rows.steps or rows.why):
+    if token is not None and not (steps or why):
         raise InputError("--token picks the query of a walk", "add --steps or --why")
     if check.tol is not None and not check.requested:
         raise InputError("--tol is the tolerance of a check", "add --expect FILE")
-    measure = MeasureOptions(drawing.by).measure()
+    measure = measure_of(by)
     if answers and measure.by != "weight":
         raise InputError(f"--by {measure.by} and {answers[0]} at once", "leave out one of the two")
     with output.view() as view:
         matrices = open_matrices(problem.options(causal=decode, precise=check.requested))
-        if rows.steps:
-            walk = WalkSteps(rows.of(matrices))
-            report = _report("steps", matrices, selection, lambda _: [walk], drawing.color_scale)
-        elif rows.why:
-            explained = ExplainedKeys(_EXPLAINED, rows=rows.of(matrices))
+        if steps:
+            walk = WalkSteps(_picked(token, matrices))
+            report = _report("steps", matrices, selection, lambda _: [walk], color_scale)
+        elif why:
+            explained = ExplainedKeys(_EXPLAINED, rows=_picked(token, matrices))
             report = _report("why", matrices, selection, lambda _: [explained])
         elif decode:
             report = _report("decode", matrices, selection, lambda _: [WalkDecoding()])
@@ -174,13 +145,19 @@ def compute(
             reducers = _to_file(matrices, selection, view)
             report = _with_answer(_report("compute", matrices, selection, reducers), matrices)
         else:
-            reducers = _whole(matrices, view, drawing.pool, measure)
-            report = _report("compute", matrices, selection, reducers, drawing.color_scale, measure=measure)
+            reducers = _whole(matrices, view, pool, measure)
+            report = _report("compute", matrices, selection, reducers, color_scale, measure=measure)
             report = _with_answer(report, matrices)
         print_notes(report.warnings, quiet=output.quiet)
         view.show(report)
     verdicts = [part for summary in report.summaries if (part := summary.part(Check)) is not None]
     return ExitCode.DONE if all(verdict.right for verdict in verdicts) else ExitCode.NEGATIVE
+
+
+def _picked(token: str | None, matrices: Matrices) -> list[int] | None:
+    """The rows that --token picks; None for all of them."""
+    prompt = matrices.labelled
+    return None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0]
 
 
 def _check_report(matrices: Matrices, selection: Selection, check: CheckOptions) -> Report:

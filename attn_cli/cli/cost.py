@@ -1,11 +1,10 @@
 """Count operations and bytes of attention and its KV cache."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.errors import ExitCode, InputError
@@ -91,7 +90,7 @@ def cost(
     batch: Annotated[int, typer.Option("--batch", help="Set the batch size.", min=1, metavar="B")] = 1,
     causal: Annotated[bool, typer.Option("--causal/--both-ways", help="Mask later keys, or see both ways.")] = True,
     dtype: Annotated[
-        str,
+        Literal["auto", "float32", "bfloat16", "float16", "float8"],
         typer.Option(
             "--dtype",
             help="Cache keys and values in auto, float32, bfloat16, float16 or float8.",
@@ -110,7 +109,6 @@ def cost(
       attn cost -n 128000 -m ./my-model
       attn cost -n 8192 --heads 128 --dim 128 --latent 512 --rope-dim 64 --json
     """
-    o.one_of(dtype, ("auto", *_BYTES), "--dtype")
     with output.view() as view:
         sizes = size_options.sizes()
         dtype_name = (

@@ -65,7 +65,6 @@ def explore(
       attn explore "The capital of France is" -m gpt2 --generate 8
       attn explore run.attn
     """
-    o.one_of(color, o.COLOR_CHOICES, "--color")
     _check_terminal()
     screen = screen_of(sys.stdout, color)
     options = _of_recording(options)

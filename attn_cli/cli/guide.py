@@ -49,7 +49,6 @@ def guide(
       attn guide induction                where it is explained
       attn guide ladder --color always | less -R
     """
-    o.one_of(color, o.COLOR_CHOICES, "--color")
     screen = screen_of(sys.stdout, color)
     text = _contents(screen) if topic is None else _page(topic, screen)
     if is_leafed(text, screen.height):

@@ -1,17 +1,21 @@
 """Show the overview: tokens, heads, top keys, one matrix."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.drawing_options import DrawingOptions
 from attn_cli.cli.kit.hiding import HidingOptions
-from attn_cli.cli.kit.measure_options import MeasureOptions
+from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.sizes import bytes_of
+from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.source import Source
@@ -26,6 +30,7 @@ from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.whole_call import OfWholeCall
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
+from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -40,10 +45,16 @@ def inspect(
     token: o.TokenPick = None,
     by: o.By = "weight",
     words: o.Words = False,
+    pool: o.Pooling = "max",
+    page_size: Annotated[
+        str | None,
+        typer.Option("--page-size", metavar="SIZE", rich_help_panel="Output",
+                     help="Limit the size of -o page.html: 500kB, 8MB; default: 2MB."),
+    ] = None,
+    color_scale: o.ColorScale = "linear",
     *,
-    drawing: DrawingOptions,
     hiding: HidingOptions,
-) -> ExitCode:
+) -> ExitCode:  # fmt: skip
     """Show the overview: tokens, heads, top keys, one matrix.
 
     Heads are named by what they attend to (attn guide kinds), if the text is long enough. The matrix is that of the
@@ -57,18 +68,18 @@ def inspect(
       attn inspect "the cat sat" -m toy:the-cat-sat --steps --token cat
       attn inspect --file prompt.txt -m gpt2 -o page.html
     """
-    drawing.check()
+    most = None if page_size is None else bytes_of(page_size, "--page-size")
     merges = options.merges(words, scores=scores, steps=steps)
-    measure = replace(MeasureOptions(by).measure(words=merges), together=True)
+    measure = replace(measure_of(by, words=merges), together=True)
     if measure.by != "weight" and (scores or steps):
         raise InputError(f"--by {by} and --{'scores' if scores else 'steps'} at once", "leave out one of the two")
     hiding.check_scores(scores=scores)
     changes = {"--scores": scores, "--steps": steps, "--words": merges, "--by": measure.by != "weight", **hiding.given}
     changes["--lines"] = options.lines
-    size = drawing.page_bytes(options, changes)
+    _check_page(most, options, changes)
     if steps:
         hiding.refuse("--steps shows every key")
-        return options.run("steps", partial(walk, options.selection), token=token, scale=drawing.color_scale)
+        return options.run("steps", partial(walk, options.selection), token=token, scale=color_scale)
     if token is not None:
         raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
 
@@ -90,13 +101,11 @@ def inspect(
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if weights:
-                pooled = (
-                    PooledMatrix(height, width, rows=rows, pooling=drawing.pool, rescale=share) for share in scaled
-                )
+                pooled = (PooledMatrix(height, width, rows=rows, pooling=pool, rescale=share) for share in scaled)
                 return [*reducers, *(WorthiestMatrix(each, kinds) for each in pooled)]
             if call.place.layer == last:
                 mean = len(call.place.heads) > 1
-                matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=drawing.pool,
+                matrix = PooledMatrix(height, width, rows=rows, scores=scores, mean_heads=mean, pooling=pool,
                                       by=measure.by, rescale=hiding.rescale)  # fmt: skip
                 reducers.append(matrix)
             return reducers
@@ -107,7 +116,23 @@ def inspect(
         return ReportPlan(of_call, finished, recordable=not any(changes.values()))
 
     return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure,
-                       scale=drawing.color_scale, settings=ViewSettings(page_bytes=size or PAGE_BYTES))  # fmt: skip
+                       scale=color_scale, settings=ViewSettings(page_bytes=most or PAGE_BYTES))  # fmt: skip
+
+
+def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
+    """InputError for --page-size without an interactive page; a note where a page is the screen alone.
+
+    most     the most bytes of the page; None where nothing is said
+    changes  options that change what the answer's cells mean, and whether they are given: a page then is the screen
+             alone
+    """
+    is_page = not options.json and format_for(options.format, options.output).name == "html"
+    reason = next((option for option, is_given in changes.items() if is_given), None)
+    if most is None and is_page and reason is not None:
+        print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
+    if most is not None and (not is_page or reason is not None):
+        raise InputError("--page-size is for an interactive page",
+                         f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
 
 
 def walk(selection: Selection, view: View, source: Source) -> ReducersFor:

@@ -1,18 +1,18 @@
 """Ablate each head and measure what the answer loses."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.options import one_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Predicting
+from attn_cli.summaries.answers.knock import Beside, chosen_heads, direct_of, interventions_of, knock_of, looks_of
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
@@ -44,7 +44,7 @@ def knock(
         bool, typer.Option("--mean", help="Mean ablation (over the other rows) instead of zero ablation.")
     ] = False,
     vector: Annotated[
-        str | None,
+        Literal["mean", "first"] | None,
         typer.Option("--vector", metavar="WHICH", help="Compare an encoder's mean vector or its first: mean, first."),
     ] = None,
 ) -> ExitCode:
@@ -61,21 +61,10 @@ def knock(
       attn knock --file prompt.txt -m ./my-model --together 18.6,17.3
       attn knock "river bank" -m ./my-encoder --vector first
     """  # fmt: skip
-    from attn_cli.summaries.answers.knock import (  # here: torch-free
-        Beside,
-        chosen_heads,
-        direct_of,
-        interventions_of,
-        knock_of,
-        looks_of,
-    )
-
     if token is not None and everywhere:
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and (options.layer, options.head) != ("all", "all"):
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
-    if vector is not None:
-        one_of(vector, ("mean", "first"), "--vector")
     selection = options.selection if together is None else selection_of("all", together)
 
     def report(source: Predicting, view: View, text: str, number: int | None) -> Report:
@@ -88,7 +77,7 @@ def knock(
             experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
             if vector is not None and experiment.target is not None:
                 raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
-            experiment.vector = "first" if vector == "first" else "mean"
+            experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)
             passes = experiment.passes(interventions_of(layers))
             beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))

@@ -1,50 +1,24 @@
 """Learn W_Q and W_K that make one word attend to another."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 
-from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.picking import all_places, first_place
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
+from attn_cli.sources.toy import TableSource
+from attn_cli.summaries.answers.learn import Learning, rose
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut
-
-if TYPE_CHECKING:
-    from attn_cli.kernel.lessons.learn import Example
-    from attn_cli.sources.toy import TableSource
-
-STARTS = ("identity", "random")
-
-
-@dataclass(frozen=True)
-class DescentOptions:
-    """Options for learning W_Q and W_K by gradient descent."""
-
-    steps: Annotated[int, typer.Option("--steps", help="Take N steps of gradient descent.", min=1, metavar="N")] = 100
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", help="Set the step size; default: fitted to the first step.", metavar="NUMBER"),
-    ] = None
-    start: Annotated[
-        str, typer.Option("--start", help="Initialise W_Q and W_K: identity or random.", metavar="HOW")
-    ] = "identity"
-    seed: Annotated[int, typer.Option("--seed", help="Seed a random start.", min=0, metavar="N")] = 0
-
-    def check(self) -> None:
-        """InputError for an unknown start or a rate that is not a positive number."""
-        o.one_of(self.start, STARTS, "--start")
-        if self.rate is not None and not (np.isfinite(self.rate) and self.rate > 0):
-            raise InputError(f"--rate must be positive, not {self.rate:g}", "give a number above 0")
 
 
 @takes_options
@@ -65,7 +39,16 @@ def learn(
         list[str],
         typer.Option("--to", metavar="WORD", help="Attend to this word; repeatable.", show_default=False),
     ],
-    settings: DescentOptions,
+    steps: Annotated[int, typer.Option("--steps", help="Take N steps of gradient descent.", min=1, metavar="N")] = 100,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", help="Set the step size; default: fitted to the first step.", metavar="NUMBER"),
+    ] = None,
+    start: Annotated[
+        Literal["identity", "random"],
+        typer.Option("--start", help="Initialise W_Q and W_K: identity or random.", metavar="HOW"),
+    ] = "identity",
+    seed: Annotated[int, typer.Option("--seed", help="Seed a random start.", min=0, metavar="N")] = 0,
     model: Annotated[
         str, typer.Option("--model", "-m", help="Open toy, toy:NAME or a table file.", metavar="TABLE")
     ] = DEFAULT_MODEL,
@@ -83,10 +66,8 @@ def learn(
       attn learn "apple phone" "a phone by apple" --word apple --to phone -o l.npz
       attn top "her apple phone" --token apple --projections learned.npz
     """
-    from attn_cli.kernel.lessons.learn import descend  # here: no other command needs these
-    from attn_cli.summaries.answers.learn import Learning, rose
-
-    settings.check()
+    if rate is not None and not (np.isfinite(rate) and rate > 0):
+        raise InputError(f"--rate must be positive, not {rate:g}", "give a number above 0")
     with output.view() as view:
         source = open_table_source(model)
         prompts = [source.read([text])[0] for text in whole_texts(texts)]
@@ -97,8 +78,8 @@ def learn(
             examples.append(example)
             notes += [*prompt.warnings, *more]
         heads = source.table.heads
-        wq, wk = source.first_projections(None if settings.start == "identity" else settings.seed)
-        descent = descend(examples, wq, wk, heads, steps=settings.steps, rate=settings.rate)
+        wq, wk = source.first_projections(None if start == "identity" else seed)
+        descent = descend(examples, wq, wk, heads, steps=steps, rate=rate)
         if not np.isfinite(descent.losses).all():
             at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
             raise InputError(f"at rate {descent.rate:g} the loss is no number after {at} steps", "a smaller --rate")
@@ -113,19 +94,15 @@ def learn(
             tuple(examples),
             descent,
             heads,
-            settings.start,
-            settings.seed,
+            start,
+            seed,
         )
         view.show(Report("learn", source.about, tuple(prompts), warnings=warnings, answer=learning))
     return ExitCode.DONE
 
 
-def _example(
-    source: "TableSource", prompt: Prompt, word: str, targets: Sequence[str]
-) -> tuple["Example", tuple[str, ...]]:
+def _example(source: TableSource, prompt: Prompt, word: str, targets: Sequence[str]) -> tuple[Example, tuple[str, ...]]:
     """The query's row and the targets' rows in one text, and what to note about them."""
-    from attn_cli.kernel.lessons.learn import Example
-
     (query, *_), notes = first_place(word, prompt)
     rows = sorted({row for target in targets for row in all_places(target, prompt)})
     if not rows:

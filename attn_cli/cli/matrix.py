@@ -1,7 +1,7 @@
 """Draw attention weights or scores as heat maps, or save them."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,10 +11,10 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.figure_options import FigureOptions
 from attn_cli.cli.kit.hiding import HidingOptions
-from attn_cli.cli.kit.measure_options import MeasureOptions
+from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.memory import check_memory
+from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
@@ -26,42 +26,43 @@ from attn_cli.summaries.calls.in_words import is_in_words
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
-from attn_cli.views.view import View
+from attn_cli.text import cut
+from attn_cli.views.formats import format_for
+from attn_cli.views.view import DPI, View, ViewSettings
 
-
-@dataclass(frozen=True)
-class KindOptions:
-    """Options for which of the two kinds of matrices is shown."""
-
-    scores: o.Scores = False
-    weights: o.Weights = False
-
-
-@dataclass(frozen=True)
-class PickOptions:
-    """Options for which queries and keys are shown."""
-
-    token: o.TokenPick = None
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key", metavar="WORD|INDEX", help="Show these keys only, as --token picks queries: who attends here?"
-        ),
-    ] = None
+_MILLIMETRES = {"mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72}
+_FIGURES = ("svg", "png", "pdf")
 
 
 @takes_options
 def matrix(
     options: TextCommandOptions,
     *,
-    picks: PickOptions,
-    kinds: KindOptions,
-    drawing: FigureOptions,
+    token: o.TokenPick = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="WORD|INDEX", help="Show these keys only, as --token picks queries: who attends here?"),
+    ] = None,
+    scores: o.Scores = False,
+    weights: o.Weights = False,
+    pool: o.Pooling = "max",
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="WIDTH", rich_help_panel="Output",
+                     help="Draw a figure this wide for a paper: 84mm; with -o FILE.svg, .png or .pdf."),
+    ] = None,
+    dpi: Annotated[
+        int | None,
+        typer.Option("--dpi", metavar="N", min=36, max=2400, rich_help_panel="Output",
+                     help="Set dots per inch of a .png figure; default: 300."),
+    ] = None,
+    color_scale: o.ColorScale = "linear",
     words: o.Words = False,
-    reading: MeasureOptions,
+    by: o.By = "weight",
+    mean: o.Mean = False,
     hiding: HidingOptions,
     against: AgainstOptions,
-) -> ExitCode:
+) -> ExitCode:  # fmt: skip
     """Draw attention weights or scores as heat maps, or save them.
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone:
@@ -81,26 +82,23 @@ def matrix(
       attn matrix "a river bank" --against "a savings bank" -m ./my-model -H 5.1
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    token, key = picks.token, picks.key
-    drawing.check(options)
-    pool = drawing.pool
-    scores, weights = kinds.scores, kinds.weights
+    figure_width = _check_figure(width, dpi, options)
     merges = options.merges(words, scores=scores)
     hiding.check_scores(scores=scores)
-    measure = reading.measure(words=merges)
+    measure = measure_of(by, mean=mean, words=merges)
     if scores and measure.by != "weight":
-        raise InputError(f"--scores and --by {reading.by} at once", "leave out one of the two")
+        raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
     if against.requested(
         {
             "--scores": scores,
-            "--width": drawing.width is not None,
+            "--width": width is not None,
             "--key": key is not None,
-            f"--by {reading.by}": measure.by != "weight",
+            f"--by {by}": measure.by != "weight",
             "--pool mean": pool == "mean",
         }
         | hiding.given
     ):
-        return against.run(options, _changes(options, token, reading.mean, merges, drawing.color_scale))
+        return against.run(options, _changes(options, token, mean, merges, color_scale))
     show_weights = weights or not scores
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
@@ -109,7 +107,7 @@ def matrix(
 
     def full(rows: Rows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
-        return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=reading.mean,
+        return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
                           by=measure.by, rescale=rescale)  # fmt: skip
 
     def reducers(view: View, source: Source) -> ReducersFor:
@@ -117,7 +115,7 @@ def matrix(
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
                 return [full(rows, call, weights=show_weights, scores=both)]
-            colours_text = drawing.width is not None and (key is not None or (rows is not None and len(rows) == 1))
+            colours_text = width is not None and (key is not None or (rows is not None and len(rows) == 1))
             if key is not None or colours_text:
                 most = None if colours_text else view.largest[0]
                 return [full(rows, call, weights=show_weights, scores=scores, most=most)]
@@ -127,7 +125,7 @@ def matrix(
                 return [full(rows, call, weights=drawn, scores=scores)]
             return [
                 PooledMatrix(
-                    *view.largest, rows=rows, scores=kind, mean_heads=reading.mean, pooling=pool, by=measure.by,
+                    *view.largest, rows=rows, scores=kind, mean_heads=mean, pooling=pool, by=measure.by,
                     rescale=rescale and not kind,
                 )
                 for kind, is_drawn in ((True, scores), (False, show_weights))
@@ -138,7 +136,7 @@ def matrix(
 
     def memory(view: View, source: Source) -> MemoryEstimate:
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
-        heads = sum(1 if reading.mean else layer.heads for layer in source.planned_layers(options.selection))
+        heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
 
         def estimate(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
@@ -153,7 +151,33 @@ def matrix(
         return estimate
 
     return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure,
-                       scale=drawing.color_scale, settings=drawing.settings)  # fmt: skip
+                       scale=color_scale, settings=ViewSettings(figure_width=figure_width, dpi=dpi or DPI))  # fmt: skip
+
+
+def _check_figure(width: str | None, dpi: int | None, options: OutputOptions) -> float | None:
+    """The width of a figure in millimetres; InputError for a width that is none, and for one without a figure."""
+    file = format_for(options.format, options.output).name
+    if dpi is not None and (width is None or file != "png"):
+        raise InputError("--dpi is for a figure of dots", "add --width 84mm and -o figure.png")
+    if width is None:
+        return None
+    figure_width = millimetres(width)
+    if options.json or file not in _FIGURES:
+        raise InputError("--width is for a figure", "add -o figure.svg, .png or .pdf")
+    return figure_width
+
+
+def millimetres(width: str) -> float:
+    """A width in millimetres, from words like 84mm, 3.3in or 240pt. Raises InputError for others.
+
+    >>> millimetres("3.5 cm")
+    35.0
+    """
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)\s*(mm|cm|in|pt)", width.strip().lower())
+    value = 0.0 if match is None else float(match[1]) * _MILLIMETRES[match[2]]
+    if not 10 <= value <= 2000:
+        raise InputError(f"--width {cut(width, 40)!r} is no width of 10 mm to 2 m", "one column is about 84mm")
+    return value
 
 
 def _changes(options: TextCommandOptions, token: str | None, mean: bool, words: bool, scale: str) -> AgainstCommand:

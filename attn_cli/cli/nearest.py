@@ -1,6 +1,6 @@
 """Find a word's nearest words in a table, and analogies."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,9 @@ from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
+from attn_cli.sources.toy import TableSource
+from attn_cli.summaries.answers.nearest import nearest as nearest_words
 from attn_cli.summaries.report import Report
-
-if TYPE_CHECKING:
-    from attn_cli.sources.toy import TableSource
 
 
 @takes_options
@@ -68,10 +67,8 @@ def nearest(
         )
 
 
-def _answer(source: "TableSource", question: str, k: int, index: int | None) -> Report:
+def _answer(source: TableSource, question: str, k: int, index: int | None) -> Report:
     """The k words nearest to one word or expression."""
-    from attn_cli.summaries.answers.nearest import nearest as nearest_words  # here: no other command needs it
-
     prompt, signs = source.read_terms(question)
     rows = [token.id for token in prompt.tokens if token.id is not None]
     neighbours = nearest_words(signs, source.table.rows(rows), rows, source.table.blocks(), k)

@@ -11,6 +11,7 @@ from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model_blocks import BlockVectors
+from attn_cli.summaries.answers.plane import plane as points_in_plane
 from attn_cli.summaries.report import Report
 
 _MOST = 9  # a text's mark is its number, one character wide
@@ -42,8 +43,6 @@ def plane(
       attn plane "he sat on the river bank" "the bank gave me a loan"
       attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -o plane.svg
     """
-    from attn_cli.summaries.answers.plane import plane as points_in_plane  # here: no other command needs it
-
     if len(texts) > _MOST:
         raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")
     selection = options.selection

@@ -13,9 +13,12 @@ from attn_cli.cli.kit.corpus_options import CorpusOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
+from attn_cli.cli.kit.scan_progress import scan_progress
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.scans.scan import Running, run_scan
+from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.source import Source
 from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import command_words
@@ -69,10 +72,6 @@ def scan(
       attn scan lines.txt -m ./my-model -o part --sample 5%
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
-    from attn_cli.cli.kit.scan_progress import scan_progress  # here, for --help
-    from attn_cli.scans.scan import Running, run_scan
-    from attn_cli.scans.scan_options import ScanOptions
-
     if output is None:
         raise InputError("no folder for the results", "add -o DIR")
     if running.cores is not None and running.ray is None:

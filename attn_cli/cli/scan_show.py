@@ -10,6 +10,8 @@ from attn_cli.cli.kit.layers_and_heads import head_pairs
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.ranking_options import ranking_of
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.scans.against import differences_of
+from attn_cli.scans.results import open_scan
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.text import excerpt
@@ -59,14 +61,10 @@ def scan_show(
         raise InputError(f"{' and '.join(both[:2])} at once", "leave out one of them")
     ranking = None if sort is None else ranking_of(sort, top)
     place = None if head is None else _place(head)
-    from attn_cli.scans.results import open_scan  # here, for --help
-
     results = open_scan(folder)
     answer: Answer
     with parse_errors(f"the tables in {excerpt(folder)}", "scan again: they don't belong together"):
         if against is not None:
-            from attn_cli.scans.against import differences_of
-
             other = open_scan(against)
             answer = differences_of(results, other, None if ranking is None else ranking.column, top)
         elif place is not None:
@@ -81,8 +79,6 @@ def scan_show(
 
 def _print_text(folder: str, which: str) -> ExitCode:
     """Print a document of a scan as it is, for a pipe."""
-    from attn_cli.scans.results import open_scan  # here, for --help
-
     if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", which):
         raise InputError(f"--text {which!r} is no number of a document", "such as 17, or 17.2 for a piece of it")
     document, _, piece = which.partition(".")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,7 +13,7 @@ from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
-from attn_cli.cli.kit.measure_options import MeasureOptions
+from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
@@ -64,25 +64,18 @@ class WhyOptions:
         return of_call
 
 
-@dataclass(frozen=True)
-class KeyOptions:
-    """Options for which keys of which rows are listed."""
-
-    k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5
-    token: o.TokenPick = None
-    overall: Annotated[
-        bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
-    ] = False
-
-
 @takes_options
 def top(
     options: TextCommandOptions,
     *,
-    keys: KeyOptions,
+    k: Annotated[int, typer.Option("--top", "-k", help="Show K keys per query.", min=1, metavar="K")] = 5,
+    token: o.TokenPick = None,
+    overall: Annotated[
+        bool, typer.Option("--overall", help="Rank the keys that all these queries together attend to most.")
+    ] = False,
     explanation: WhyOptions,
     by: Annotated[
-        str,
+        Literal["weight", "value", "output", "through"],
         typer.Option("--by", metavar="MEASURE", help="Rank by weight, value (weight x value norm), "
                      "output (norm after W_O), or through (all layers of an encoder)."),
     ] = "weight",
@@ -110,9 +103,6 @@ def top(
       attn top "France is" --against "Italy is" -m gpt2 -l 9 -t -1
       echo "river bank" | attn top - --json | jq '.result.top[0]'
     """
-
-    k, token, overall = keys.k, keys.token, keys.overall
-    reading = MeasureOptions(by, mean)
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
     if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
@@ -129,7 +119,7 @@ def top(
         )
     if by == "through":
         return _through(options, k, mean=mean, token=token, overall=overall, words=merges, hiding=hiding)
-    measure = reading.measure(words=merges)
+    measure = measure_of(by, mean=mean, words=merges)
     rescale = hiding.rescale
 
     def reducers(view: View, source: Source) -> ReducersFor:

@@ -74,7 +74,7 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             raise InputError("--steps and --words at once", "a walk goes from token to token; leave out --words")
         return True
 
-    def run(  # noqa: PLR0913
+    def run(
         self,
         command: str,
         reducers: Callable[[View, Source], ReducersFor | ReportPlan],

@@ -1,11 +1,10 @@
-"""Values that a shell completes: models, masks, formats, colour scales, names of schemas and pages."""
+"""Values that a shell completes beside fixed choices: models, masks, formats, devices, names of schemas."""
 
 from pathlib import Path
 
 from attn_cli.cli.kit.declarations import alone
 from attn_cli.views.formats import FORMATS
 
-_SCALES = ("linear", "sqrt", "log", "row")
 _MOST_FILES = 200
 
 
@@ -40,11 +39,6 @@ def formats(incomplete: str) -> list[str]:
     return [format.name for format in FORMATS if format.name.startswith(incomplete)]
 
 
-def color_scales(incomplete: str) -> list[str]:
-    """The ways from weights to colours."""
-    return [name for name in _SCALES if name.startswith(incomplete)]
-
-
 def dtypes(incomplete: str) -> list[str]:
     """The number types of models."""
     from attn_cli.sources.devices import DTYPES
@@ -55,11 +49,6 @@ def dtypes(incomplete: str) -> list[str]:
 def devices(incomplete: str) -> list[str]:
     """The kinds of devices."""
     return [name for name in ("auto", "cpu", "cuda", "cuda:0", "mps") if name.startswith(incomplete)]
-
-
-def colors(incomplete: str) -> list[str]:
-    """When there is colour."""
-    return [name for name in ("auto", "always", "never") if name.startswith(incomplete)]
 
 
 def schemas(incomplete: str) -> list[str]:

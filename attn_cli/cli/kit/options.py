@@ -1,7 +1,7 @@
 """Options that several commands take, each declared once as an annotated type, and how their values are read."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -91,22 +91,19 @@ Words = Annotated[
     bool,
     typer.Option("--words", help="Merge subword tokens into words (keys summed, queries averaged)."),
 ]
-Pooling = Annotated[str, typer.Option("--pool", help="Pool large matrices by max or mean.", metavar="HOW")]
+Pooling = Annotated[
+    Literal["max", "mean"], typer.Option("--pool", help="Pool large matrices by max or mean.", metavar="HOW")
+]
 Scores = Annotated[bool, typer.Option("--scores", help="Show scores: scaled and masked, before the softmax.")]
 Weights = Annotated[bool, typer.Option("--weights", help="Show weights: after the softmax (the default).")]
 By = Annotated[
-    str,
+    Literal["weight", "value", "output"],
     typer.Option("--by", metavar="MEASURE",
                  help="Measure by weight, value (weight x value norm) or output (norm after W_O)."),
 ]  # fmt: skip
 ColorScale = Annotated[
-    str,
-    _output(
-        "--color-scale",
-        help="Map weights to colours: linear, sqrt, log or row.",
-        autocompletion=completion.color_scales,
-        metavar="SCALE",
-    ),
+    Literal["linear", "sqrt", "log", "row"],
+    _output("--color-scale", help="Map weights to colours: linear, sqrt, log or row.", metavar="SCALE"),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed random draws (default: 0).", min=0, metavar="N")]
 Format = Annotated[
@@ -124,15 +121,8 @@ Plain = Annotated[
     bool,
     _output("--plain", help="Print sentences for screen readers: short for --format plain."),
 ]
-COLOR_CHOICES = ("auto", "always", "never")
 Color = Annotated[
-    str,
-    _output(
-        "--color",
-        help="Use colours: auto, always or never.",
-        autocompletion=completion.colors,
-        metavar="WHEN",
-    ),
+    Literal["auto", "always", "never"], _output("--color", help="Use colours: auto, always or never.", metavar="WHEN")
 ]
 Quiet = Annotated[bool, _output("--quiet", "-q", help="Leave out warnings, progress and the next: line.")]
 Verbose = Annotated[
@@ -180,10 +170,3 @@ def once(values: list[str] | None, option: str) -> str | None:
     if values and len(values) > 1:
         raise InputError(f"{option} is given {len(values)} times, and one file is read at a time", "leave one of them")
     return values[0] if values else None
-
-
-def one_of(value: str, choices: tuple[str, ...], option: str) -> str:
-    """`value` if it is among `choices`, else an error that lists them."""
-    if value not in choices:
-        raise InputError(f"{option} {value!r} is unknown", f"one of {', '.join(choices)}")
-    return value

@@ -28,7 +28,6 @@ class OutputOptions:
         """The view chosen by --format, --json and --output; `settings` are those of the command alone."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        o.one_of(self.color, o.COLOR_CHOICES, "--color")
         name = "json" if self.json else self.format
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"

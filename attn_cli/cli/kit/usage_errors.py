@@ -31,6 +31,7 @@ _OTHER_NAMES = {
 _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
+_OTHER_VALUES = {("--by", "through"): "attn top TEXT --by through"}  # values that another command takes
 _OF_MAPS = ("--color-scale", "--scale")
 _OF_MODELS = ("-l", "--layer", "--layers")
 _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
@@ -39,6 +40,8 @@ _OF_MATRICES = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
 def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
     """The message of a usage error on the command line `words`, and a hint on what to try."""
     command = getattr(getattr(error, "ctx", None), "command_path", "attn")
+    if choice := _choice(error, words):
+        return choice
     message = _value_error(error) or str(error.format_message()).removesuffix(".")
     if extra := re.search(r"unexpected extra argument(?:\(s\))? \((.*)\)", message, re.DOTALL):
         given = _words_of(extra[1], words)
@@ -149,6 +152,23 @@ def _is_model(word: str) -> bool:
 
 def _names(error: Any) -> set[str]:
     return {name for each in error.ctx.command.params for name in each.opts}
+
+
+def _choice(error: Any, words: Sequence[str]) -> tuple[str, str] | None:
+    """What to say of a value that isn't among an option's choices; None for other errors."""
+    errors, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
+    if errors is None or parameter is None:
+        return None
+    first = errors()[0]
+    choices = re.findall(r"'([^']*)'", first["msg"].rpartition(" is not one of ")[2])
+    if not choices:
+        return None
+    option, value = max(parameter.opts, key=len), str(first["input"])
+    if (option, value) == ("--by", "written"):  # its name in earlier versions
+        line = [word.replace(value, "output") if word == "--by=written" or before == "--by" else word
+                for before, word in zip(("", *words), words, strict=False)]  # fmt: skip
+        return "--by written is called --by output", command_words(line)
+    return f"{option} {value!r} is unknown", _OTHER_VALUES.get((option, value)) or f"one of {', '.join(choices)}"
 
 
 def _value_error(error: Any) -> str:

@@ -17,6 +17,9 @@ from tests.test_rooms import modules_after
         ("attn compute --mask cau", ["causal", "causal:2"]),
         ("attn top -f js", ["json", "jsonl"]),
         ("attn schema he", ["heads"]),
+        ("attn matrix --color-scale l", ["linear", "log"]),
+        ("attn top --by ", ["weight", "value", "through"]),
+        ("attn knock --vector ", ["mean", "first"]),
     ],
 )
 def test_values_complete(words: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
