@@ -93,7 +93,8 @@ def compute(
     ] = "max",
     color_scale: Annotated[
         Literal["linear", "sqrt", "log", "row"],
-        typer.Option("--color-scale", help="Map weights to colours: linear, sqrt, log or row.", metavar="SCALE", rich_help_panel="Output"),
+        typer.Option("--color-scale", help="Map weights to colours: linear, sqrt, log or row.",
+                     metavar="SCALE", rich_help_panel="Output"),
     ] = "linear",
     output: OutputOptions,
 ) -> ExitCode:  # fmt: skip

@@ -41,7 +41,8 @@ def matrix(
     token: o.TokenPick = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="WORD|INDEX", help="Show these keys only, as --token picks queries: who attends here?"),
+        typer.Option("--key", metavar="WORD|INDEX",
+                     help="Show these keys only, as --token picks queries: who attends here?"),
     ] = None,
     scores: o.Scores = False,
     weights: o.Weights = False,
