@@ -16,12 +16,11 @@ from unittest.mock import patch
 
 import torch
 
-from attn_cli.kernel.walk import fused
+from attn_cli.kernel.walk import fused, onednn_linear
 from attn_cli.scans.scan import scan
 from attn_cli.scans.shards import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
-from attn_cli.sources.huggingface.capture import linear_layers
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.benchmarks import scan_memory, scan_story, scan_survival
 from tests.benchmarks.plain_forward import forward
@@ -139,7 +138,7 @@ def _walking(walk: str) -> Iterator[None]:
         if walk == "bands":
             stack.enter_context(patch.object(fused, "suits", lambda *_: False))
         if walk == _AS_TORCH:
-            stack.enter_context(patch.object(linear_layers, "onednn_is_wider", lambda: False))
+            stack.enter_context(patch.object(onednn_linear, "onednn_is_wider", lambda: False))
         yield
 
 

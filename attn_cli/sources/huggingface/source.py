@@ -14,6 +14,7 @@ from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Target
+from attn_cli.kernel.walk.onednn_linear import widest_linear_layers
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
@@ -30,7 +31,6 @@ from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.linear_layers import widest_linear_layers
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import capture, watched
 from attn_cli.sources.huggingface.failures import why_failed, why_missing

@@ -10,9 +10,9 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2Model
 from transformers.pytorch_utils import Conv1D
 
+from attn_cli.kernel.walk import onednn_linear
+from attn_cli.kernel.walk.onednn_linear import pieces, product, suits, widest_linear_layers
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.capture import linear_layers
-from attn_cli.sources.huggingface.capture.linear_layers import pieces, product, suits, widest_linear_layers
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 
@@ -31,8 +31,8 @@ def multiplied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.Size]]:
         shapes.append(weight.shape)
         return product(x, weight, bias)
 
-    monkeypatch.setattr(linear_layers, "onednn_is_wider", lambda: True)
-    monkeypatch.setattr(linear_layers, "product", noted)
+    monkeypatch.setattr(onednn_linear, "onednn_is_wider", lambda: True)
+    monkeypatch.setattr(onednn_linear, "product", noted)
     with torch.no_grad():
         yield shapes
 
@@ -94,7 +94,7 @@ def test_functions_are_replaced_once_and_put_back_after_an_error(multiplied: lis
 
 
 def test_nothing_is_replaced_where_it_is_not_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_layers, "onednn_is_wider", lambda: False)
+    monkeypatch.setattr(onednn_linear, "onednn_is_wider", lambda: False)
     linear = functional.linear
     with widest_linear_layers():
         assert functional.linear is linear
