@@ -1,7 +1,6 @@
-"""A model's linear layers by oneDNN, on processors where torch's own library leaves half of their vectors alone.
+"""`nn.Linear` by oneDNN on processors with AVX-512 that aren't Intel's, where MKL uses vectors of 256 bits.
 
-torch gives float32 products to MKL, which uses 256 of 512 bits on processors that aren't Intel's. oneDNN, which torch
-carries too, takes about 0.45 of MKL's time there (measured on a Zen 5), and with it a whole forward pass about 0.6.
+torch gives float32 products to MKL. oneDNN, which torch carries too, takes about 0.45 of MKL's time there (measured on a Zen 5), and with it a whole forward pass about 0.6.
 Both sum in float32, each in an order of its own: a pass differs by rounding, as it does between two processors.
 
 oneDNN compiles a kernel for every number of rows that it meets, in some milliseconds and half a megabyte. Rows are
@@ -28,11 +27,11 @@ _FEWEST_PRODUCTS = 2**22  # rows times numbers of the weight: less doesn't earn 
 
 
 @contextmanager
-def widest_linear_layers() -> Iterator[None]:
+def onednn_linear() -> Iterator[None]:
     """Context manager: `functional.linear` and `torch.addmm` multiply by oneDNN what it is quicker for.
 
-    Nothing changes on a processor where it isn't, where gradients are on, or where somebody else replaced these
-    functions. They are put back at the end.
+    Nothing changes on other processors, where gradients are on, or where another library replaced these functions. They
+    are put back at the end.
     """
     plain_linear, plain_addmm = functional.linear, torch.addmm
     if plain_linear is not torch._C._nn.linear or not onednn_is_wider():
@@ -57,7 +56,7 @@ def widest_linear_layers() -> Iterator[None]:
 
 
 def suits(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> bool:
-    """Whether oneDNN takes x `[..., k]` times weight `[c, k]`, and may be quicker than MKL."""
+    """True where oneDNN takes x `[..., k]` times weight `[c, k]`, and may be quicker than MKL."""
     return (
         type(x) is torch.Tensor
         and type(weight) in (torch.Tensor, nn.Parameter)

@@ -14,7 +14,7 @@ from attn_cli.call import Look
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LoadError
 from attn_cli.intervention import Target
-from attn_cli.kernel.walk.onednn_linear import widest_linear_layers
+from attn_cli.kernel.walk.onednn_linear import onednn_linear
 from attn_cli.logit_parts import LogitParts
 from attn_cli.mixing import MixedLayer
 from attn_cli.model_blocks import Block, BlockVectors
@@ -317,7 +317,7 @@ class ModelSource:
             labels = BatchLabels(None, None, encoder_decoder=self.reader.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
             visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", row_of_texts=row)
-            with watched(model, visitor, backend=self.loaded.backend), widest_linear_layers(), torch.no_grad():
+            with watched(model, visitor, backend=self.loaded.backend), onednn_linear(), torch.no_grad():
                 usual = self._usual_runs.get(selection)
                 if usual is not None:
                     ledger.end_after_selection(at_once=usual)

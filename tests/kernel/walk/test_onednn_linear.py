@@ -11,10 +11,7 @@ from transformers import GPT2Config, GPT2Model
 from transformers.pytorch_utils import Conv1D
 
 from attn_cli.kernel.walk import onednn_linear
-from attn_cli.kernel.walk.onednn_linear import pieces, product, suits, widest_linear_layers
-from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.source import ModelSource
+from attn_cli.kernel.walk.onednn_linear import pieces, product, suits
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch was built without oneDNN"
@@ -83,10 +80,10 @@ def test_it_is_taken_for_large_float32_layers_without_gradients_alone() -> None:
 
 def test_functions_are_replaced_once_and_put_back_after_an_error(multiplied: list[torch.Size]) -> None:
     linear, addmm = functional.linear, torch.addmm
-    with pytest.raises(KeyError), widest_linear_layers():
+    with pytest.raises(KeyError), onednn_linear.onednn_linear():
         replaced = functional.linear
         assert replaced is not linear
-        with widest_linear_layers():
+        with onednn_linear.onednn_linear():
             assert functional.linear is replaced
         assert functional.linear is replaced
         raise KeyError
@@ -96,14 +93,14 @@ def test_functions_are_replaced_once_and_put_back_after_an_error(multiplied: lis
 def test_nothing_is_replaced_where_it_is_not_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_linear, "onednn_is_wider", lambda: False)
     linear = functional.linear
-    with widest_linear_layers():
+    with onednn_linear.onednn_linear():
         assert functional.linear is linear
 
 
 def test_layers_of_both_kinds_and_small_ones(multiplied: list[torch.Size]) -> None:
     x, linear, across = torch.randn(2, 70, 160), torch.nn.Linear(160, 320), Conv1D(240, 160)
     wanted = [linear(x), across(x), linear(x[0, :4])]
-    with widest_linear_layers():
+    with onednn_linear.onednn_linear():
         found = [linear(x), across(x), linear(x[0, :4])]
     assert multiplied == [(320, 160), (240, 160)]
     for one, other in zip(found, wanted, strict=True):
@@ -112,7 +109,7 @@ def test_layers_of_both_kinds_and_small_ones(multiplied: list[torch.Size]) -> No
 
 def test_other_calls_of_addmm_stay_what_they_are(multiplied: list[torch.Size]) -> None:
     whole, x, columns = torch.randn(200, 200), torch.randn(200, 200), torch.randn(200, 200)
-    with widest_linear_layers():
+    with onednn_linear.onednn_linear():
         torch.testing.assert_close(torch.addmm(whole, x, columns), whole + x @ columns)
         torch.testing.assert_close(torch.addmm(whole[0], x, columns, beta=2), 2 * whole[0] + x @ columns)
     assert not multiplied
@@ -122,15 +119,6 @@ def test_a_model_answers_as_plainly(multiplied: list[torch.Size]) -> None:
     model = GPT2Model(GPT2Config(n_layer=2, n_embd=160, n_head=4, vocab_size=50)).eval()
     ids = torch.arange(2 * 100).reshape(2, 100) % 50
     wanted = model(ids).last_hidden_state
-    with widest_linear_layers():
+    with onednn_linear.onednn_linear():
         torch.testing.assert_close(model(ids).last_hidden_state, wanted, atol=1e-5, rtol=0)
     assert len(multiplied) == 8  # queries, keys and values at once; output; both of the feed-forward block
-
-
-def test_corpora_run_so_and_single_texts_as_the_model_does(minilm: LoadedModel, multiplied: list[torch.Size]) -> None:
-    source = ModelSource(minilm)
-    texts = ["the river bank was steep and the bank of the town was closed"] * 3
-    source.each(source.read(texts), Selection(), lambda call: None)
-    assert not multiplied
-    source.each_encoded(source.encode(texts), Selection(), lambda call: None)
-    assert (1536, 384) in multiplied
