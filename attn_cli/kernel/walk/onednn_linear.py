@@ -1,7 +1,8 @@
 """`nn.Linear` by oneDNN on processors with AVX-512 that aren't Intel's, where MKL uses vectors of 256 bits.
 
-torch gives float32 products to MKL. oneDNN, which torch carries too, takes about 0.45 of MKL's time there (measured on a Zen 5), and with it a whole forward pass about 0.6.
-Both sum in float32, each in an order of its own: a pass differs by rounding, as it does between two processors.
+torch gives float32 products to MKL. oneDNN, which torch carries too, takes about 0.45 of MKL's time there (measured on
+a Zen 5), and with it a whole forward pass about 0.6. Both sum in float32, each in an order of its own: a pass differs
+by rounding, as it does between two processors.
 
 oneDNN compiles a kernel for every number of rows that it meets, in some milliseconds and half a megabyte. Rows are
 therefore multiplied in pieces of few sizes, so that a thousand texts of unlike lengths need no more than these. Rows
