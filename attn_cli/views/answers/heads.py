@@ -1,6 +1,8 @@
 """Per-head statistics as a table: a line per head, a column per statistic."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import any_judged, kind_parts, too_few
 from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter, whole
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
@@ -25,8 +28,6 @@ from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST, _FEW_SHARPEST = 8, 4
-_LOW = 24  # lines of a screen on which fewer leave room for what follows
-_AROUND = 9  # lines: column names, their meaning, what is left out
 
 
 class HeadRow(NamedTuple):
@@ -38,35 +39,47 @@ class HeadRow(NamedTuple):
 
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """All heads of all layers; of many, in an overview those alone that look most sharply past the sinks.
+    """All heads of all layers, in the order that was asked for."""
+    hints = () if report.ranking else ("--sort entropy puts the sharpest first",)
+    yield from fitted(sections(report, screen), screen, *hints)
 
-    None of them where their kinds are drawn.
+
+def sections(report: Report, screen: Screen) -> list[Section]:
+    """A table of all heads; of many, in an overview of those alone that look most sharply past the sinks.
+
+    None of them where an overview draws their kinds.
     """
-    rows = head_rows(report.summaries)
-    kinds = kind_parts(report.summaries)
-    if report.is_overview and len(rows) > _MANY_HEADS and any_judged(report.summaries):
-        return
-    yield ""
-    if report.ranking is not None:
-        yield Text(_ranking_title(rows, report.ranking), BOLD)
-        rows = _ranked(rows, report.ranking)
-    if report.is_overview and len(rows) > _MANY_HEADS:
-        past = " past the sinks" if kinds else ", by entropy"
-        most = _FEW_SHARPEST if screen.height is not None and screen.height < _LOW else _SHARPEST
-        words = [f"the {most} sharpest of {len(rows)} heads{past}", "attn heads lists all"]
-        yield packed_text(words, screen, BOLD)
-        if kinds:
-            yield too_few(screen)
-        rows = sharpest(rows, most)
-    count = len(rows) if screen.height is None else max(screen.height - _AROUND, _SHARPEST)
-    kept = report.ranking.column if report.ranking else ""
-    yield from heads_table(rows[:count], screen, unit=report.unit, kept=kept)
-    if len(rows) > count:
-        parts = [f"… {len(rows) - count} heads more: add | less for all", "--sort entropy puts the sharpest first"]
-        yield packed_text(parts, screen, BOLD)
+    rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
-    if masked:
-        yield Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", DIM)
+    note = [Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", DIM)] if masked else []
+    if report.is_overview and len(rows) > _MANY_HEADS:
+        if any_judged(report.summaries):
+            return []
+        counts = ((_SHARPEST, 0), (_FEW_SHARPEST, 1))
+        return [
+            [Version(partial(_sharpest, rows, count, report, screen), rank) for count, rank in counts],
+            whole(*note),
+        ]
+    above: list[RenderableType] = [""]
+    if ranking is not None:
+        above.append(Text(_ranking_title(rows, ranking), BOLD))
+        rows = _ranked(rows, ranking)
+
+    def table(count: int) -> Iterator[Table | Text]:
+        return heads_table(rows[:count], screen, unit=report.unit, kept=ranking.column if ranking else "")
+
+    return [whole(*above), shorter(table, len(rows), _SHARPEST, screen, "head"), whole(*note)]
+
+
+def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The heads that look most sharply past the sinks, and why none is named."""
+    is_judged = bool(kind_parts(report.summaries))
+    past = " past the sinks" if is_judged else ", by entropy"
+    yield ""
+    yield packed_text([f"the {count} sharpest of {len(rows)} heads{past}", "attn heads lists all"], screen, BOLD)
+    if is_judged:
+        yield too_few(screen)
+    yield from heads_table(sharpest(rows, count), screen, unit=report.unit)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -142,4 +155,5 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
     if missing:
         yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
-    yield Text(legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit), DIM)
+    means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
+    yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)

@@ -1,13 +1,15 @@
 """attn heads --kinds: what was read, then the grid of kinds, then the sinks of a text."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from rich.console import RenderableType
 
 from attn_cli.summaries.answers.kinds import KindMap
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.kinds import draw_kinds, sink_lines
-from attn_cli.views.drawing.cells import line_count, packed_text
+from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import DIM
 from attn_cli.views.invocation import Invocation
@@ -19,12 +21,13 @@ def draw(kinds: KindMap, report: Report, screen: Screen) -> Iterator[RenderableT
 
     Where the screen is too low for all of it the grid comes last: what it says of single heads is left out first.
     """
-    read = list(_read(kinds))
+    read, sinks = list(_read(kinds)), list(sink_lines(kinds.sinks, screen))
+    last = partial(draw_kinds, kinds.parts, screen, ("named", "legend", "grid"))
     above = [packed_text(read, screen, DIM)] if read else []
-    body, sinks = list(draw_kinds(kinds.parts, screen)), list(sink_lines(kinds.sinks, screen))
-    if screen.height is not None and line_count([*above, *body, *sinks]) > screen.height:
-        body, sinks = sinks, list(draw_kinds(kinds.parts, screen, grids="last"))
-    yield from (*above, *body, *sinks)
+    yield from fitted([
+        whole(*above),
+        [Version(lambda: (*draw_kinds(kinds.parts, screen), *sinks)), Version(lambda: (*sinks, *last()), 1)],
+    ], screen)  # fmt: skip
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
-from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, 
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.fitting import Section, Version, whole
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -29,7 +29,7 @@ _MOST_CELLS = 24  # heads of a layer whose cells have a digit, too
 _STRONG = 0.4  # below it a letter alone is small
 _FEW_LINES = 16  # of a grid: with more layers they stand side by side, where there is room
 _BETWEEN = "   "
-_BESIDE_GRID = 18  # lines of an overview: named heads, legend, the most attended keys, a small matrix
+_GRID_RANK = 3  # the grid of an overview goes last
 _MOST_SINKS = 4
 
 
@@ -49,13 +49,14 @@ class GridRow:
     numbers: tuple[float, ...]
 
 
-def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+def sections(report: Report, screen: Screen) -> list[Section]:
     """In the overview: the heads that stand out by name, the grid and its legend; nothing where heads aren't judged."""
     parts = kind_parts(report.summaries)
-    if any((each.judged.kind != NOT_JUDGED).any() for _, each in parts):
-        yield ""
-        yield Text("what heads do · attn heads --kinds", BOLD)
-        yield from draw_kinds(parts, screen, grids="second")
+    if not any_judged(report.summaries):
+        return []
+    title = Text("what heads do · attn heads --kinds", BOLD)
+    versions = ((("named", "grid", "legend"), 0), (("named", "legend"), _GRID_RANK))
+    return [whole("", title), [Version(partial(draw_kinds, parts, screen, order), rank) for order, rank in versions]]
 
 
 def kind_parts(summaries: Sequence[Summary]) -> list[tuple[Summary, HeadKinds]]:
@@ -69,16 +70,9 @@ def any_judged(summaries: Sequence[Summary]) -> bool:
 
 
 def draw_kinds(
-    parts: Sequence[tuple[Summary, HeadKinds]],
-    screen: Screen,
-    *,
-    grids: Literal["first", "second", "last"] = "first",
+    parts: Sequence[tuple[Summary, HeadKinds]], screen: Screen, order: Sequence[str] = ("grid", "named", "legend")
 ) -> Iterator[Text]:
-    """The grid of every stream, the heads that find content by name, and the count of every kind.
-
-    grids  where the grid stands among these three; second, as in an overview, it is left out where the screen is too
-           low for what follows
-    """
+    """For every stream, in this order: the grid, the heads that find content by name, the count of every kind."""
     streams = list(dict.fromkeys(summary.place.stream for summary, _ in parts))
     for stream in streams:
         of_stream = [(summary, part) for summary, part in parts if summary.place.stream == stream]
@@ -87,14 +81,11 @@ def draw_kinds(
         if all((part.judged.kind == NOT_JUDGED).all() for _, part in of_stream):
             yield too_few(screen)
             continue
-        named = list(content_lines(of_stream, screen))
-        lines = list(grid([_row(summary, part, of_stream) for summary, part in of_stream], screen))
-        counted_kinds = legend(of_stream, screen)
-        if grids == "second" and screen.height is not None and len(lines) + _BESIDE_GRID > screen.height:
-            lines = []
-        order = {"first": (lines, named, counted_kinds), "second": (named, lines, counted_kinds)}
-        for part_lines in order.get(grids, (named, counted_kinds, lines)):
-            yield from part_lines
+        for name in order:
+            if name == "grid":
+                yield from grid([_row(summary, part, of_stream) for summary, part in of_stream], screen)
+            else:
+                yield from (content_lines if name == "named" else legend)(of_stream, screen)
 
 
 def _row(summary: Summary, part: HeadKinds, of_stream: Sequence[tuple[Summary, HeadKinds]]) -> GridRow:

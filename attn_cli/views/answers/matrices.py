@@ -1,6 +1,7 @@
 """Scores and weights as heat maps, or on an image as maps of its patches."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from rich.console import RenderableType
@@ -12,6 +13,7 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import packed_text
+from attn_cli.views.drawing.fitting import Section, Version, whole
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.labels import (
@@ -28,23 +30,31 @@ from attn_cli.views.drawing.text_figure import ColoredText
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
 
+_MAP_RANK = 2  # in an overview: the line on what to ask next shows it, too
+
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
     grid = patch_grid(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else None
     if grid is not None:
         yield from query_maps(summary, matrix, grid, place_prefix(summary, report), screen, report.scale)
-        return
-    if matrix.reason:
-        head = matrix.head_names(summary)[0]
-        yield ""
-        words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
-        yield packed_text(words, screen, BOLD)
-    maps = list(matrix_maps(matrix, summary, report, screen))
-    # below its reason a map that would be cut is left out: the line on what to ask next shows it whole
-    if matrix.reason and screen.height is not None:
-        maps = [each for each in maps if each.height + 3 <= screen.height]
-    yield from arranged(maps, screen)
+    else:
+        yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
+
+
+def sections(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> list[Section]:
+    """In the overview: why its head is worth a look, and its map; on a low screen two rows to a line, or without it."""
+    if not matrix.reason:
+        return [whole(*draw(matrix, summary, report, screen))]
+    head = matrix.head_names(summary)[0]
+    words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
+    lower = screen.below((screen.height or 0) // 2)
+    return [
+        whole("", packed_text(words, screen, BOLD)),
+        [Version(partial(draw, matrix, summary, report, screen)),
+         Version(partial(draw, matrix, summary, report, lower), _MAP_RANK),
+         Version(lambda: [], _MAP_RANK)],
+    ]  # fmt: skip
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -1,6 +1,7 @@
 """The strongest examples of a head of a scan: each text with query and key marked, and the line that opens it."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -11,7 +12,7 @@ from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead
 from attn_cli.text import counted, cut, visible
 from attn_cli.views.drawing.cells import packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine
-from attn_cli.views.drawing.fitting import Version, shorter
+from attn_cli.views.drawing.fitting import Version
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.shell_words import command_line
@@ -29,13 +30,14 @@ def example_versions(answer: ScanHead, screen: Screen, tight: int) -> list[Versi
     if not examples:
         return [Version(lambda: [])]
     examples = examples[:_MOST_EXAMPLES]
-    counts = range(len(examples), 0, -1)
-    fewer = f"{counted(len(examples) - 1, 'example')}" if len(examples) > 1 else ""
-    return [
-        *(version._replace(rank=at and at + 1) for at, version in enumerate(
-            shorter(lambda count: _examples(kind, examples[:count], answer, screen, spaced=True), counts, "example"))),
-        Version(lambda: _examples(kind, examples[:1], answer, screen, spaced=False), tight, fewer),
-    ]  # fmt: skip
+
+    def version(count: int, rank: int, *, spaced: bool = True) -> Version:
+        left = len(examples) - count
+        draw = partial(_examples, kind, examples[:count], answer, screen, spaced=spaced)
+        return Version(draw, rank, counted(left, "example") if left else "")
+
+    ranks = enumerate((0, 2, 3)[: len(examples)])
+    return [*(version(len(examples) - at, rank) for at, rank in ranks), version(1, tight, spaced=False)]
 
 
 def _examples(

@@ -1,6 +1,7 @@
 """What a screen shows of an answer that is higher: sections in versions, from the full one to the least."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from rich.console import RenderableType
@@ -9,18 +10,16 @@ from attn_cli.views.drawing.cells import height_of, packed_text
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD
 
-Draw = Callable[[], Iterable[RenderableType]]
-
 
 class Version(NamedTuple):
     """One way to draw a section.
 
     draw      makes what is printed
-    rank      a screen that is too low takes versions of a lower rank first; the first of a section has none
-    left_out  what it leaves out, in words; "" for nothing
+    rank      a screen that is too low takes versions of a lower rank first; the full one of a section has rank 0
+    left_out  what it leaves out, in words; "" for what is no loss
     """
 
-    draw: Draw
+    draw: Callable[[], Iterable[RenderableType]]
     rank: int = 0
     left_out: str = ""
 
@@ -28,50 +27,64 @@ class Version(NamedTuple):
 Section = Sequence[Version]
 
 
-def whole(*renderables: RenderableType) -> Section:
+def whole(*drawn: RenderableType) -> Section:
     """A section that stays as it is."""
-    return [Version(lambda: renderables)]
+    return [Version(lambda: drawn)]
 
 
-def shorter(draw: Callable[[int], Iterable[RenderableType]], counts: range, noun: str, rank: int = 1) -> list[Version]:
-    """Versions of a list that shows so many of its entries, from many to few; `noun` names one that is left out.
+def shorter(
+    draw: Callable[[int], Iterable[RenderableType]], total: int, least: int, screen: Screen, noun: str, rank: int = 1
+) -> Section:
+    """A list by so many of its `total` entries: all of them, or as many as the screen has lines, down to `least`.
 
-    The first of `counts` is all of them.
+    noun  names one that is left out
     """
+    most = total if screen.height is None else min(total, screen.height)
 
     def version(count: int) -> Version:
-        left = counts[0] - count
-        return Version(lambda: draw(count), rank, f"{left:,} {noun}{'s' * (left > 1)}" if noun and left else "")
+        left = total - count
+        words = f"{left:,} {noun}{'s' * (left > 1)}" if left and noun else ""
+        return Version(lambda: draw(count), rank * (count < most), words)
 
-    return [version(count) for count in counts]
+    return [version(count) for count in range(most, min(least, most) - 1, -1)]
 
 
 def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator[RenderableType]:
     """The sections in their order, as full as the screen's height allows, and a line that says what is left out.
 
-    Of the versions that are next, that of the lowest rank is taken, then that of the first section, until all fits.
+    Of the versions that are next, that of the lowest rank is taken, among equals that of the last section, until all
+    fits; then those that were taken for little go back as far as there is room.
 
     hints  more ways to see the rest
     """
+
+    @cache
+    def drawn(number: int, at: int) -> list[RenderableType]:
+        return list(sections[number][at].draw())
+
+    def printed(taken: Sequence[int]) -> list[RenderableType]:
+        left_out = [sections[number][at].left_out for number, at in enumerate(taken)]
+        return [*(each for place in enumerate(taken) for each in drawn(*place)), *_note(left_out, screen, hints)]
+
+    def fits(taken: Sequence[int]) -> bool:
+        return screen.height is None or sum(height_of(each, screen) for each in printed(taken)) <= screen.height
+
     taken = [0] * len(sections)
-    drawn = [list(section[0].draw()) for section in sections]
-    while True:
-        note = _note([section[at].left_out for section, at in zip(sections, taken, strict=True)], screen, hints)
-        more = [(section[at + 1].rank, number) for number, (section, at) in enumerate(zip(sections, taken, strict=True))
-                if at + 1 < len(section)]  # fmt: skip
-        lines = sum(height_of(each, screen) for part in (*drawn, note) for each in part)
-        if screen.height is None or lines <= screen.height or not more:
+    while not fits(taken):
+        more = [(sections[number][at + 1].rank, -number) for number, at in enumerate(taken)
+                if at + 1 < len(sections[number])]  # fmt: skip
+        if not more:
             break
-        _, number = min(more)
-        taken[number] += 1
-        drawn[number] = list(sections[number][taken[number]].draw())
-    for part in (*drawn, note):
-        yield from part
+        taken[-min(more)[1]] += 1
+    else:
+        for number in sorted((each for each, at in enumerate(taken) if at), key=lambda each: sections[each][1].rank):
+            while taken[number] and fits([at - (each == number) for each, at in enumerate(taken)]):
+                taken[number] -= 1
+    yield from printed(taken)
 
 
 def _note(left_out: Sequence[str], screen: Screen, hints: Sequence[str]) -> list[RenderableType]:
     """`… more: 2 examples · quantiles · add | less for all`; nothing where all is there."""
-    words = list(dict.fromkeys(filter(None, left_out)))
-    if not words:
-        return []
-    return [packed_text([f"… more: {words[0]}", *words[1:], "add | less for all", *hints], screen, BOLD)]
+    first, *others = dict.fromkeys(filter(None, left_out)) or [""]
+    words = [f"… more: {first}", *others, "add | less for all", *hints]
+    return [packed_text(words, screen, BOLD)] if first else []
