@@ -20,6 +20,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.scan import Running, run_scan
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.source import Source
+from attn_cli.sources import is_table
 from attn_cli.text import counted, excerpt
 from attn_cli.views.shell_words import command_words
 
@@ -74,6 +75,9 @@ def scan(
     """
     if output is None:
         raise InputError("no folder for the results", "add -o DIR")
+    if is_table(options.model):
+        raise InputError(f"{excerpt(options.model)} is a table of words, and scans are of models",
+                         command_words(["scan", *(documents.inputs or ()), "-m", "gpt2", "-o", output]))  # fmt: skip
     if running.cores is not None and running.ray is None:
         raise InputError("--cores without --ray", "one process uses all cores; --ray auto --cores N makes workers")
     corpus, memory = documents.corpus(), bytes_of(running.memory, "--memory")
@@ -84,9 +88,7 @@ def scan(
     what = ScanOptions(
         selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
     )
-    before = (
-        None if running.ray is None else f"starting workers of Ray, each with {excerpt(options.model or 'toy', 40)}"
-    )
+    before = None if running.ray is None else f"starting workers of Ray, each with {excerpt(options.model, 40)}"
     with scan_progress(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)

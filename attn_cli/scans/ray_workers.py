@@ -6,15 +6,14 @@ are added up, is as in one process, so the result is the same.
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.scans.manifest import ScannedModel
 from attn_cli.scans.memory import DEFAULT_MEMORY, longest_text, within
-from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import Shard, scan_shard
@@ -28,8 +27,6 @@ _PATIENCE = 10.0  # seconds in which a cluster answers
 _AHEAD = 2  # shards per worker that are handed out before their results are there
 _APART = 4  # times as many may wait for the sums of an earlier one
 _DEATHS = r"Task Worker\.\w+ failed|A worker died or was killed"  # which Ray would print to our standard output
-_BESIDE = "beside"  # the group of calls that a worker answers while it computes
-_BETWEEN_LOOKS = 0.3  # seconds
 _TRIES = 5  # of a shard whose worker dies
 _OURS = "attn-scan"  # a resource that marks a Ray of our own, which ends with the scan that started it
 _OBJECTS = 256 * 2**20  # bytes of memory that is shared between processes of a Ray of our own
@@ -44,7 +41,6 @@ class Worker:
     def __init__(self, opens: OpenSource, options: ScanOptions, memory: int) -> None:
         self.source = scannable(opens())
         self.options = within(memory, self.source, options)
-        self._underway: tuple[int, Underway] | None = None
         self._replaces = _takes_the_place_of_another()
 
     def about(self) -> ScannedModel:
@@ -57,15 +53,7 @@ class Worker:
 
     def scan(self, shard: Shard) -> tuple[int, SumArrays, str | None]:
         """The shard's number, as results come in any order, its sums as arrays, and a name if it replaces a worker."""
-
-        def step(underway: Underway) -> None:
-            self._underway = shard.number, underway
-
-        return shard.number, scan_shard(self.source, shard, self.options, step=step).arrays(), self._replaces
-
-    def underway(self) -> tuple[int, Underway] | None:
-        """The number of the last shard, and how far it has come; may be asked while it is computed."""
-        return self._underway
+        return shard.number, scan_shard(self.source, shard, self.options).arrays(), self._replaces
 
     def process(self) -> int:
         """The number of the worker's process."""
@@ -104,24 +92,18 @@ class RayWorkers:
         """The process numbers of all workers, once each has opened its model."""
         return list(self._ray.get([actor.process.remote() for actor in self.actors]))
 
-    def compute(self, shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
+    def compute(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
         """Every shard with its sums, in any order."""
         from ray.util import ActorPool
 
         pool = ActorPool(list(self.actors))
         handed_out: dict[int, Shard] = {}
-        look = _Look(self.actors, self._ray)
 
         def following() -> tuple[Shard, SumArrays]:
             with _explained(self._ray):
-                while True:
-                    try:
-                        number, arrays, replaces = pool.get_next_unordered(timeout=_BETWEEN_LOOKS)
-                    except TimeoutError:
-                        steps(look.underway(handed_out))
-                    else:
-                        self.replaced |= {replaces} if replaces else set()
-                        return handed_out.pop(number), arrays
+                number, arrays, replaces = pool.get_next_unordered()
+            self.replaced |= {replaces} if replaces else set()
+            return handed_out.pop(number), arrays
 
         most = _AHEAD * len(self.actors)
         for shard in shards:
@@ -131,26 +113,6 @@ class RayWorkers:
                 yield following()
         while handed_out:
             yield following()
-
-
-class _Look:
-    """Asks workers how far their shards have come, and waits for none of them."""
-
-    def __init__(self, actors: Sequence[Any], ray: Any) -> None:
-        self.actors, self._ray = actors, ray
-        self._asked: dict[int, Any] = {}
-        self._said: dict[int, tuple[int, Underway] | None] = {}
-
-    def underway(self, shards: Mapping[int, Shard]) -> dict[int, Underway]:
-        """What is done of those of the shards that a worker computes, as far as is known."""
-        for at, actor in enumerate(self.actors):
-            if at not in self._asked:
-                self._asked[at] = actor.underway.options(concurrency_group=_BESIDE).remote()
-            elif self._ray.wait([self._asked[at]], timeout=0)[0]:
-                with suppress(self._ray.exceptions.RayError):  # of a worker that has died
-                    self._said[at] = self._ray.get(self._asked[at])
-                del self._asked[at]
-        return {said[0]: said[1] for said in self._said.values() if said is not None and said[0] in shards}
 
 
 @contextmanager
@@ -173,9 +135,7 @@ def ray_workers(
     ours = _connected(ray, address)
     try:
         needs, count = _workers(ray, cores)
-        kind = ray.remote(concurrency_groups={_BESIDE: 1})(Worker).options(
-            max_restarts=-1, max_task_retries=_TRIES, **needs
-        )
+        kind = ray.remote(Worker).options(max_restarts=-1, max_task_retries=_TRIES, **needs)
         yield RayWorkers([kind.remote(opens, options, memory) for _ in range(count)], ray)
     finally:
         if ours:

@@ -6,12 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.scans.folder import Folded, ScanFolder, content_of
-from attn_cli.scans.meter import Steps, Underway
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import ScansTexts
@@ -21,32 +19,30 @@ from attn_cli.scans.tables import tables_of
 from attn_cli.sources.corpora import Corpus
 from attn_cli.text import excerpt
 
-_SHARDS_APART = 64  # in files of their own, at most, before they become one
+_SHARDS_APART = 256  # in files of their own, at most, before they become one
 _SECONDS_APART = 60.0
 
 
 class ScanProgress(NamedTuple):
     """How far a scan has come.
 
-    records        read by now, of shards under way by the share of their tokens
-    kept           records of finished shards, which an interruption does not lose
-    tokens         read by now
-    fresh_records  those of `records` that were read in this run, and
-    fresh_tokens   of `tokens`
+    records        of finished shards, which an interruption does not lose
+    tokens         of these shards
+    fresh_records  those of the records that were read in this run
+    fresh_tokens   those of the tokens that were read in this run
     seconds        since this run began
     """
 
     records: int
-    kept: int
     tokens: int
-    fresh_records: float
-    fresh_tokens: float
+    fresh_records: int
+    fresh_tokens: int
     seconds: float
 
 
 Report = Callable[[ScanProgress], None]
-Compute = Callable[[Iterator[Shard], Steps], Iterator[tuple[Shard, SumArrays]]]
-"""Every shard with its sums as they are kept, in any order; calls `Steps` while they are computed."""
+Compute = Callable[[Iterator[Shard]], Iterator[tuple[Shard, SumArrays]]]
+"""Every shard with its sums as they are kept, in any order."""
 
 
 @dataclass
@@ -54,7 +50,7 @@ class Scan:
     """One scan into a folder.
 
     strict  whether a record that can't be scanned ends the scan
-    report  is called at the beginning, and whenever a shard has come further
+    report  is called at the beginning, and whenever a shard is finished
     """
 
     folder: ScanFolder
@@ -122,7 +118,7 @@ class Scan:
                     ready.append(shard)
                     done.add(shard, tokens, fresh=False)
 
-        for shard, arrays in compute(missing(), done.step):
+        for shard, arrays in compute(missing()):
             yield from self._read(ready)
             sums = ScanSums.from_arrays(arrays)  # as they will be read after an interruption
             self._check(sums.poison.named)
@@ -187,32 +183,18 @@ class _Done:
 
     def __init__(self, records: int, tokens: int, begun: float, report: Report) -> None:
         self.records, self.tokens, self.begun, self.report = records, tokens, begun, report
-        self.fresh = [0, 0]
-        self.underway: dict[int, Underway] = {}
+        self.fresh = (0, 0)
 
     def add(self, shard: Shard, tokens: int, *, fresh: bool) -> None:
         """Count a finished shard."""
         records = len(shard.documents)
-        self.underway.pop(shard.number, None)
         self.records, self.tokens = self.records + records, self.tokens + tokens
-        self.fresh = [self.fresh[0] + records * fresh, self.fresh[1] + tokens * fresh]
-        self.say()
-
-    def step(self, underway: Mapping[int, Underway]) -> None:
-        """Take in how far shards have come that are not finished."""
-        self.underway = dict(underway)
+        self.fresh = (self.fresh[0] + records * fresh, self.fresh[1] + tokens * fresh)
         self.say()
 
     def say(self) -> None:
         """Report how far the scan has come."""
-        documents = sum(part.documents for part in self.underway.values())
-        tokens = sum(part.tokens for part in self.underway.values())
-        self.report(
-            ScanProgress(
-                self.records + int(documents), self.records, self.tokens + int(tokens),
-                self.fresh[0] + documents, self.fresh[1] + tokens, time.monotonic() - self.begun,
-            )
-        )  # fmt: skip
+        self.report(ScanProgress(self.records, self.tokens, *self.fresh, time.monotonic() - self.begun))
 
 
 @contextmanager
@@ -230,17 +212,13 @@ def chained(content: str, more: str) -> str:
     return hashlib.blake2b((content + more).encode(), digest_size=16).hexdigest()
 
 
-def _of_shard(steps: Steps, number: int, underway: Underway) -> None:
-    steps({number: underway})
-
-
 def in_this_process(source: ScansTexts, options: ScanOptions) -> Compute:
     """Computes one shard after the other here."""
 
-    def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
+    def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
         before = StrongestWeights()
         for shard in shards:
-            sums = scan_shard(source, shard, options, before, partial(_of_shard, steps, shard.number))
+            sums = scan_shard(source, shard, options, before)
             before.add(sums)
             yield shard, sums.arrays()
 

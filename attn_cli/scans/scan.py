@@ -29,7 +29,7 @@ class Running:
     cores   of a worker of Ray; None for one worker per GPU or machine
     strict  end the scan at a record that can't be scanned
     force   throw away what another scan left in the folder
-    report  called at the beginning, after every layer of a batch and after every shard; on Ray a few times a second
+    report  called at the beginning, and after every shard
     """
 
     memory: int = DEFAULT_MEMORY

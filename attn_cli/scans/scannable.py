@@ -1,4 +1,4 @@
-"""Which sources can be scanned."""
+"""What a source must do to be scanned."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -6,10 +6,10 @@ from typing import Any, Protocol, cast
 from attn_cli.batch_call import BatchVisit
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
-from attn_cli.scans.word_texts import WordTexts
+from attn_cli.prompt import Token
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.source import Source
-from attn_cli.sources.toy import TableSource
+from attn_cli.text import excerpt
 
 
 class ScansTexts(Protocol):
@@ -27,6 +27,9 @@ class ScansTexts(Protocol):
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """The tokens of each text."""
+
+    def tokens_of(self, text: str) -> Sequence[Token]:
+        """The tokens of a text of any length, with their characters."""
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The selected layers that are expected to attend."""
@@ -48,9 +51,8 @@ class Scannable(ScansTexts, Protocol):
 
 
 def scannable(source: Source) -> Scannable:
-    """The source as one that can be scanned; InputError for one that can't."""
-    if isinstance(source, TableSource):
-        return WordTexts(source)
+    """The source as one that can be scanned; InputError for a word table, a recording and matrices."""
     if hasattr(source, "each_encoded"):
         return cast(Scannable, source)
-    raise InputError("this source can't be scanned", "open a model or a table")
+    raise InputError(f"{excerpt(str(source.about['model']))} can't be scanned: it runs no model",
+                     "attn scan INPUT... -m gpt2 -o DIR, or another model")  # fmt: skip

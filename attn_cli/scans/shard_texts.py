@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attn_cli.encoded_text import EncodedText
-from attn_cli.errors import InputError
 from attn_cli.scans.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.scannable import ScansTexts
 from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
 
-_READ_TOGETHER = 2**18  # characters, twice those of a shard: only documents that are cut have more
+_READ_TOGETHER = 2**18  # characters, eight times those of a shard: only documents that are cut have more
 _ENCODED_TOGETHER = 2**16  # characters
 _PROBED = 2**17  # characters of a text whose beginning may say that it is too long
 _CUT_TOKENS = 64  # more than a text's beginning may have by being cut where no word ends
@@ -32,19 +31,18 @@ class ShardTexts:
         self.source, self.options, self.poison = source, options, poison
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
-    def groups(self, documents: Sequence[Document | Poison]) -> Iterator[tuple[list[ReadText], int]]:
-        """The texts, all at once but for long documents that are cut, and how many documents end with each group."""
+    def groups(self, documents: Sequence[Document | Poison]) -> Iterator[list[ReadText]]:
+        """The texts, all at once but for long documents that are cut."""
         pieces: list[Document] = []
-        characters = ended = 0
+        characters = 0
         for document in documents:
             for piece in self._pieces(document):
                 pieces.append(piece)
                 characters += len(piece.text)
                 if characters >= _READ_TOGETHER:
-                    yield self._readable(pieces), ended
-                    pieces, characters, ended = [], 0, 0
-            ended += 1
-        yield self._readable(pieces), ended
+                    yield self._readable(pieces)
+                    pieces, characters = [], 0
+        yield self._readable(pieces)
 
     def _pieces(self, document: Document | Poison) -> Iterator[Document]:
         """The texts of a document, none of one that is poison."""
@@ -53,10 +51,7 @@ class ShardTexts:
         elif not document.text.strip():
             self._note(document, "empty", "white space alone")
         elif self.options.chunk is not None:
-            tokenize = getattr(self.source, "tokens_of", None)
-            if tokenize is None:
-                raise InputError("--chunk cuts by tokens, which a table has not", "leave out --chunk")
-            yield from pieces_of(document, tokenize, self.options.chunk, self.options.stride)
+            yield from pieces_of(document, self.source.tokens_of, self.options.chunk, self.options.stride)
         elif self._is_far_too_long(document.text):
             self._note_too_long(document, f"more than {self.limit:,}")
         else:

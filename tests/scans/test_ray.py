@@ -12,27 +12,24 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("datasketches")
 
-from functools import partial
 
 import ray
 
-from attn_cli.scans.meter import Steps
 from attn_cli.scans.ray_workers import ray_workers
 from attn_cli.scans.scan_options import ScanOptions
 from attn_cli.scans.shards import Shard
 from attn_cli.scans.sums import SumArrays
-from attn_cli.sources import open_source
 from tests.program import environment
 from tests.scans.corpora import sentences, small_shards, table_scan, written
+from tests.scans.word_texts import open_words
 
 __all__ = ["small_shards"]
 _ANOTHER = """
 import ray
-from functools import partial
 from attn_cli.scans.ray_workers import ray_workers
 from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.sources import open_source
-with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1):
+from tests.scans.word_texts import open_words
+with ray_workers("auto", open_words, ScanOptions(), 1):
     print(ray.get_runtime_context().gcs_address)
 """
 
@@ -40,7 +37,7 @@ with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1):
 @pytest.mark.usefixtures("small_shards")
 def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(40))
-    with ray_workers("auto", partial(open_source, "toy"), ScanOptions(), 1) as workers:
+    with ray_workers("auto", open_words, ScanOptions(), 1) as workers:
         first = workers.processes()
 
         def killing(shards: Iterator[Shard]) -> Iterator[Shard]:
@@ -49,8 +46,8 @@ def test_a_killed_worker_s_shards_are_done_again_and_the_tables_are_those_of_one
                 if shard.number == 5:
                     os.kill(first[0], signal.SIGKILL)
 
-        def compute(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, SumArrays]]:
-            return workers.compute(killing(shards), steps)
+        def compute(shards: Iterator[Shard]) -> Iterator[tuple[Shard, SumArrays]]:
+            return workers.compute(killing(shards))
 
         assert table_scan(file, tmp_path / "ray", compute) == table_scan(file, tmp_path / "here")
         assert workers.processes() != first

@@ -15,23 +15,22 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
+from attn_cli.scans import manifest
 from attn_cli.scans.manifest import LAYOUT
 from attn_cli.scans.memory import within
-from attn_cli.scans.meter import Steps
 from attn_cli.scans.results import open_scan
 from attn_cli.scans.run import ScanProgress
 from attn_cli.scans.scan import scan
 from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.scannable import scannable
 from attn_cli.scans.shards import Shard, scan_shard
 from attn_cli.scans.sums import ScanSums
 from attn_cli.selection import Selection
-from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import environment
 from tests.scans.corpora import files_of, sentences, small_shards, table_scan, written
+from tests.scans.word_texts import open_words
 
 __all__ = ["small_shards"]
 # Ends itself by SIGKILL in the N-th of all moments at which a file is written, half of it done, or a shard begins.
@@ -83,9 +82,9 @@ def test_a_killed_scan_goes_on_and_gives_what_an_undisturbed_one_gives(tmp_path:
 @pytest.mark.usefixtures("small_shards")
 def test_the_order_in_which_shards_are_done_changes_no_byte(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(20))
-    source = scannable(open_source("toy"))
+    source = open_words()
 
-    def backwards(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+    def backwards(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
         return ((shard, scan_shard(source, shard, ScanOptions()).arrays()) for shard in reversed(list(shards)))
 
     assert table_scan(file, tmp_path / "backwards", backwards) == table_scan(file, tmp_path / "forwards")
@@ -96,37 +95,35 @@ def test_what_is_finished_is_not_computed_again(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(10))
     before = table_scan(file, tmp_path / "scan")
 
-    def nothing(shards: Iterator[Shard], steps: Steps) -> Iterator[tuple[Shard, ScanSums]]:
+    def nothing(shards: Iterator[Shard]) -> Iterator[tuple[Shard, ScanSums]]:
         raise AssertionError("nothing is missing")
 
     assert table_scan(file, tmp_path / "scan", nothing) == before == files_of(tmp_path / "scan")
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_progress_moves_within_shards_and_begins_with_what_is_kept(tmp_path: Path) -> None:
+def test_progress_moves_with_every_shard_and_begins_with_what_is_kept(tmp_path: Path) -> None:
     file, said = written(tmp_path, sentences(10)), list[ScanProgress]()
 
     def interrupted(progress: ScanProgress) -> None:
         said.append(progress)
-        if progress.kept == 6:
+        if progress.records == 6:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        scan("toy", str(file), str(tmp_path / "scan"), report=interrupted)
-    records = [progress.records for progress in said]
-    assert records == sorted(records) and any(each % 3 for each in records)  # of a shard of three, one or two
-    assert sorted({progress.kept for progress in said}) == [0, 3, 6]
+        scan(open_words(), str(file), str(tmp_path / "scan"), report=interrupted)
+    assert [progress.records for progress in said] == [0, 3, 6]
     again = list[ScanProgress]()
-    counts = scan("toy", str(file), str(tmp_path / "scan"), report=again.append)
+    counts = scan(open_words(), str(file), str(tmp_path / "scan"), report=again.append)
     fresh = [progress for progress in again if progress.fresh_records]
-    assert fresh[0].kept == 6 and again[-1].records == again[-1].kept == 10
+    assert again[-len(fresh) - 1].records == 6 and [progress.records for progress in fresh] == [9, 10]
     assert (again[-1].tokens, again[-1].fresh_records) == (counts["tokens"], 4)
 
 
 @pytest.mark.usefixtures("small_shards")
 def test_progress_of_a_sample_counts_the_documents_that_are_read(tmp_path: Path) -> None:
     corpus, said = open_corpus([str(written(tmp_path, sentences(40)))], sample="25%"), list[ScanProgress]()
-    counts = scan("toy", corpus, str(tmp_path / "scan"), report=said.append)
+    counts = scan(open_words(), corpus, str(tmp_path / "scan"), report=said.append)
     assert 0 < counts["documents"] < 20
     assert said[-1].records == counts["documents"] == corpus.count_below(40) == len(list(corpus.documents()))
 
@@ -138,7 +135,7 @@ def test_less_memory_makes_smaller_batches_and_may_change_in_the_middle(tmp_path
     assert tokens[0] < 700 < tokens[1]
     ended = partial(scan, source, str(file), str(tmp_path / "little"), selection=layers)
     with pytest.raises(ZeroDivisionError):
-        ended(memory=much, report=lambda progress: 1 / (progress.kept == 0))
+        ended(memory=much, report=lambda progress: 1 / (progress.records == 0))
     ended(memory=least)
     scan(source, str(file), str(tmp_path / "much"), selection=layers, memory=much)
     one, other = (parquet.read_table(tmp_path / name / "statistics.parquet").to_pandas() for name in ("little", "much"))
@@ -178,12 +175,28 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_version_is_neither_gone_on_with_nor_shown(tmp_path: Path) -> None:
     file = written(tmp_path, sentences(3))
     table_scan(file, tmp_path / "scan")
-    manifest = tmp_path / "scan" / "scan.json"
-    manifest.write_text(manifest.read_text().replace(f'"layout": {LAYOUT}', '"layout": 1'))
+    about = tmp_path / "scan" / "scan.json"
+    about.write_text(about.read_text().replace(f'"layout": {LAYOUT}', '"layout": 1'))
     with pytest.raises(InputError, match="another version of attn"):
         table_scan(file, tmp_path / "scan")
     with pytest.raises(InputError, match="another version of attn"):
         open_scan(str(tmp_path / "scan"))
+
+
+def test_an_unfinished_scan_in_shards_of_another_size_is_refused_and_a_finished_one_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folder = written(tmp_path, sentences(300)), tmp_path / "scan"
+    monkeypatch.setattr(manifest, "DOCUMENTS", 5)
+    with pytest.raises(ZeroDivisionError):
+        scan(open_words(), str(file), str(folder), report=lambda progress: 1 / (progress.records == 0))
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="holds a scan with another version of attn") as error:
+        scan(open_words(), str(file), str(folder))
+    assert "--force" in str(error.value.hint)
+    done = scan(open_words(), str(file), str(folder), force=True)
+    monkeypatch.setattr(manifest, "DOCUMENTS", 5)
+    assert scan(open_words(), str(file), str(folder)) == done and open_scan(str(folder)).heads
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             words = random.Random(seed)
             lines = [" ".join(words.choices(WORDS, k=words.randint(4, 14 + 6 * seed))) for _ in range(30)]
             (folder / f"{name}.txt").write_text("\n".join([*lines, "", "x" * 4000]) + "\n")
-            report = (lambda progress: None) if name != "begun" else lambda progress: 1 / (progress.kept == 0)
+            report = (lambda progress: None) if name != "begun" else lambda progress: 1 / (progress.records == 0)
             try:
                 scan(source, f"{name}.txt", name, selection=Selection(layers=(0, 1)), report=report)
             except ZeroDivisionError:

@@ -80,23 +80,23 @@ class _Line:
 def last_line(progress: ScanProgress, total: int | None) -> str:
     """What an interrupted scan has kept.
 
-    >>> last_line(ScanProgress(500, 480, 9000, 400, 8000, 4.0), 1000)
+    >>> last_line(ScanProgress(480, 9000, 400, 8000, 4.0), 1000)
     'attn: interrupted; 480 of 1,000 documents kept, run it again to go on'
-    >>> last_line(ScanProgress(500, 0, 9000, 400, 8000, 4.0), None)
+    >>> last_line(ScanProgress(0, 0, 0, 0, 4.0), None)
     'attn: interrupted before a first part was finished: nothing is kept'
     """
-    if not progress.kept:
+    if not progress.records:
         return "attn: interrupted before a first part was finished: nothing is kept"
     of_all = f" of {total:,}" if total else ""
-    return f"attn: interrupted; {progress.kept:,}{of_all} documents kept, run it again to go on"
+    return f"attn: interrupted; {progress.records:,}{of_all} documents kept, run it again to go on"
 
 
 def line_of(progress: ScanProgress, total: int | None) -> str:
     """How far a scan has come, in a line.
 
-    >>> line_of(ScanProgress(500, 480, 9000, 400, 8000, 4.0), 1000)
+    >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), 1000)
     'document 500 of 1,000 · 2,000 tokens/s · 5 s left'
-    >>> line_of(ScanProgress(500, 480, 9000, 400, 8000, 4.0), None)
+    >>> line_of(ScanProgress(500, 9000, 400, 8000, 4.0), None)
     'document 500 · 2,000 tokens/s'
     """
     words = [f"document {progress.records:,}" + (f" of {total:,}" if total else "")]

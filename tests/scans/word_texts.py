@@ -1,8 +1,8 @@
-"""A table of word vectors as a model that can be scanned."""
+"""A table of word vectors as a model that can be scanned: quick, and without torch, for tests of shards and folders."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,9 +11,13 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources.corpora.fingerprint import content_hash
-from attn_cli.sources.files.paths import expanded
+from attn_cli.sources import open_source
 from attn_cli.sources.toy import TableSource
+
+
+def open_words() -> Any:
+    """The built-in table, as a source that can be scanned."""
+    return WordTexts(cast(TableSource, open_source("toy")))
 
 
 class WordTexts:
@@ -33,11 +37,15 @@ class WordTexts:
 
     def _encoded(self, text: str) -> EncodedText:
         try:
-            tokens = self.source.read([text])[0].tokens
+            tokens = self.tokens_of(text)
         except InputError:  # no word of the text is in the table
-            tokens = ()
+            tokens = []
         numbers = np.array([(token.id, token.start, token.end) for token in tokens], np.int64).reshape(-1, 3)
         return EncodedText(numbers[:, 0], np.zeros(len(numbers), bool), numbers[:, 1], numbers[:, 2])
+
+    def tokens_of(self, text: str) -> Sequence[Token]:
+        """The words of a text that the table has."""
+        return self.source.read([text])[0].tokens
 
     def planned_layers(self, selection: Selection) -> list[PlannedLayer]:
         """The table's only layer."""
@@ -56,10 +64,7 @@ class WordTexts:
         return [self.source.table.word(number) for number in ids]
 
     def fingerprint(self) -> str:
-        """As `content_hash` of the file of a table; of a table that is built in, a hash of its words and vectors."""
-        file = expanded(str(self.about["model"]))
-        if file.is_file():
-            return content_hash(file)
+        """A hash of the table's words and vectors."""
         digest = blake2b(digest_size=16)
         for _, words, vectors in self.source.table.blocks():
             digest.update("\n".join(words).encode() + np.ascontiguousarray(vectors).tobytes())
