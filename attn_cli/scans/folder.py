@@ -83,8 +83,7 @@ class ScanFolder:
             if before is None and any(self.path.iterdir()) and not self._only_ours():
                 raise InputError(f"{excerpt(self.name)} is not empty, and holds no scan", "give a folder of its own")
             if before is not None and not force:
-                finished = before["progress"]["finished"]
-                check_same(orjson.loads(orjson.dumps(manifest)), before["scan"], self.name, finished=finished)
+                check_same(orjson.loads(orjson.dumps(manifest)), before["scan"], self.name)
             self._clean(everything=force or before is None)
             self.work.mkdir(exist_ok=True)
         except OSError as error:

@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 from attn_cli._version import __version__
 from attn_cli.errors import InputError
-from attn_cli.scans.shards import CHARACTERS, DOCUMENTS
 from attn_cli.text import counted, excerpt, visible
 
 LAYOUT = 3  # raised when sums or tables change, so that a folder of another version is not gone on with
 
 _WORDS = {
-    "layout": "version of attn", "shards": "version of attn", "model": "model", "type": "model", "weights": "model",
+    "layout": "version of attn", "model": "model", "type": "model", "weights": "model",
     "revision": "revision", "dtype": "precision", "backend": "--backend", "layers": "--layer", "heads": "--head",
     "pairs": "--head", "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents",
     "fields": "--field", "sample": "--sample", "longest": "--memory, and longest text",
@@ -40,7 +39,7 @@ def manifest_of(model: ScannedModel, options: Mapping[str, Any], corpus: Mapping
     corpus   the fingerprint of the documents
     """
     about = {**model.about, "weights": model.weights, "longest": model.longest}
-    return {"layout": LAYOUT, "shards": [DOCUMENTS, CHARACTERS], "attn": __version__, **about, **options, **corpus}
+    return {"layout": LAYOUT, "attn": __version__, **about, **options, **corpus}
 
 
 def check_manifest(content: Mapping[str, Any]) -> None:
@@ -78,20 +77,17 @@ def _counts(values: Mapping[str, Any]) -> set[str]:
     return {name for name, value in values.items() if type(value) is int and value >= 0}
 
 
-def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str, *, finished: bool) -> None:
-    """InputError that names the first difference, where `folder` holds a scan of something else.
-
-    finished  whether the scan there is: then it doesn't matter into which shards it was divided
-    """
+def check_same(now: Mapping[str, Any], before: Mapping[str, Any], folder: str) -> None:
+    """InputError that names the first difference, where `folder` holds a scan of something else."""
     for name in dict.fromkeys((*now, *before)):
         one, other = before.get(name), now.get(name)
-        if name in _NAMES_ALONE or one == other or (finished and name == "shards"):
+        if name in _NAMES_ALONE or one == other:
             continue
         what = f"{'other' if name == 'files' else 'another'} {_WORDS.get(name, name)}"
         one, other = (before.get("model"), now.get("model")) if name in ("type", "weights") else (one, other)
         values = (
             f": {_shown(one, name)} there, {_shown(other, name)} now"
-            if name not in ("files", "layout", "shards") and one != other
+            if name not in ("files", "layout") and one != other
             else ""
         )
         files = f": {_file_difference(one or [], other or [])}" if name == "files" else ""

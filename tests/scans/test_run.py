@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
-from attn_cli.scans import manifest
 from attn_cli.scans.manifest import LAYOUT
 from attn_cli.scans.memory import within
 from attn_cli.scans.results import open_scan
@@ -181,22 +180,6 @@ def test_a_folder_of_another_version_is_neither_gone_on_with_nor_shown(tmp_path:
         table_scan(file, tmp_path / "scan")
     with pytest.raises(InputError, match="another version of attn"):
         open_scan(str(tmp_path / "scan"))
-
-
-def test_an_unfinished_scan_in_shards_of_another_size_is_refused_and_a_finished_one_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, folder = written(tmp_path, sentences(300)), tmp_path / "scan"
-    monkeypatch.setattr(manifest, "DOCUMENTS", 5)
-    with pytest.raises(ZeroDivisionError):
-        scan(open_words(), str(file), str(folder), report=lambda progress: 1 / (progress.records == 0))
-    monkeypatch.undo()
-    with pytest.raises(InputError, match="holds a scan with another version of attn") as error:
-        scan(open_words(), str(file), str(folder))
-    assert "--force" in str(error.value.hint)
-    done = scan(open_words(), str(file), str(folder), force=True)
-    monkeypatch.setattr(manifest, "DOCUMENTS", 5)
-    assert scan(open_words(), str(file), str(folder)) == done and open_scan(str(folder)).heads
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
