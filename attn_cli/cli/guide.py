@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
@@ -114,9 +114,9 @@ def _page(name: str, screen: Screen) -> str:
     """
     files = {page.name: page.file for page in topics()}
     if name not in files:
-        near = get_close_matches(name, files, 3)
-        if found := _search(name, screen, whole=bool(near)):
+        if found := _search(name, screen):
             return found
+        near = get_close_matches(name, files, 3)
         hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(files)}"
         raise InputError(f"no page is named {cut(name, 60)!r}, and none says it", hint)
     text = files[name].read_text("utf-8")
@@ -129,75 +129,30 @@ def _page(name: str, screen: Screen) -> str:
     return draw_markdown(text, screen)
 
 
-def _search(word: str, screen: Screen, *, whole: bool) -> str:
-    """The lines of all pages with a word, each after its page's name; on a terminal the first of every page.
+def _search(word: str, screen: Screen) -> str:
+    """The lines of all pages that say a word, as page, line number and line, cut to a terminal's width.
 
-    Pages of that name come first, then the page that says it most, and those that few people begin with last. With
-    `whole` nothing where no page has it but inside of other words.
+    Pages whose name or summary is the word come first, at least with their summary; those that few people begin with
+    last.
     """
-    said: list[tuple[Topic, list[str]]] = []
-    for page in topics():
-        lines = [line for line in _prose(page.file.read_text("utf-8")) if word.lower() in line.lower()]
-        said += [(page, lines or [page.summary])] if lines or _is_about(page, word) else []
-    if whole and not any(
-        re.search(rf"\b{re.escape(word)}\b", line, re.IGNORECASE) for _, each in said for line in each
-    ):
-        return ""
-    said.sort(key=lambda each: (not _is_about(each[0], word), each[0].name in _LATER, -len(each[1])))
-    if screen.height is None:
-        return _listed(said, word, screen.width, sys.maxsize)
-    said = [each for each in said if each[0].name not in _LATER] or said
-    texts = (_listed(said, word, screen.width, most) for most in (3, 2, 1))
-    shortest = _listed(said[: screen.height // 2 - 1], word, screen.width, 1)
-    shown = next((text for text in texts if text.count("\n") + 2 <= screen.height), shortest)
-    return f"{shown}\nattn guide {said[0][0].name}: the first of them\n" if said else ""
-
-
-def _listed(said: Sequence[tuple[Topic, Sequence[str]]], word: str, width: int, most: int) -> str:
-    """The pages, each with up to `most` of its lines; those that stand for a page say how many more it has."""
+    says = re.compile(rf"(?<!\w){re.escape(word)}s?(?!\w)", re.IGNORECASE)
     found: list[str] = []
-    for page, lines in said:
-        more = f" · {len(lines) - most} more" if most < len(lines) else ""
-        more += f": attn guide {page.name}" if more and len(more) + 2 * len(page.name) + 13 <= width else ""
-        found += [f"{page.name}{more}", *(f"  {_around(word, line, width - 2)}" for line in lines[:most])]
-    return "".join(f"{line}\n" for line in found)
+    for page in sorted(
+        topics(), key=lambda page: (not _is_called(page, word), not _is_about(page, word), page.name in _LATER)
+    ):
+        numbered = [*enumerate(page.file.read_text("utf-8").splitlines(), 1)]
+        lines = [(number, line) for number, line in numbered if says.search(line)]
+        if not lines and _is_about(page, word):
+            lines = [(number, line) for number, line in numbered if line.strip() == page.summary][:1]
+        found += [f"{page.name}:{number}: {line.strip()}" for number, line in lines]
+    return "".join(f"{line if screen.height is None else _in_one_line(line, screen.width)}\n" for line in found)
+
+
+def _is_called(page: Topic, word: str) -> bool:
+    """Whether a page's name is the word: "sink" of sinks, "tutorial" of the ladder."""
+    return page.name in (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower()))
 
 
 def _is_about(page: Topic, word: str) -> bool:
-    """Whether a page's name or summary is the word: "sink" of sinks, "tutorial" of the ladder."""
-    return page.name in (word.lower(), f"{word.lower()}s", _OTHER_NAMES.get(word.lower())) or (
-        word.lower() in re.findall(r"\w+", page.summary.lower())
-    )
-
-
-def _prose(text: str) -> Iterator[str]:
-    """The paragraphs, headings and rows of tables of Markdown as a line each; not what is typed or printed."""
-    for number, block in enumerate(re.split(r"^```.*$", text, flags=re.MULTILINE)):
-        if number % 2 == 0:
-            for paragraph in re.split(r"\n(?:\s*\n|(?=\s*[-#|]))", block):
-                yield re.sub(r"\[([^]]*)\]\([^)]*\)|[*`#]", r"\1", " ".join(paragraph.split())).strip(" -|")
-
-
-def _around(word: str, line: str, width: int) -> str:
-    """A line, cut between words to what stands around a word of it.
-
-    >>> _around("sink", "a key that takes weight is a sink, and a sink is the first key", 34)
-    '… weight is a sink, and a sink …'
-    """
-    if len(line) <= width:
-        return line
-    words, room = line.split(" "), width - 4
-    first = last = next(at for at, each in enumerate(words) if word.lower().split(" ")[0] in each.lower())
-    length = len(words[first])
-    while length < room:
-        before, after = (
-            len(words[first - 1]) if first else room,
-            len(words[last + 1]) if last + 1 < len(words) else room,
-        )
-        if min(length + 1 + before, length + 1 + after) > room:
-            break
-        if (length + 1 + before <= room and (last - first) % 2 == 0) or length + 1 + after > room:
-            first, length = first - 1, length + 1 + before
-        else:
-            last, length = last + 1, length + 1 + after
-    return f"{'… ' * (first > 0)}{' '.join(words[first : last + 1])}{' …' * (last + 1 < len(words))}"
+    """Whether a page's name is the word, or its summary has it."""
+    return _is_called(page, word) or word.lower() in re.findall(r"\w+", page.summary.lower())

@@ -25,6 +25,7 @@ class Format:
     writer    MODULE:CLASS of its view, in `attn_cli.views.writers`; made with (sink, format's name, settings)
     contents  what a file of it holds, in Markdown, for the documentation
     binary    whether a terminal can't show it
+    named     whether --format takes its name; --plain has no other spelling
     """
 
     name: str
@@ -32,6 +33,7 @@ class Format:
     writer: str
     contents: str
     binary: bool = False
+    named: bool = True
 
     def open(self, sink: "Sink", settings: "ViewSettings") -> "View":
         """The view that writes reports into `sink`."""
@@ -51,7 +53,7 @@ FORMATS = (
     Format("csv", (".csv",), "rows:RowsView", _ROWS),
     Format("tsv", (".tsv",), "rows:RowsView", _ROWS),
     Format("plain", (".text",), "plain:PlainView",
-           "a sentence a line, no drawings, colours and columns, for screen readers; `--plain` is short for it"),
+           "a sentence a line, no drawings, colours and columns, for screen readers: `--plain`", named=False),
     Format("npz", (".npz",), "npz:ArchiveView",
            "`weights` and `scores` `[layers, heads, n, m]`, `tokens`, `token_ids`, `layers`, `heads`", binary=True),
     Format("attn", (".attn",), "recording:RecordingFileView",
@@ -78,7 +80,7 @@ def format_for(name: str | None, output: str | None) -> Format:
         for format in FORMATS:
             if format.name == name:
                 return format
-        raise InputError(f"unknown format {name!r}", f"one of {', '.join(format.name for format in FORMATS)}")
+        raise InputError(f"unknown format {name!r}", f"one of {', '.join(format_names())}")
     if output is None or output == "-":
         return FORMATS[0]
     suffix = PurePath(output).suffix.lower()
@@ -89,9 +91,14 @@ def format_for(name: str | None, output: str | None) -> Format:
     return by_suffix[suffix]
 
 
+def format_names() -> list[str]:
+    """The names that --format takes."""
+    return [format.name for format in FORMATS if format.named]
+
+
 def names_in_words() -> str:
     """All names in a sentence, for --help: "terminal, json, ... or svg"."""
-    *names, last = (format.name for format in FORMATS)
+    *names, last = format_names()
     return f"{', '.join(names)} or {last}"
 
 

@@ -106,21 +106,25 @@ def test_a_page_starts_quickly() -> None:
     assert not {"rich.markdown", "numpy"} & modules_after("guide")
 
 
-def test_a_word_is_looked_up_first_in_the_page_that_says_it_most() -> None:
-    names = [line for line in attn("guide", "induction").lines if not line.startswith(" ")]
-    assert names[0] == "kinds"
-    assert names[-1] == "changes"
+def test_a_word_is_looked_up_page_by_page_with_the_number_of_its_line() -> None:
+    lines = attn("guide", "induction").lines
+    for line in lines:
+        page, number, words = line.split(":", 2)
+        assert (FOLDER / f"{page}.md").read_text("utf-8").splitlines()[int(number) - 1].strip() == words.strip()
+        assert "induction" in words.lower()
+    pages = [line.partition(":")[0] for line in lines]
+    assert len(lines) == sum(len(re.findall(r"^.*\binduction\b.*$", page.read_text("utf-8"), re.I | re.M))
+                             for page in FOLDER.glob("*.md"))  # fmt: skip
+    assert pages[-1] == "changes"
 
 
 @pytest.mark.parametrize(("word", "page"), [("sink", "sinks"), ("tutorial", "ladder"), ("JSON", "formats")])
 def test_a_word_leads_to_the_page_about_it_which_has_another_name(word: str, page: str) -> None:
-    assert attn("guide", word).lines[0] == page
+    assert attn("guide", word).lines[0].startswith(f"{page}:")
 
 
 @pytest.mark.parametrize("word", ["sink", "position", "the", "attn"])
 @pytest.mark.parametrize("columns", [40, 80])
 def test_what_pages_say_of_a_word_fits_a_terminal(word: str, columns: int) -> None:
-    lines = attn("guide", word, terminal=True, env={"COLUMNS": str(columns), "LINES": "24"}).lines
-    assert len(lines) <= 23
-    assert all(len(line) <= columns for line in lines)
-    assert all(word in line.lower() for line in lines if line.startswith("  …"))
+    lines = attn("guide", word, terminal=True, env={"COLUMNS": str(columns)}).lines
+    assert lines and all(len(line) <= columns for line in lines)

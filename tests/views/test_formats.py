@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attn_cli.views.formats import FORMATS, contents_table
+from attn_cli.views.formats import FORMATS, contents_table, format_names
 from tests.program import attn
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +16,8 @@ def test_every_format_has_a_writer_and_suffixes_of_its_own() -> None:
 
 def test_help_names_every_format() -> None:
     text = " ".join(attn("top", "--help").text.split())
-    assert ", ".join(format.name for format in FORMATS[:-1]) + f" or {FORMATS[-1].name}." in text
+    assert ", ".join(format_names()[:-1]) + f" or {format_names()[-1]}." in text
+    assert {*format_names(), "plain"} == {format.name for format in FORMATS}
 
 
 def test_the_documentation_has_the_table_of_formats() -> None:

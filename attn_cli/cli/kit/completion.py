@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attn_cli.cli.kit.declarations import alone
-from attn_cli.views.formats import FORMATS
+from attn_cli.views.formats import format_names
 
 _MOST_FILES = 200
 
@@ -36,7 +36,7 @@ def masks(incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """The output formats."""
-    return [format.name for format in FORMATS if format.name.startswith(incomplete)]
+    return [name for name in format_names() if name.startswith(incomplete)]
 
 
 def dtypes(incomplete: str) -> list[str]:

@@ -119,7 +119,7 @@ Output = Annotated[
 Force = Annotated[bool, _output("--force", help="Replace an existing output file.")]
 Plain = Annotated[
     bool,
-    _output("--plain", help="Print sentences for screen readers: short for --format plain."),
+    _output("--plain", help="Print sentences for screen readers."),
 ]
 Color = Annotated[
     Literal["auto", "always", "never"], _output("--color", help="Use colours: auto, always or never.", metavar="WHEN")

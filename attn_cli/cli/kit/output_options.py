@@ -1,6 +1,7 @@
 """The options that say what is written, and where: format, file, colour."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -8,6 +9,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.invocation import current
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
+from attn_cli.views.shell_words import command_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
 
@@ -28,6 +30,8 @@ class OutputOptions:
         """The view chosen by --format, --json and --output; `settings` are those of the command alone."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
+        if self.format == "plain":
+            raise InputError("--format plain is called --plain", _with_plain(sys.argv[1:]))
         name = "json" if self.json else self.format
         if self.plain and name is None and self.output in (None, "-"):
             name = "plain"
@@ -35,3 +39,10 @@ class OutputOptions:
         settings = replace(settings, color=self.color, invocation=invocation)
         with open_view(name, self.output, settings, force=self.force) as view:
             yield view
+
+
+def _with_plain(words: Sequence[str]) -> str:
+    """The command line with --plain in place of --format plain."""
+    pairs = zip(("", *words), words, strict=False)
+    kept = [word for before, word in pairs if not {before, word} & {"-f", "--format"} and not word.endswith("plain")]
+    return f"try: {command_words([*kept, '--plain'])}"

@@ -1,6 +1,7 @@
 """Defaults of options that a person sets once: `ATTN_*` variables, and a TOML file where such files belong."""
 
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError, reason
+from attn_cli.views.shell_words import command_words
 
-# The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE.
+# The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
+# `plain` has none.
 NAMES = ("model", "device", "device_map", "dtype", "backend", "offline", "color", "color_scale", "plain", "quiet",
          "verbose")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
@@ -41,7 +44,11 @@ def settings() -> dict[str, Setting]:
     """All settings by name; a variable goes before the file. InputError for a file that can't be used."""
     path = settings_file()
     of_file = {name: Setting(_checked(name, value, str(path)), str(path)) for name, value in _read(path).items()}
-    variables = {name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES}
+    if os.environ.get("ATTN_PLAIN", "").lower() not in _OFF:
+        raise InputError("ATTN_PLAIN is no longer read", f"try: {command_words([*sys.argv[1:], '--plain'])}")
+    variables = {
+        name: (f"ATTN_{name.upper()}", os.environ.get(f"ATTN_{name.upper()}")) for name in NAMES if name != "plain"
+    }
     of_variables = {
         name: Setting(value.lower() not in _OFF if name in _SWITCHES else value, variable)
         for name, (variable, value) in variables.items()

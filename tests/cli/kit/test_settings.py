@@ -71,6 +71,16 @@ def test_plain_is_words_in_lines(file: Path) -> None:
     assert run.text.isascii()
 
 
+def test_plain_is_spelled_in_one_way(file: Path) -> None:
+    line = 'attn top "river bank" -k 1 --plain\n'
+    for words in (["-f", "plain"], ["--format=plain"]):
+        refused(attn("top", "river bank", *words, "-k", "1"), 2, "--format plain is called --plain", line)
+    refused(attn("top", "river bank", "-k", "1", env={"ATTN_PLAIN": "1"}), 2, "ATTN_PLAIN", line)
+    asked = attn("top", "river bank", "--plain").text
+    assert attn("top", "river bank", env=env(file, "plain = true\n")).text == asked
+    assert attn("top", "river bank", env={"ATTN_PLAIN": "0"}).text != asked
+
+
 def test_plain_leaves_out_what_there_is_none_of() -> None:
     line = attn("heads", "river bank", "--plain", "-H", "0").lines[-1]
     assert "self weight 0.816" in line and "induction" not in line
