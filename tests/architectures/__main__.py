@@ -62,8 +62,8 @@ cache ({cached} types), by passes that skip the blocks below ({prefixed}), by wh
 ({unknocked}), with the reason; held against whole passes within 1e-4 bits.
 
 *W_O*: how `attn` finds it without its name, for `--by output` and the direct parts of heads: *memory*, it is given the
-very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which doubling a head's
-output doubles exactly that head's slice. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
+very array that the attention function returned; *copy*, one of the same numbers; *gate*, one in which exactly
+those heads' slices are 0 whose outputs were set to 0. In all layers by memory: {by_memory} types, by these three: {otherwise} more;
 not in all: {not_found}, of which {own_softmax} show no values in any layer.
 
 *direct*: whether what each head adds by itself to a logit is known, as `attn knock` says under *writes*: parts and rest

@@ -2,7 +2,7 @@
 
 memory   W_O is given the very array that the attention function returned
 copy     an array of the same numbers
-gate     an array in which doubling a head's output doubles exactly that head's slice
+gate     an array in which exactly those heads' slices are 0 whose outputs were set to 0
 no       neither, and `attn` says why
 """
 

@@ -21,7 +21,7 @@ class OutputProjection:
 
     module  None where none was found
     how     "memory": it gets the very array that the attention function returned; "copy": an array of the same
-            numbers; "gate": an array in which doubling a head's output doubles exactly that head's slice; "" for none
+            numbers; "gate": an array in which exactly the slices of heads set to 0 are 0; "" for none
     why     why none was found, "" where one was
     like    an empty array of its input's device and precision
     path    the module's path in the model
@@ -68,11 +68,11 @@ class Projections:
         return projection
 
     def ungated(self, path: str, layer: int) -> OutputProjection:
-        """The same; LoadError also for a gate between heads and W_O, with which each row writes in its own way."""
+        """The same; LoadError also for a gate or norm between heads and W_O: each row then writes in its own way."""
         projection = self.at(path, layer)
         if projection.how == "gate":
             raise LoadError(
-                f"layer {layer} ({path}): a gate stands between its heads and W_O",
+                f"layer {layer} ({path}): a gate or norm stands between its heads and W_O",
                 "what a key writes differs from row to row there; --by value measures before the gate",
             )
         return projection

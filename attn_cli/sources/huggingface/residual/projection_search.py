@@ -1,14 +1,13 @@
 """Finding W_O without names: the first module with a matrix that is given what the attention function returned.
 
-One plain forward pass finds it by memory, or by equal numbers where a model copies them into another layout. Where
-neither is found, as behind a gate, a few more passes double the outputs of some heads: the first module in whose input
-exactly the slices of these heads are doubled is W_O. Every head has a binary number of its own, and pass k doubles the
-heads whose bit k is 1; so each head's slice is told from every other's.
+One pass finds it by memory, or by equal numbers where a model copies them into another layout. Where neither is found,
+as behind a gate, one more pass sets every second head's output to 0: W_O is the first module in whose input exactly
+the slices of these heads are 0.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,27 +26,19 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.session import watched
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
-_TOLERANCE = 1e-4  # tolerance: of doubled numbers, relative to the largest; a gate is computed again in float32 or less
-_TOO_MANY = 8  # candidates that are kept of one call, each with a copy of its input
-
-
-@dataclass
-class _Candidate:
-    """A module that was given an array of the right size, but of other numbers, and that array."""
-
-    module: nn.Module
-    given: torch.Tensor
-
 
 @dataclass
 class _HeadOutputs:
-    """The outputs `[b, n, h, e]` of one attention call, and what came after it in its block."""
+    """The outputs `[b, n, h, e]` of one attention call, and W_O after it in its block.
+
+    is_passed_on  whether any module with a matrix is given as many numbers
+    """
 
     path: str
     block: str
     output: torch.Tensor
     found: OutputProjection | None = None
-    candidates: list[_Candidate] = field(default_factory=list)
+    is_passed_on: bool = False
 
     @property
     def width(self) -> int:
@@ -58,65 +49,50 @@ class _HeadOutputs:
 def find_projections(model: PreTrainedModel, arguments: Mapping[str, Any]) -> Projections:
     """W_O of every attention module that runs when `model` is called with `arguments`; a short text is enough."""
     search = _Search(model)
-    with search.hooks(search.look):
-        _run(model, arguments, search.note)
+    search.run(arguments, search.note, search.look)
     outputs = search.outputs
-    unclear = [x for x in outputs.values() if x.found is None and x.candidates]
-    if unclear:
-        _tell_apart(model, arguments, search, unclear)
+    if any(x.found is None and x.is_passed_on for x in outputs.values()):
+        search.run(arguments, search.zero, search.look_for_zeros)
     return Projections(
         {path: replace(x.found or _not_found(x), heads=int(x.output.shape[2])) for path, x in outputs.items()}
     )
 
 
-def _tell_apart(
-    model: PreTrainedModel, arguments: Mapping[str, Any], search: "_Search", unclear: list[_HeadOutputs]
-) -> None:
-    """Run the model with some heads doubled, and take the first candidates whose inputs follow."""
-    most = max(int(x.output.shape[2]) for x in search.outputs.values())
-    doubled = _Doubling(search)
-    for bit in range((most + 1).bit_length()):
-        doubled.bit = bit
-        with search.hooks(doubled.look):
-            _run(model, arguments, doubled.double)
-    for x in unclear:
-        following = [c for c in x.candidates if id(c) not in doubled.failed]
-        if following:
-            candidate = following[0]
-            x.found = search.projection(candidate.module, "gate", candidate.given)
-
-
 def _not_found(x: _HeadOutputs) -> OutputProjection:
-    if x.candidates:
+    if x.is_passed_on:
         return OutputProjection(None, why="what comes after its heads mixes them before any matrix gets them")
     return OutputProjection(None, why="no module with a matrix is given what its heads give")
 
 
-def _run(model: PreTrainedModel, arguments: Mapping[str, Any], tap: Tap) -> None:
-    """Run `model` with every attention output `[b, n, h, e]` passed through `tap`."""
-
-    def ignore(call: Call) -> None:
-        """Nothing is asked about the weights."""
-
-    labels = BatchLabels(None, None, encoder_decoder=bool(getattr(model.config, "is_encoder_decoder", False)))
-    visitor = BatchVisitor(ignore, Ledger(model, Selection(), labels), keeps_output=True)
-    with watched(model, visitor, tap=tap), torch.no_grad():
-        model(**arguments)
-
-
 class _Search:
-    """The first pass: which module is given the heads' outputs.
+    """Which modules are given the heads' outputs.
 
     outputs  by the paths of attention modules, those of their first calls
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.places = ModulePlaces(model)
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model, self.places = model, ModulePlaces(model)
         self.outputs: dict[str, _HeadOutputs] = {}
         self.current: _HeadOutputs | None = None
 
-    def hooks(self, look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]) -> AbstractContextManager[None]:
-        """Context manager: `look` is called before every module that has a matrix."""
+    def run(
+        self,
+        arguments: Mapping[str, Any],
+        tap: Tap,
+        look: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None],
+    ) -> None:
+        """Run the model: every attention output `[b, n, h, e]` passes through `tap`, every matrix is looked at."""
+
+        def ignore(call: Call) -> None:
+            """The weights aren't needed."""
+
+        is_pair = bool(getattr(self.model.config, "is_encoder_decoder", False))
+        labels = BatchLabels(None, None, encoder_decoder=is_pair)
+        visitor = BatchVisitor(ignore, Ledger(self.model, Selection(), labels), keeps_output=True)
+        with watched(self.model, visitor, tap=tap), self._hooks(look), torch.no_grad():
+            self.model(**arguments)
+
+    def _hooks(self, look: Callable[..., None]) -> AbstractContextManager[None]:
         modules = [module for module in self.places.paths if _has_matrix(module)]
         return hooked(*(module.register_forward_pre_hook(look, with_kwargs=True) for module in modules))
 
@@ -131,85 +107,51 @@ class _Search:
 
     def look(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward pre-hook: whether `module` is given the outputs of the attention call before it."""
-        call = self.current
-        if call is None or call.found is not None or not self.in_block(module, call):
-            return
-        given = first_float_input(args, kwargs)
-        if given is None or given.shape[-1] != call.width or given.numel() != call.output.numel():
+        call, given = self.current, self._given(module, args, kwargs)
+        if call is None or given is None:
             return
         if _same_memory(given, call.output):
-            call.found = self.projection(module, "memory", given)
+            call.found = self._projection(module, "memory", given)
         elif torch.equal(given.reshape(call.output.shape), call.output):
-            call.found = self.projection(module, "copy", given)
-        elif len(call.candidates) < _TOO_MANY:
-            call.candidates.append(_Candidate(module, given.clone()))
+            call.found = self._projection(module, "copy", given)
+        call.is_passed_on = True
 
-    def in_block(self, module: nn.Module, call: _HeadOutputs) -> bool:
+    def zero(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
+        """The outputs of a call whose W_O isn't found, every second head's 0."""
+        call = self.outputs[place.name]
+        self.current = call if call.found is None and call.output.shape == output.shape else None
+        if self.current is None:
+            return output
+        output = output.clone()
+        output[:, :, ::2] = 0
+        return output
+
+    def look_for_zeros(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forward pre-hook: whether in what `module` is given exactly every second head's slice is 0."""
+        call, given = self.current, self._given(module, args, kwargs)
+        if call is None or given is None:
+            return
+        is_zero = (given.reshape(call.output.shape) == 0).all(3).all(1).all(0)  # [h]
+        if bool(is_zero[::2].all()) and not bool(is_zero[1::2].any()):
+            call.found = self._projection(module, "gate", given)
+
+    def _given(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+        """What `module` is given, if it can be the outputs of an attention call in its block whose W_O isn't found."""
+        call = self.current
+        if call is None or call.found is not None or not self._in_block(module, call):
+            return None
+        given = first_float_input(args, kwargs)
+        if given is None or given.shape[-1] != call.width or given.numel() != call.output.numel():
+            return None
+        return given
+
+    def _in_block(self, module: nn.Module, call: _HeadOutputs) -> bool:
         """Whether `module` is part of the block of an attention call."""
         return not call.block or any(path.startswith(call.block + ".") for path in self.places.paths[module])
 
-    def projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
+    def _projection(self, module: nn.Module, how: str, given: torch.Tensor) -> OutputProjection:
         """`module` as the W_O that was found."""
         return OutputProjection(module, how, "", given.new_empty(0), self.places.paths[module][0])
-
-
-class _Doubling:
-    """A further pass, in which the heads whose number has a 1 at `bit` are doubled; numbers begin with 1.
-
-    failed  the ids of candidates whose input didn't follow in some pass
-    """
-
-    def __init__(self, search: _Search) -> None:
-        self.search, self.bit = search, 0
-        self.failed: set[int] = set()
-        self.current: _HeadOutputs | None = None
-        self.is_next = 0
-
-    def double(self, module: nn.Module, place: Place, output: torch.Tensor) -> torch.Tensor:
-        """The outputs of the first pass, with some heads doubled."""
-        self.current = self.search.outputs[place.name]
-        self.is_next = 0
-        first = self.current.output
-        return first * self._factors(first) if first.shape == output.shape else output
-
-    def look(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Forward pre-hook: compare a module's input with the first pass', and put that back for all that follows."""
-        call = self.current
-        if call is None or not self.search.in_block(module, call):
-            return None
-        given = first_float_input(args, kwargs)
-        if given is None:
-            return None
-        if call.found is not None:
-            is_it = call.found.module is module and given.numel() == call.output.numel()
-            return _with_given(args, kwargs, given, call.output.reshape(given.shape)) if is_it else None
-        if self.is_next == len(call.candidates) or call.candidates[self.is_next].module is not module:
-            return None
-        candidate = call.candidates[self.is_next]
-        self.is_next += 1
-        shape = call.output.shape
-        expected = candidate.given.reshape(shape) * self._factors(call.output)
-        apart = (given.reshape(shape) - expected).abs().amax(dim=(0, 1, 3)).float()  # [h]
-        sizes = expected.abs().amax(dim=(0, 1, 3)).float()
-        if bool((apart > _TOLERANCE * sizes.clamp(min=1e-30)).any()):
-            self.failed.add(id(candidate))
-        return _with_given(args, kwargs, given, candidate.given)
-
-    def _factors(self, output: torch.Tensor) -> torch.Tensor:
-        """2 for the heads that are doubled, 1 for the others `[h, 1]`."""
-        numbers = torch.arange(1, output.shape[2] + 1, device=output.device)
-        return (1 + ((numbers >> self.bit) & 1)).to(output.dtype)[:, None]
-
-
-def _with_given(
-    args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Tensor, other: torch.Tensor
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with `other` in place of `given`."""
-    return tuple(other if x is given else x for x in args), {
-        name: other if x is given else x for name, x in kwargs.items()
-    }
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -30,20 +30,21 @@ def test_it_is_found_by_memory(kind: str) -> None:
     assert {(x.how, x.path.rpartition(".")[2]) for x in found.values()} == {("memory", FOUND[kind])}
 
 
-def test_behind_a_gate_it_is_checked_by_doubling_heads() -> None:
-    model = tiny_model("qwen3_next", "tiny")
-    projections = find_projections(model, inputs_of(model, "qwen3_next"))
-    ((path, found),) = projections.found.items()
-    assert found.how == "gate" and found.path.endswith("o_proj")
-    with pytest.raises(LoadError, match=r"layer 1 .* gate"):
-        projections.ungated(path, 1)
+@pytest.mark.parametrize("kind", ["qwen3_next", "afmoe", "bitnet"])
+def test_behind_a_gate_or_norm_it_is_found_by_zeroing_every_second_head(kind: str) -> None:
+    model = tiny_model(kind, "tiny")
+    projections = find_projections(model, inputs_of(model, kind))
+    for path, found in projections.found.items():
+        assert found.how == "gate" and found.path == f"{path}.o_proj"
+        with pytest.raises(LoadError, match=r"layer 1 .* a gate or norm"):
+            projections.ungated(path, 1)
 
 
-@pytest.mark.parametrize(("kind", "why"), [("bitnet", "mixes them"), ("diffllama", "no module")])
+@pytest.mark.parametrize(("kind", "why"), [("jetmoe", "mixes them"), ("diffllama", "no module")])
 def test_what_mixes_heads_is_refused_by_name(kind: str, why: str) -> None:
     model = tiny_model(kind, "tiny")
     projections = find_projections(model, inputs_of(model, kind))
-    with pytest.raises(LoadError, match=rf"layer 0 \(.*attn.*\).*{why}"):
+    with pytest.raises(LoadError, match=rf"layer 0 \(.*att.*\).*{why}"):
         projections.at(next(iter(projections.found)), 0)
 
 
