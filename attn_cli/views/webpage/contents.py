@@ -16,7 +16,7 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.webpage.packing import packed_mask
 
-_SPECIAL, _GENERATED, _ENDS_LINE = 1, 2, 4  # flags of a token
+_SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _SHADES = 17  # of a thumbnail in a page: fewer than it has, for they deflate to a third
 _LONGEST_TITLE = 160
 _INDUCTION = 0.3  # mean weight from which a head does induction
@@ -97,8 +97,8 @@ class _Texts:
             gaps = list(_gaps(tokens, text))
             lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*gaps[1:], ""], strict=True)]
             flags = [
-                _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends
-                for token, ends in zip(tokens, lines, strict=True)
+                _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
+                for token, ends, later in zip(tokens, lines, _are_later_pieces(tokens), strict=True)
             ]
             self.documents.append({
                 "numbers": None if _are_counted(tokens) else [token.index for token in tokens],
@@ -205,6 +205,17 @@ def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
             continue
         gap = text[end : token.start] if token.start >= end else ""
         yield gap or (" " if number and tokens[number - 1].start is None else "")
+        end = max(end, token.end)
+
+
+def _are_later_pieces(tokens: Sequence[Token]) -> Iterator[bool]:
+    """Whether each token is another piece of a character that the tokens before it have shown whole."""
+    end = 0
+    for token in tokens:
+        if token.start is None or token.end is None:
+            yield False
+            continue
+        yield token.text != "" and token.start < end and token.end <= end
         end = max(end, token.end)
 
 

@@ -361,7 +361,7 @@ function layOut() {
       span.setAttribute("role", "option");
       span.setAttribute("aria-selected", "false");
       span.id = `t${number}-${at}`;
-      span.textContent = words;
+      span.textContent = text.flags[at] & 8 ? "∙" : words; // a later piece of a character that stands before it
       span.at = at;
       span.asQuery = asQuery;
       box.append(text.gaps[at], span);
@@ -547,10 +547,28 @@ function setTheme(dark, keep) {
   if (cells) redraw();
 }
 
+// Light colours, and what lies over a map drawn into it: Chromium prints a transparent canvas as a white one.
+function forPaper() {
+  setTheme(false, true);
+  for (const stack of document.querySelectorAll(".stack")) {
+    const [below, above] = stack.children, draw = below.getContext("2d");
+    draw.resetTransform();
+    draw.drawImage(above, 0, 0);
+  }
+}
+
 function redraw() {
   drawHeads();
   drawMap();
   put(look.q, look.k, true);
+}
+
+// A picker that was used gives the keys back to the page.
+function chosen(select, then) {
+  select.addEventListener("change", () => {
+    select.blur();
+    then();
+  });
 }
 
 function cycle(select) {
@@ -576,7 +594,8 @@ function pressed(event) {
   if (event.target === $("find") && ["Enter", "Escape"].includes(event.key)) {
     search();
     if (event.key === "Enter") next(1);
-    else event.target.blur();
+    event.target.blur();
+    event.preventDefault();
     return;
   }
   if (typing || onButton) return;
@@ -612,11 +631,11 @@ function listen() {
   $("chosen").addEventListener("pointermove", (event) => choose(...(headAt(event) ?? [look.layer, look.head])));
   $("chosen").addEventListener("pointerleave", () => choose(look.layer, look.head));
   $("chosen").addEventListener("click", (event) => headAt(event) && open(...headAt(event)));
-  $("stream").addEventListener("change", () => open(page.layers.findIndex((each) => each.stream === $("stream").value), 0));
-  $("layer").addEventListener("change", () => open(Number($("layer").value), Math.min(look.head, page.layers[$("layer").value].heads.length - 1)));
-  $("head").addEventListener("change", () => open(look.layer, Number($("head").value)));
-  $("scale").addEventListener("change", redraw);
-  $("by").addEventListener("change", redraw);
+  chosen($("stream"), () => open(page.layers.findIndex((each) => each.stream === $("stream").value), 0));
+  chosen($("layer"), () => open(Number($("layer").value), Math.min(look.head, page.layers[$("layer").value].heads.length - 1)));
+  chosen($("head"), () => open(look.layer, Number($("head").value)));
+  chosen($("scale"), redraw);
+  chosen($("by"), redraw);
   $("find").addEventListener("input", search);
   $("turn").addEventListener("click", turn);
   $("in").addEventListener("click", () => zoom(0.5));
@@ -627,7 +646,7 @@ function listen() {
   $("close").addEventListener("click", () => $("keys").close());
   addEventListener("hashchange", () => follow(location.hash));
   addEventListener("resize", redraw);
-  addEventListener("beforeprint", () => setTheme(false, true));
+  addEventListener("beforeprint", forPaper);
   addEventListener("afterprint", () => setTheme(setTheme.dark, true));
 }
 

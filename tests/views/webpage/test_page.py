@@ -1,5 +1,6 @@
 """The page in a real Chromium: numbers, keys and themes, narrow and in frames, hostile text, no script at all."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import axe_core_python
 import numpy as np
+import pypdfium2
 import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
@@ -182,7 +184,7 @@ def test_find_goes_from_place_to_place(shown: Browser) -> None:
     go(browser, "#l0h0q0")
     browser.press("/", "bank", Keys.ENTER)
     assert at(browser)["q"] == places[0] and at(browser)["held"]
-    browser.press(Keys.ESCAPE, "n")
+    browser.press("n")  # the box no longer takes the keys
     assert at(browser)["q"] == places[1]
     browser.press("N")
     assert at(browser)["q"] == places[0]
@@ -260,8 +262,10 @@ def test_pickers_and_streams(browser: Browser, tmp_path: Path) -> None:
     browser.until("look.layer === 2")
     assert browser.run("[...document.querySelectorAll('.tokens')].map((box) => box.getAttribute('aria-label'))") == [
         "Queries: arrow keys choose a token", "Keys: arrow keys choose a token"]  # fmt: skip
+    browser.driver.execute_script("document.getElementById('head').focus()")
     browser.driver.execute_script(choose, "head", "2")
     browser.until("look.head === 2")
+    assert browser.run("document.activeElement === document.body")  # where keys are commands
     assert "head 2 · cross" in text_of(browser, "name")
     browser.driver.find_element(By.ID, "t0-5").click()
     assert at(browser)["turned"] and at(browser)["k"] == 5 and "who looks at 5" in text_of(browser, "asked")
@@ -317,6 +321,19 @@ def test_a_button_turns_the_colours_and_print_is_light(shown: Browser) -> None:
     assert browser.run(theme) == "dark"
     browser.driver.find_element(By.ID, "theme").click()
     assert browser.run("getComputedStyle(document.body).backgroundColor") != dark
+
+
+@pytest.mark.parametrize("paper", [(8.27, 11.69), (8.5, 11)], ids=["A4", "Letter"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_paper_shows_what_the_screen_shows(theme: str, paper: tuple[float, float], shown: Browser) -> None:
+    shown.driver.execute_script("setTheme(arguments[0] === 'dark')", theme)
+    pdf = shown.command("Page.printToPDF", paperWidth=paper[0], paperHeight=paper[1])["data"]
+    page = pypdfium2.PdfDocument(base64.b64decode(pdf))[0].render(scale=2).to_numpy()[..., ::-1].reshape(-1, 3)
+    colours = {tuple(colour) for colour in np.unique(page, axis=0).tolist()}
+    weights = {tuple(colour) for colour in shown.run("ramp(LIGHT)")}
+    assert len(colours & weights) > 30  # of the heads, the matrix and the tokens
+    assert (194, 24, 91) in colours  # bars, and the lines of the cursor
+    assert (page == 255).all(axis=-1).mean() > 0.5  # on white paper
 
 
 def test_panes_stand_side_by_side_or_below_each_other(shown: Browser) -> None:
@@ -386,7 +403,7 @@ def test_a_head_without_rows_is_a_picture(browser: Browser, tmp_path: Path) -> N
     words = " ".join(f"word{at}" for at in range(40))
     tokens = tokens_of(words, special=False)
     recording = recording_of(*(layer_of(at, tokens, heads=12) for at in range(2)), text=words)
-    browser.open(page_html(recording, 54_000), tmp_path)
+    browser.open(page_html(recording, 55_500), tmp_path)
     absent = browser.run("lines.slice(FIRST_HEAD).indexOf('')")
     assert absent >= 0 and "are pictures alone" in text_of(browser, "note")
     go(browser, f"#l{absent // 12}h{absent % 12}q3")
