@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.encoded_text import EncodedText
-from attn_cli.scans.allocator import memory_given_back
 from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
 from attn_cli.scans.poison import PoisonRecord
@@ -67,7 +66,6 @@ class StrongestWeights:
         return 0.0 if weights is None else np.nextafter(weights[..., 0], np.float32(2))
 
 
-@memory_given_back()
 def scan_shard(
     source: ScansTexts, shard: Shard, options: ScanOptions, before: StrongestWeights | None = None
 ) -> ScanSums:
