@@ -17,8 +17,8 @@ from attn_cli.cli.kit.scan_progress import scan_progress
 from attn_cli.cli.kit.sizes import bytes_of
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.scans.scan import Running, run_scan
-from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.run.scan import Running, run_scan
 from attn_cli.source import Source
 from attn_cli.sources import is_table
 from attn_cli.text import counted, excerpt

@@ -14,5 +14,5 @@ The folder of a scan holds
     rejected.parquet      a row per record that could not be scanned, and why: the first 10,000
     work/               sums of finished shards, until all are done
 
-`attn_cli.scans.tables` says what their columns are. Files appear whole or not at all.
+`attn_cli.scans.kept.tables` says what their columns are. Files appear whole or not at all.
 """

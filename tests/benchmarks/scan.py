@@ -17,8 +17,8 @@ from unittest.mock import patch
 import torch
 
 from attn_cli.kernel.walk import fused, onednn_linear
-from attn_cli.scans.scan import scan
-from attn_cli.scans.shards import batches_of, shards_of
+from attn_cli.scans.run.scan import scan
+from attn_cli.scans.sums.shard_sums import batches_of, shards_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
@@ -33,7 +33,7 @@ _AS_TORCH = "compiled, linear layers as torch has them"
 _WALKS = (("compiled", (0.95, 0.95)), ("bands", (0.80, 0.85)), (_AS_TORCH, None))
 _SCAN = """
 import resource, sys
-from attn_cli.scans.scan import scan
+from attn_cli.scans.run.scan import scan
 scan(sys.argv[1], sys.argv[2], sys.argv[3])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
@@ -165,8 +165,8 @@ def _flat(folder: Path, part: int) -> Iterator[str]:
 _ON_RAY = """
 import sys, ray
 ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
-from attn_cli.scans.scan import scan
-from attn_cli.scans import shards
+from attn_cli.scans.run.scan import scan
+from attn_cli.scans.sums import shard_sums as shards
 shards.DOCUMENTS = 512  # half of the usual, so that both have work to the end
 done = []
 scan(sys.argv[1], sys.argv[2], sys.argv[3], ray="auto", cores=1, report=done.append)

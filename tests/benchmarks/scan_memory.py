@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from attn_cli.scans.memory import within
-from attn_cli.scans.poison import PoisonRecords
-from attn_cli.scans.scan import scan
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.shard_texts import ShardTexts
-from attn_cli.scans.shards import batches_of, shards_of
+from attn_cli.scans.read.poison import PoisonRecords
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.shard_texts import ShardTexts
+from attn_cli.scans.run.memory import within
+from attn_cli.scans.run.scan import scan
+from attn_cli.scans.sums.shard_sums import batches_of, shards_of
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus

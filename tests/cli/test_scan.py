@@ -6,7 +6,7 @@ import pytest
 
 from attn_cli.cli.scan import _noting_gpus
 from attn_cli.errors import InputError
-from attn_cli.scans.scan import scan
+from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.load import device
 from tests.program import attn, refused

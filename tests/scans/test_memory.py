@@ -15,11 +15,12 @@ from pyarrow import parquet
 from attn_cli.encoded_text import EncodedText
 from attn_cli.errors import InputError, LimitError
 from attn_cli.prompt import Token
-from attn_cli.scans import memory, shard_texts
-from attn_cli.scans.poison import PoisonRecords
-from attn_cli.scans.scan import scan
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.shard_texts import ShardTexts
+from attn_cli.scans.read import shard_texts
+from attn_cli.scans.read.poison import PoisonRecords
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.shard_texts import ShardTexts
+from attn_cli.scans.run import memory
+from attn_cli.scans.run.scan import scan
 from attn_cli.selection import PlannedLayer, Selection
 from attn_cli.sources.corpora import Document, RecordPlace
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.kernel.walk import fused
-from attn_cli.scans.scan import scan
+from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel

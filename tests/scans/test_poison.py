@@ -10,9 +10,9 @@ pytest.importorskip("pyarrow")
 from pyarrow import parquet
 
 from attn_cli.errors import InputError
-from attn_cli.scans import poison
-from attn_cli.scans.poison import PoisonRecord, PoisonRecords
-from attn_cli.scans.scan import scan
+from attn_cli.scans.read import poison
+from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.run.scan import scan
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.program import attn, refused

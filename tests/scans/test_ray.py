@@ -15,10 +15,10 @@ pytest.importorskip("datasketches")
 
 import ray
 
-from attn_cli.scans.ray_workers import ray_workers
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.shards import Shard
-from attn_cli.scans.sums import SumArrays
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.run.ray_workers import ray_workers
+from attn_cli.scans.sums.shard_sums import Shard
+from attn_cli.scans.sums.sums import SumArrays
 from tests.program import environment
 from tests.scans.corpora import sentences, small_shards, table_scan, written
 from tests.scans.word_texts import open_words
@@ -26,8 +26,8 @@ from tests.scans.word_texts import open_words
 __all__ = ["small_shards"]
 _ANOTHER = """
 import ray
-from attn_cli.scans.ray_workers import ray_workers
-from attn_cli.scans.scan_options import ScanOptions
+from attn_cli.scans.run.ray_workers import ray_workers
+from attn_cli.scans.read.scan_options import ScanOptions
 from tests.scans.word_texts import open_words
 with ray_workers("auto", open_words, ScanOptions(), 1):
     print(ray.get_runtime_context().gcs_address)

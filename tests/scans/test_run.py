@@ -15,14 +15,14 @@ from pyarrow import parquet
 
 from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.walk import fused
-from attn_cli.scans.manifest import LAYOUT
-from attn_cli.scans.memory import within
-from attn_cli.scans.results import open_scan
-from attn_cli.scans.run import ScanProgress
-from attn_cli.scans.scan import scan
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.shards import Shard, scan_shard
-from attn_cli.scans.sums import ScanSums
+from attn_cli.scans.kept.manifest import LAYOUT
+from attn_cli.scans.kept.results import open_scan
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.run.memory import within
+from attn_cli.scans.run.run import ScanProgress
+from attn_cli.scans.run.scan import scan
+from attn_cli.scans.sums.shard_sums import Shard, scan_shard
+from attn_cli.scans.sums.sums import ScanSums
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import open_corpus
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -36,7 +36,8 @@ __all__ = ["small_shards"]
 _KILLED = """
 import os, random, signal, sys
 from pathlib import Path
-from attn_cli.scans import run, shards
+from attn_cli.scans.run import run
+from attn_cli.scans.sums import shard_sums as shards
 from attn_cli.views.sink import Sink
 from tests.scans.corpora import table_scan
 shards.DOCUMENTS = 3

@@ -18,11 +18,11 @@ import torch
 from pyarrow import parquet
 
 from attn_cli.errors import InputError, OutputError
-from attn_cli.scans.against import differences_of
-from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.results import ScanResults, open_scan
-from attn_cli.scans.scan import scan
-from attn_cli.scans.tables import TABLES
+from attn_cli.scans.kept.against import differences_of
+from attn_cli.scans.kept.folder import ScanFolder
+from attn_cli.scans.kept.results import ScanResults, open_scan
+from attn_cli.scans.kept.tables import TABLES
+from attn_cli.scans.run.scan import scan
 from attn_cli.sources import open_source
 from attn_cli.summaries.answers.scan_differences import differences
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS

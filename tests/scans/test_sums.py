@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("datasketches")
 
-from attn_cli.scans.blocks import MOST, Blocks, paired
-from attn_cli.scans.examples import Examples
-from attn_cli.scans.quantiles import Quantiles
-from attn_cli.scans.sums import Moments, TokenCounts
+from attn_cli.scans.numbers.examples import Examples
+from attn_cli.scans.sums.blocks import MOST, Blocks, paired
+from attn_cli.scans.sums.quantiles import Quantiles
+from attn_cli.scans.sums.sums import Moments, TokenCounts
 
 NUMBERS = st.floats(-100, 100) | st.just(float("nan"))
 

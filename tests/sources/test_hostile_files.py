@@ -24,8 +24,8 @@ from attn_cli.cli.kit.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook import record
 from attn_cli.recording.file import load as load_recording
-from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.manifest import LAYOUT
+from attn_cli.scans.kept.folder import ScanFolder
+from attn_cli.scans.kept.manifest import LAYOUT
 from attn_cli.sources.audio import read_audio
 from attn_cli.sources.corpora import Document, open_corpus
 from attn_cli.sources.files.array_file import read_array

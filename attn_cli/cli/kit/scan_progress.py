@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from attn_cli.cli.kit.stderr import blank_line, broken_between_words, over_the_line, ticking_line
 from attn_cli.interrupts import last_words
-from attn_cli.scans.run import ScanProgress
+from attn_cli.scans.run.run import ScanProgress
 from attn_cli.sources.corpora import Corpus
 
 _BETWEEN_LINES = 0.2  # seconds

@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import LoadError
-from attn_cli.scans.examples import EXAMPLE_KINDS
-from attn_cli.scans.places import distances, positions
-from attn_cli.scans.row_counts import CHANCE_AT
-from attn_cli.scans.sums import ModuleSums, Moments, ScanSums
-from attn_cli.scans.values import AT, STATISTIC_NAMES
+from attn_cli.scans.numbers.document_numbers import AT, STATISTIC_NAMES
+from attn_cli.scans.numbers.examples import EXAMPLE_KINDS
+from attn_cli.scans.numbers.ranges import distances, positions
+from attn_cli.scans.numbers.row_counts import CHANCE_AT
+from attn_cli.scans.sums.sums import ModuleSums, Moments, ScanSums
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import KIND_NAMES

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.kernel.walk.strongest_rows import strongest_rows
-from attn_cli.scans.batch_targets import PLACED, BatchTargets
+from attn_cli.scans.numbers.batch_targets import PLACED, BatchTargets
 from attn_cli.sources.corpora import Document
 from attn_cli.summaries.reducers.kinds import DELIMITER, DUPLICATE, EVEN, FIRST, INDUCTION, KINDS, WINDOW
 from attn_cli.summaries.reducers.kinds.targets import REACH

@@ -13,11 +13,11 @@ import numpy as np
 import orjson
 
 from attn_cli.errors import InputError, LoadError, OutputError, reason
-from attn_cli.scans.manifest import check_manifest, check_same
-from attn_cli.scans.poison import PoisonRecord
-from attn_cli.scans.shards import Shard
-from attn_cli.scans.sums import ScanSums, SumArrays
-from attn_cli.scans.tables import TABLES, check_table
+from attn_cli.scans.kept.manifest import check_manifest, check_same
+from attn_cli.scans.kept.tables import TABLES, check_table
+from attn_cli.scans.read.poison import PoisonRecord
+from attn_cli.scans.sums.shard_sums import Shard
+from attn_cli.scans.sums.sums import ScanSums, SumArrays
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, kind_of_path, nonempty_file

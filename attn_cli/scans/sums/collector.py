@@ -10,16 +10,16 @@ from attn_cli.call import AttentionCall, Call, Place
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.padded import padded_numbers
 from attn_cli.kernel.walk.row_numbers import RowNumbers
-from attn_cli.scans.band_numbers import band_numbers
-from attn_cli.scans.batch_targets import BatchTargets
-from attn_cli.scans.blocks import Blocks
-from attn_cli.scans.examples import EXAMPLE_KINDS, Numbered, examples_of
-from attn_cli.scans.places import STEPS
-from attn_cli.scans.quantiles import Quantiles
-from attn_cli.scans.row_counts import CHANCE_NAMES, RowCounts
-from attn_cli.scans.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
-from attn_cli.scans.token_rows import TokenRows
-from attn_cli.scans.values import NAMES, STATISTIC_NAMES, BatchValues
+from attn_cli.scans.numbers.band_numbers import band_numbers
+from attn_cli.scans.numbers.batch_targets import BatchTargets
+from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
+from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, Numbered, examples_of
+from attn_cli.scans.numbers.ranges import STEPS
+from attn_cli.scans.numbers.row_counts import CHANCE_NAMES, RowCounts
+from attn_cli.scans.read.token_rows import TokenRows
+from attn_cli.scans.sums.blocks import Blocks
+from attn_cli.scans.sums.quantiles import Quantiles
+from attn_cli.scans.sums.sums import ModuleHeads, ModuleSums, Moments, PartSums, Ranges, TokenCounts
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads.head_statistics import Heads, HeadStatistics
 

@@ -8,8 +8,8 @@ measured with MiniLM and SmolLM2.
 import sys
 
 from attn_cli.errors import LimitError
-from attn_cli.scans.scan_options import BATCH_TOKENS, ScanOptions
-from attn_cli.scans.scannable import ScansTexts
+from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
+from attn_cli.scans.read.scannable import ScansTexts
 from attn_cli.text import decimal_bytes
 
 DEFAULT_MEMORY = 4 * 10**9

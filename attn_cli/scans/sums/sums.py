@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import orjson
 
-from attn_cli.scans.blocks import Blocks
-from attn_cli.scans.examples import Examples, Excerpt
-from attn_cli.scans.places import POSITIONS, STEPS
-from attn_cli.scans.poison import PoisonRecord, PoisonRecords
-from attn_cli.scans.quantiles import Quantiles
-from attn_cli.scans.row_counts import CHANCE_NAMES
-from attn_cli.scans.values import NAMES, STATISTIC_NAMES
+from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES
+from attn_cli.scans.numbers.examples import Examples, Excerpt
+from attn_cli.scans.numbers.ranges import POSITIONS, STEPS
+from attn_cli.scans.numbers.row_counts import CHANCE_NAMES
+from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.sums.blocks import Blocks
+from attn_cli.scans.sums.quantiles import Quantiles
 
 SumArrays = dict[str, np.ndarray]
 """`ScanSums` as arrays by name."""
@@ -162,7 +162,7 @@ class ModuleSums:
     documents  how many were added
     values     of every number in `NAMES` over documents `[V, h]`
     chances    the same of `CHANCE_NAMES` `[C]`
-    distances, positions  see `attn_cli.scans.places`
+    distances, positions  see `attn_cli.scans.numbers.ranges`
     quantiles  of every head and statistic
     blocks     sums of every statistic `[S, h]`, documents in a row together
     """

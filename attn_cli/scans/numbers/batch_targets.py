@@ -11,8 +11,8 @@ import numpy as np
 
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.row_numbers import RowNeeds
-from attn_cli.scans.places import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
-from attn_cli.scans.token_rows import TokenRows
+from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
+from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
 from attn_cli.summaries.reducers.kinds.control import DRAWN, DrawnFrom, drawn_keys, offset_of, shares_of
 from attn_cli.summaries.reducers.kinds.row_factors import LEAST_KEYS

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.scans.blocks import Blocks
-from attn_cli.scans.folder import ScanFolder
-from attn_cli.scans.manifest import LAYOUT
-from attn_cli.scans.tables import TABLES
+from attn_cli.scans.kept.folder import ScanFolder
+from attn_cli.scans.kept.manifest import LAYOUT
+from attn_cli.scans.kept.tables import TABLES
+from attn_cli.scans.sums.blocks import Blocks
 from attn_cli.selection import ranges
 from attn_cli.sources.corpora import Corpus, Document
 from attn_cli.sources.corpora.fingerprint import content_hash

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from attn_cli.errors import InputError
-from attn_cli.scans.folder import Folded, ScanFolder, content_of
-from attn_cli.scans.poison import PoisonRecord
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.scannable import ScansTexts
-from attn_cli.scans.shards import Shard, StrongestWeights, scan_shard, shards_of
-from attn_cli.scans.sums import ScanSums, SumArrays
-from attn_cli.scans.tables import tables_of
+from attn_cli.scans.kept.folder import Folded, ScanFolder, content_of
+from attn_cli.scans.kept.tables import tables_of
+from attn_cli.scans.read.poison import PoisonRecord
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.sums.shard_sums import Shard, StrongestWeights, scan_shard, shards_of
+from attn_cli.scans.sums.sums import ScanSums, SumArrays
 from attn_cli.sources.corpora import Corpus
 from attn_cli.text import excerpt
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attn_cli.scans.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
-from attn_cli.scans.places import OWN
+from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS, PLACED, PLACED_COLUMNS, BatchTargets
+from attn_cli.scans.numbers.ranges import OWN
 from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, WINDOW, Kind
 from attn_cli.summaries.reducers.kinds.kind_sums import enough
 from attn_cli.summaries.reducers.kinds.targets import REACH

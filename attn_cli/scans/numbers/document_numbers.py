@@ -6,9 +6,9 @@ import numpy as np
 
 from attn_cli.kernel.walk.row_numbers import RowNumbers
 from attn_cli.kernel.walk.text_sums import TextSum, text_sums
-from attn_cli.scans.batch_targets import CONTENT_KINDS
-from attn_cli.scans.places import OWN
-from attn_cli.scans.row_counts import RowCounts
+from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
+from attn_cli.scans.numbers.ranges import OWN
+from attn_cli.scans.numbers.row_counts import RowCounts
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.reducers.kinds import DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW
 

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.encoded_text import EncodedText
-from attn_cli.scans.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
-from attn_cli.scans.examples import MOST, Examples, Excerpt, excerpt_of
-from attn_cli.scans.poison import PoisonRecord
-from attn_cli.scans.scan_options import BATCH_TOKENS, ScanOptions
-from attn_cli.scans.scannable import ScansTexts
-from attn_cli.scans.shard_texts import ReadText, ShardTexts
-from attn_cli.scans.sums import ScanSums
-from attn_cli.scans.token_rows import TokenRows
+from attn_cli.scans.numbers.examples import MOST, Examples, Excerpt, excerpt_of
+from attn_cli.scans.read.poison import PoisonRecord
+from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
+from attn_cli.scans.read.scannable import ScansTexts
+from attn_cli.scans.read.shard_texts import ReadText, ShardTexts
+from attn_cli.scans.read.token_rows import TokenRows
+from attn_cli.scans.sums.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
+from attn_cli.scans.sums.sums import ScanSums
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.corpora import Document, Poison
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from attn_cli.errors import AttnError, InputError, LimitError, LoadError, reason
 from attn_cli.kernel.walk.threads import available_cores
-from attn_cli.scans.manifest import ScannedModel
-from attn_cli.scans.memory import DEFAULT_MEMORY, longest_text, within
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.scannable import scannable
-from attn_cli.scans.shards import Shard, scan_shard
-from attn_cli.scans.sums import SumArrays
+from attn_cli.scans.kept.manifest import ScannedModel
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.scannable import scannable
+from attn_cli.scans.run.memory import DEFAULT_MEMORY, longest_text, within
+from attn_cli.scans.sums.shard_sums import Shard, scan_shard
+from attn_cli.scans.sums.sums import SumArrays
 from attn_cli.source import Source
 from attn_cli.text import excerpt
 
@@ -69,7 +69,7 @@ def _takes_the_place_of_another() -> str | None:
 
 
 class RayWorkers:
-    """Workers that share the shards; `compute` is as `attn_cli.scans.run.Compute`.
+    """Workers that share the shards; `compute` is as `attn_cli.scans.run.run.Compute`.
 
     replaced  names of the workers that computed shards in place of one that had died
     """

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attn_cli.encoded_text import EncodedText
-from attn_cli.scans.poison import PoisonRecord, PoisonRecords
-from attn_cli.scans.scan_options import ScanOptions
-from attn_cli.scans.scannable import ScansTexts
+from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
+from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.scannable import ScansTexts
 from attn_cli.sources.corpora import Document, Poison
 from attn_cli.sources.corpora.pieces import pieces_of
 
