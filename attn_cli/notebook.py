@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
+from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Loading, open_source
 from attn_cli.summaries.answers.record import record as record_source
@@ -28,6 +27,7 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.data import arrays_of, to_json
 
 if TYPE_CHECKING:

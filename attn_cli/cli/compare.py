@@ -7,7 +7,6 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.command_options import ModelCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.picking import first_place
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
@@ -18,6 +17,7 @@ from attn_cli.summaries.answers.compare import Journey, comparison_of
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.pull import PullOfKeys
 from attn_cli.summaries.report import Report
+from attn_cli.token_syntax import first_place
 
 
 @takes_options

@@ -11,14 +11,13 @@ from attn_cli.call import Call
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.compute_options import ProblemOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
+from attn_cli.selection_syntax import selection_of
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.summaries.answers.check import Check
@@ -34,6 +33,7 @@ from attn_cli.summaries.reducers.output import KeepOutput, PassOutput
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 from attn_cli.views.writers.npy import OutputView
 

@@ -15,9 +15,7 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.commands import imported_command
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.invocation import current
-from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.model_options import LoadOptions, LookOptions, opened
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.stderr import print_notes
@@ -28,12 +26,14 @@ from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
+from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import DEFAULT_MODEL, is_recording
 from attn_cli.sources.files.raw import nearest_name
 from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import screen_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say

@@ -6,14 +6,14 @@ import typer
 
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.layers_and_heads import selection_of
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes, ticking_line
 from attn_cli.errors import ExitCode, InputError
+from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Predicting
 from attn_cli.summaries.answers.knock import Beside, chosen_heads, direct_of, interventions_of, knock_of, looks_of
 from attn_cli.summaries.report import Report
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 _MANY_PASSES = 15  # plain runs; more are announced

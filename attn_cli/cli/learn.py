@@ -8,7 +8,6 @@ import typer
 
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.picking import all_places, first_place
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
@@ -19,6 +18,7 @@ from attn_cli.sources.toy import TableSource
 from attn_cli.summaries.answers.learn import Learning, rose
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut
+from attn_cli.token_syntax import all_places, first_place
 
 
 @takes_options

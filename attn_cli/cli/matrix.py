@@ -15,7 +15,6 @@ from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.measure_options import measure_of
 from attn_cli.cli.kit.memory import check_memory
 from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import MemoryEstimate, ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
@@ -27,6 +26,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.text import cut
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import DPI, View, ViewSettings
 

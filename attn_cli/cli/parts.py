@@ -10,7 +10,6 @@ from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_cuts import text_cut
@@ -22,6 +21,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.hidden_parts import runs_to_hide
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_parts import rows_of_last
+from attn_cli.token_syntax import picked_tokens
 
 _MANY_PASSES = 15  # plain runs; more are announced
 

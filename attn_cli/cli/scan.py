@@ -11,7 +11,6 @@ import typer
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.corpus_options import CorpusOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
 from attn_cli.cli.kit.scan_progress import scan_progress
 from attn_cli.cli.kit.sizes import bytes_of
@@ -19,6 +18,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.scan import Running, run_scan
+from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Source
 from attn_cli.sources import is_table
 from attn_cli.text import counted, excerpt

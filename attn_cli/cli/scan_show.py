@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.layers_and_heads import head_pairs
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.ranking_options import ranking_of
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.kept.against import differences_of
 from attn_cli.scans.kept.results import open_scan
+from attn_cli.selection_syntax import head_pairs
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.report import Answer, Report
 from attn_cli.text import excerpt

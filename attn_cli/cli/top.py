@@ -14,7 +14,6 @@ from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.dataclass_options import takes_options
 from attn_cli.cli.kit.hiding import HidingOptions
 from attn_cli.cli.kit.measure_options import measure_of
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.run import ReducersFor, Rows
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
@@ -28,6 +27,7 @@ from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.why import ExplainedKeys
 from attn_cli.summaries.report import Report
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 _MANY = 64  # with more queries than this and no --token, a screen shows their mean weights, as with --overall

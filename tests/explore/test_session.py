@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.commands import COMMANDS
 from attn_cli.explore.frame import draw
@@ -15,6 +14,7 @@ from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import Recording
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.recordings import recording
 

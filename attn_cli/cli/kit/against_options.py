@@ -11,7 +11,6 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.command_options import TextCommandOptions
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.memory import check_memory
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import whole_texts
 from attn_cli.cli.kit.stderr import print_notes
@@ -27,6 +26,7 @@ from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, listed
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View, no_recording
 
 PairMeasure = Callable[[View, SideBySide, Sequence[int] | None], Part]

@@ -7,7 +7,6 @@ from typing import ClassVar, Unpack
 from attn_cli.cli.kit import options as o
 from attn_cli.cli.kit.each_text import show_each
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HidingOptions
-from attn_cli.cli.kit.layers_and_heads import selection_of
 from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
 from attn_cli.cli.kit.output_options import OutputOptions
 from attn_cli.cli.kit.read_texts import Texts
@@ -16,6 +15,7 @@ from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_options import TextOptions
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
+from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Predicting, Source
 from attn_cli.sources import Reading, is_recording, is_table
 from attn_cli.sources.memory import free_memory

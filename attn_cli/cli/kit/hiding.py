@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.sinks import expected_sinks, special_places
 from attn_cli.text import counted, cut, listed, visible
+from attn_cli.token_syntax import picked_tokens
 
 SINK = "sink"  # the value of --hide that means the keys at which sinks are to be expected
 _FEW = 3  # more hidden keys than this are counted, and not named

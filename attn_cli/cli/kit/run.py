@@ -7,7 +7,6 @@ from functools import partial
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
-from attn_cli.cli.kit.picking import picked_tokens
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.read_texts import Texts
 from attn_cli.cli.kit.stderr import TextNotes, counting_line, print_line, print_notes
@@ -27,6 +26,7 @@ from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length

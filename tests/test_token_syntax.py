@@ -2,9 +2,9 @@
 
 import pytest
 
-from attn_cli.cli.kit.picking import all_places, first_place, picked_tokens
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.token_syntax import all_places, first_place, picked_tokens
 
 TEXT = "the bank by the riverbank"
 TOKENS = (

@@ -2,9 +2,9 @@
 
 import pytest
 
-from attn_cli.cli.kit.layers_and_heads import head_pairs, selection_of
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
+from attn_cli.selection_syntax import head_pairs, selection_of
 from tests.program import attn
 
 
