@@ -60,7 +60,7 @@ class CommandRequest:
     texts         the texts in order; an InputError in place of one that can't be read
     reducers      returns the reducers for a call
     selection     the layers and heads
-    token         names the query rows (see `picking`), None for all
+    token         names the query rows (see `token_syntax`), None for all
     lines         every text is a line: reports are numbered, and one bad text doesn't stop the others
     pair          the second sentence of each text
     generate      how many tokens the source generates after each text at most
