@@ -58,6 +58,11 @@ class ModulePlaces:
         return modules_to_watch(self.model)
 
     @cached_property
+    def in_registry(self) -> tuple[nn.Module, ...]:
+        """Those of `attention` whose code asks transformers' registry, and computes no softmax of its own."""
+        return tuple(module for module in self.attention if module not in self.watched)
+
+    @cached_property
     def attention_blocks(self) -> dict[nn.Module, str]:
         """The blocks that have attention, with their paths."""
         paths = {place.block_path: None for module in self.attention for place in self.of(module)}
@@ -66,6 +71,15 @@ class ModulePlaces:
     def _place(self, path: str) -> ModulePlace:
         layer, blocks, block_path = _block(self.model, path)
         return ModulePlace(layer, path, self.streams.of(path), blocks, block_path)
+
+
+def are_nested(path: str, other: str) -> bool:
+    """Whether one of two modules is the other, or part of it.
+
+    >>> are_nested("layers.1", "layers.1.attn"), are_nested("layers.1", "layers.11.attn")
+    (True, False)
+    """
+    return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 
 def _block(model: nn.Module, path: str) -> tuple[int, int, str]:

@@ -13,7 +13,7 @@ from attn_cli.model_blocks import Block
 from attn_cli.sources.huggingface.anatomy.forward_arguments import arguments_of
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, are_nested
 
 # The arguments of models for images, audio and an encoder's output.
 INPUT_NAMES = {
@@ -54,7 +54,7 @@ def modules_not_run(
     """
     paths_run = [place.path for module in record.modules for place in modules[module]]
     for module, places in modules.items():
-        if module in record.modules or any(_is_nested(place.path, path) for place in places for path in paths_run):
+        if module in record.modules or any(are_nested(place.path, path) for place in places for path in paths_run):
             continue
         for place in places:
             needs = missing_input(model, place.stream, record.arguments)
@@ -74,7 +74,3 @@ def missing_input(model: PreTrainedModel, stream: str, arguments: Collection[str
     names = {"resampler": towers, "cross": (*towers, *INPUT_NAMES["cross"])}.get(stream, INPUT_NAMES.get(stream, ()))
     own_names = [name for name in names if name in parameters]
     return "" if any(name in arguments for name in own_names) else " or ".join(own_names[:2])
-
-
-def _is_nested(first_path: str, second_path: str) -> bool:
-    return f"{first_path}.".startswith(f"{second_path}.") or f"{second_path}.".startswith(f"{first_path}.")

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.call import Place
 from attn_cli.selection import Selection
-from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces
+from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace, ModulePlaces, are_nested
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.known_types import type_of
 
@@ -44,7 +44,7 @@ class Ledger:
     calls          how often each (stream, block number) has attended
     blocks         how many blocks each stream has
     runs           how often each attention module has run
-    unseen         the places of selected modules that ran and must have attended, but whose attention was not captured
+    unseen         the places of selected attention modules that ran, but whose attention was not captured
     not_over_keys  the places of selected attention modules whose softmax is not over keys
     places         of the model's modules
     projections    W_O, for the calls to carry; None if not requested
@@ -118,6 +118,18 @@ class Ledger:
     def record_unseen(self, module: nn.Module) -> None:
         """Keep the place of a module that ran and whose code names a softmax, none of which was intercepted."""
         self._keep_selected(module, self.unseen)
+
+    def record_silent(self, ran: Iterable[nn.Module]) -> None:
+        """Keep the places of those attention modules that ran, and of which no call was recorded.
+
+        Modules around or inside one that is known are left out: their code is part of what it did.
+        """
+        silent = [module for module in ran if module not in self.runs]
+        known = [place.path for module in self.runs for place in self.places.of(module)] if silent else []
+        known += [place.path for place in (*self.unseen, *self.not_over_keys)]
+        for module in silent:
+            if not any(are_nested(place.path, path) for place in self.places.of(module) for path in known):
+                self._keep_selected(module, self.unseen)
 
     def record_not_over_keys(self, module: nn.Module) -> None:
         """Keep the place of an attention module whose softmax is not over keys."""

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Literal
 
+from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
+from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
@@ -88,6 +90,7 @@ def watched(
     """
     ledger = visitor.ledger
     function = AttentionFunction(ledger, visitor, tap)
+    ran: set[nn.Module] = set()
     with ExitStack() as stack:
         if backend == "attn":
             stack.enter_context(replaced(AttentionInterface, {"eager": function.compute}))
@@ -103,6 +106,9 @@ def watched(
         stack.enter_context(visitor.blocks.watching(ledger.places.attention_blocks))
         if visitor.rotations is not None:
             stack.enter_context(visitor.rotations.watching(ledger.places.attention))
+        noting = [module.register_forward_pre_hook(lambda x, _: ran.add(x)) for module in ledger.places.in_registry]
+        stack.enter_context(hooked(*noting))
         stack.enter_context(watching(OwnCode(ledger, visitor, tap)))
         stack.enter_context(suppress(SelectionDone))
         yield
+    ledger.record_silent(ran)
