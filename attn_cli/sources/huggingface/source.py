@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -30,9 +31,11 @@ from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
+from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import capture, watched
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
@@ -80,6 +83,7 @@ class ModelSource:
         self._found: Projections | None = None
         # Whether passes with a selection may end with its last attention: all ran as often as they have places.
         self._usual_runs: dict[Selection, bool] = {}
+        self._note: tuple[str, ...] | None = None  # of a comparison with eager attention, once made
         self._reads_in_one_row: bool | None = None  # found out by the first batch
         # The modules that attend if they run.
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
@@ -117,6 +121,27 @@ class ModelSource:
                 if selection.has_layer(p.layer, p.blocks)
             ]
         return layers
+
+    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
+        """As `PromptReader.read`; on a transformers newer than tested with a note if attn differs from eager there."""
+        prompts = super().read(texts, pair)
+        if not is_newer_than_tested():
+            return prompts
+        if self._note is None:
+            self._note = self._difference_from_eager(prompts[:1])
+        return [replace(prompt, warnings=(*prompt.warnings, *self._note)) for prompt in prompts]
+
+    def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+        """The note on a first layer whose output differs from its own eager attention's; none where they agree."""
+        arguments = first_tokens(self._without_cache(self.arguments(prompts)), _ENOUGH_TOKENS)
+        with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+            unlike = layer_unlike_eager(self.loaded.model, arguments)
+        if not unlike:
+            return ()
+        line = (
+            f"{unlike} of transformers {TRANSFORMERS} gives other outputs than attn computes: its numbers may be wrong"
+        )
+        return (f"{line}; attn is tested with {TESTED_TRANSFORMERS}",)
 
     def survey(self, prompt: Prompt, visit: Visit) -> list[Block]:
         """Run one prompt with `visit` for every layer; returns the blocks without a captured attention call.

@@ -1,6 +1,8 @@
 """The rule by which one layer turns scores into weights, for a whole batch, as transformers passes it."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from inspect import signature
 from typing import Any
 
 import torch
@@ -8,7 +10,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from attn_cli.arrays import Array
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.kernel.definition.masks import Given, Mask, Open, Submask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.at_once import compiled_walk
@@ -16,7 +18,16 @@ from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
 from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function
 
+# The options of attention functions that make the rule of a layer.
+_USED = frozenset({"softcap", "position_bias", "s_aux", "sinks"})
+# Those that eager attention ignores: its mask says the same, they are for one backend or for training alone.
+_WITHOUT_EFFECT = frozenset({
+    "dropout", "is_causal", "sliding_window", "cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k",
+    "position_ids", "seq_idx", "indices", "block_indices", "deterministic", "output_attentions", "output_hidden_states",
+    "output_router_logits", "num_items_in_batch", "use_cache", "cache_position",
+})  # fmt: skip
 _FITS = "token ids are [texts, tokens]; a mask is [texts, tokens] or [texts, 1, rows, keys]"
 
 
@@ -160,14 +171,33 @@ def rule_of_layer(
     key      `[b, g, m, d]`
     options  the further arguments; a learned sink comes as one number per head, or per query as `[b, h, n, 1]`
 
-    Raises InputError for arrays that can't be those of one layer.
+    Raises InputError for arrays that can't be those of one layer, LoadError for an option that could change weights
+    and that attn doesn't know.
     """
+    given = frozenset(name for name, value in options.items() if value is not None)
+    if unknown := _unknown(type(module), given):
+        raise LoadError(
+            f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know",
+            f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it",
+        )
     mask = _fitting(module, query, key, mask)
     sink, sink_per_query = sink_of(options.get("s_aux"), options.get("sinks")), None
     if sink is not None and sink.numel() != query.shape[1]:
         sink, sink_per_query = None, sink
     scale = scale_of(module, query, scaling)
     return LayerRule(scale, options.get("softcap"), options.get("position_bias"), sink, mask), sink_per_query
+
+
+@cache
+def _unknown(module_class: Any, names: frozenset[str]) -> list[str]:
+    """The options of those names that may change a layer's weights in a way unknown to attn.
+
+    Not those that the eager attention function of the class doesn't name either: it ignores them.
+    """
+    eager = eager_function(module_class)
+    return sorted(
+        name for name in names - _USED - _WITHOUT_EFFECT if eager is None or name in signature(eager).parameters
+    )
 
 
 def _fitting(

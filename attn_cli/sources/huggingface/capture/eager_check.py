@@ -1,0 +1,58 @@
+"""Whether attn computes the first layer as the model's own eager attention does: asked on newer releases alone."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from attn_cli.sources.huggingface.capture.layer_rule import rule_of_layer
+from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
+from attn_cli.sources.huggingface.capture.registry import all_named, replaced
+from attn_cli.sources.huggingface.compat import eager_function
+
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}  # of the largest number, for rounding
+
+
+class _Compared(Exception):
+    """Ends the pass after its first layer; not an error."""
+
+
+def layer_unlike_eager(model: PreTrainedModel, arguments: Mapping[str, Any]) -> str:
+    """The class of the first layer in the registry if attn's output differs from its own eager one; "" if not.
+
+    arguments  of the forward, for a few tokens
+    """
+    unlike = ""
+
+    def compare(
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        scaling: float | None = None,
+        **options: Any,
+    ) -> Any:
+        nonlocal unlike
+        rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
+        eager = eager_function(type(module))
+        if eager is not None and sink_per_query is None:
+            own = rule.output(query, key, value).transpose(1, 2)
+            named = {} if scaling is None else {"scaling": scaling}
+            theirs = eager(module, query, key, value, attention_mask, **named, **options)[0].reshape(own.shape)
+            tolerance = _TOLERANCE.get(own.dtype, 1e-3) * float(theirs.abs().max())
+            unlike = type(module).__name__ if float((own - theirs).abs().max()) > tolerance else ""
+        raise _Compared
+
+    with (
+        replaced(AttentionInterface, {"eager": compare}),
+        replaced(AttentionMaskInterface, {"eager": lazy_mask}),
+        all_named(model, "eager"),
+        torch.no_grad(),
+        suppress(_Compared),
+    ):
+        model(**arguments)
+    return unlike

@@ -1,0 +1,103 @@
+"""What attn takes from torch and transformers beyond their public interfaces is there, and means what attn thinks."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers.models.llama import modeling_llama
+
+from attn_cli.errors import LoadError
+from attn_cli.sources.huggingface import compat
+from attn_cli.sources.huggingface.capture import layer_rule
+from attn_cli.sources.huggingface.capture.session import capture
+from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function, is_newer_than_tested
+from attn_cli.sources.huggingface.source import source_of
+from tests.architectures.check import built
+from tests.sources.huggingface.models import sentence, tiny
+
+_CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
+
+
+def test_the_tested_release_is_that_of_the_tests() -> None:
+    assert f"\ntransformers=={TESTED_TRANSFORMERS}\n" in _CONSTRAINTS.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("version", "newer"), [("5.23.0", False), ("5.22.9", False), ("5.23.1", True), ("6.0", True)])
+def test_newer_releases_are_told_from_older_ones(monkeypatch: pytest.MonkeyPatch, version: str, newer: bool) -> None:
+    monkeypatch.setattr(compat, "TRANSFORMERS", version)
+    assert is_newer_than_tested() == newer
+
+
+def test_every_argument_of_every_eager_function_is_known() -> None:
+    """A name that a release adds, or renames, is refused by attn; here it is learned of."""
+    names: set[str] = set()
+    models = Path(transformers.__file__).parent / "models"
+    for file in models.glob("*/modeling_*.py"):
+        for arguments in re.findall(r"\ndef eager_attention_forward\(([^)]*)\)", file.read_text("utf-8")):
+            names |= set(re.findall(r"(\w+):", arguments))
+    plain = {"module", "query", "key", "value", "attention_mask", "scaling", "dropout", "sliding_window", "kwargs"}
+    assert {"softcap", "position_bias", "sinks"} <= names - plain <= layer_rule._USED
+
+
+def eager_with(name: str) -> Any:
+    """An eager attention function that names one more argument."""
+    scope: dict[str, Any] = {}
+    exec(
+        f"def eager(module, query, key, value, attention_mask, scaling, dropout=0.0, {name}=None, **kwargs): ...", scope
+    )
+    return scope["eager"]
+
+
+def test_an_option_that_could_change_weights_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = tiny("llama")
+    attention = type(model.layers[0].self_attn)
+    assert eager_function(attention) is modeling_llama.eager_attention_forward
+
+    def run() -> None:
+        layer_rule._unknown.cache_clear()
+        with capture(model, lambda call: None):
+            model(**sentence(model), heat=torch.ones(1))
+
+    run()  # eager ignores it too
+    monkeypatch.setattr(modeling_llama, "eager_attention_forward", eager_with("heat"))
+    with pytest.raises(LoadError, match="LlamaAttention gives its attention heat, which attn doesn't know"):
+        run()
+    monkeypatch.setattr(layer_rule, "eager_function", lambda _: None)
+    with pytest.raises(LoadError, match="heat"):
+        run()
+    layer_rule._unknown.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss", "t5", "bert"])
+def test_a_newer_release_that_attends_otherwise_is_said_once_for_a_model(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    model, inputs = built(name)
+    source = source_of(model, None)
+    source.arrays = inputs
+    assert source.read([])[0].warnings == ()
+    monkeypatch.setattr(compat, "TRANSFORMERS", "99.0")
+    assert source_and_note(model, inputs) == ()  # as eager computes it
+    cls = next(type(module) for module in source.modules)
+    eager = eager_function(cls)
+    assert eager is not None
+
+    def hotter(module: Any, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return eager(module, query * 1.3, *args, **kwargs)
+
+    monkeypatch.setattr(f"{cls.__module__}.eager_attention_forward", hotter)
+    (note,) = source_and_note(model, inputs)
+    assert note.startswith(f"{cls.__name__} of transformers ") and f"tested with {TESTED_TRANSFORMERS}" in note
+    assert model.config._attn_implementation == "eager"
+
+
+def source_and_note(model: Any, inputs: Any) -> tuple[str, ...]:
+    """The warnings of what a new source of the model reads, the same the second time."""
+    source = source_of(model, None)
+    source.arrays = inputs
+    first, second = (source.read([])[0].warnings for _ in range(2))
+    assert first == second
+    return first
