@@ -13,9 +13,8 @@ from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.progress import Progress
 from attn_cli.cli.kit.stderr import print_notes
 from attn_cli.cli.kit.text_cuts import text_cut
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import ExitCode
 from attn_cli.source import Predicting, Source
-from attn_cli.sources import is_table
 from attn_cli.summaries.answers.parts import read_parts
 from attn_cli.summaries.calls.hidden_keys import HiddenWeight
 from attn_cli.summaries.hidden_parts import runs_to_hide
@@ -55,9 +54,6 @@ def parts(
       attn parts --messages chat.json -m ./my-model --json
     """
     divided = text_cut(cut)
-    if options.backend != "attn" and not is_table(options.model):
-        raise InputError(f"--backend {options.backend} runs the model's own attention, which can't be changed",
-                         "leave out --backend")  # fmt: skip
 
     def report(source: Source, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]

@@ -19,7 +19,6 @@ MODEL = {
     "device",
     "device_map",
     "dtype",
-    "backend",
     "trust_remote_code",
     "offline",
 }

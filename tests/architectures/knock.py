@@ -52,7 +52,7 @@ def speaking(model: PreTrainedModel) -> ModelSource:
     kind = str(model.config.model_type)
     stack = stack_of(model, model.config)
     origin = Origin(kind, kind, OriginOptions())
-    return ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, "attn", model))
+    return ModelSource(LoadedModel(stack, None, {"model": kind, "type": kind}, origin, model))
 
 
 def _way(experiment: ModelExperiment) -> str:

@@ -127,7 +127,7 @@ def run(
     """What is noted of the rows of texts, and the model's first output."""
     visit = Numbers(needs, in_bands=in_bands)
     ledger = Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False))
-    visitor = BatchVisitor(visit, ledger, keeps_output=True, row_of_texts=beside)
+    visitor = BatchVisitor(visit, ledger, row_of_texts=beside)
     with watched(model, visitor), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

@@ -80,4 +80,4 @@ def small_source() -> ModelSource:
     model = LlamaForCausalLM(config).eval()
     origin = Origin("smollm2-135m", "smollm2-135m", OriginOptions())
     about = {"model": "smollm2-135m", "type": "llama"}
-    return ModelSource(LoadedModel(model.model, None, about, origin, "attn", model))
+    return ModelSource(LoadedModel(model.model, None, about, origin, model))

@@ -332,6 +332,8 @@ def test_names_of_many_folders_and_widths_of_many_digits_take_no_time() -> None:
         (["ladder"], "try: attn guide ladder    all commands: attn --help"),
         (["generate", "a b"], 'try: attn inspect "a b" --generate 20    all commands: attn --help'),
         (["compute", "a b", "-l", "5"], "one attention has no layers; a model's: attn matrix TEXT -m MODEL -l 5"),
+        (["top", "a b", "--backend", "sdpa", "-k", "3"], 'try: attn top "a b" -k 3    outputs are the same with any'),
+        (["parts", "--backend=model", "-m", "x"], "try: attn parts -m x    outputs are the same with any"),
         (["compute", "--Q", "q.npy"], "did you mean --q? try: attn compute --help"),
         (["compute", "q.npy", "k.npy", "v.npy"], "try: attn compute --q q.npy --k k.npy --v v.npy"),
         (["compute", "the cat", "a dog"], 'try: attn compute "the cat"'),

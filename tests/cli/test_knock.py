@@ -99,7 +99,6 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
         (("--mean",), "mean over 7 rows"),
         (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
         (("--together", "x"), "x"),
-        (("--backend", "sdpa"), "--backend sdpa"),
         (("--vector", "first"), "--vector is for encoders"),
         (("--vector", "cls"), "one of mean, first"),
     ],

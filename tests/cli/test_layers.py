@@ -127,10 +127,6 @@ def test_clip_without_an_image_is_refused_with_what_it_lacks(tmp_path: Path) -> 
 
 def test_it_is_loaded_with_the_options_that_all_commands_have(tmp_path: Path) -> None:
     options = saved("llama", tmp_path)
-    assert {row["way"] for row in attn("layers", *options, "--backend", "sdpa", "--json").json["result"]["layers"]} == {
-        "beside"
-    }
-    refused(attn("layers", *options, "--backend", "fast"), 2, "unknown backend 'fast'")
     refused(attn("layers", *options, "--device-map", "auto", "--device", "cpu"), 2, "--device and --device-map at once")
 
 

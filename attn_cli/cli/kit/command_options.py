@@ -162,16 +162,13 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         report  makes the report of a text from the source, the view that will show it, the text, and its number with
                 --lines
 
-        Raises InputError for a table, which predicts nothing, and for a model whose attention attn only looks at.
+        Raises InputError for a table, which predicts nothing.
         """
         if is_table(self.model):
             raise InputError(f"{self.model} is a table of word vectors, and predicts nothing",
                              "choose a model with --model")  # fmt: skip
         if is_recording(self.model):
             raise InputError(f"{self.model} is a recording, and this runs a model again", "choose the model itself")
-        if self.backend != "attn":
-            raise InputError(f"--backend {self.backend} runs the model's own attention, which can't be changed",
-                             "leave out --backend")  # fmt: skip
 
         def of_predicting(source: Source, view: View, text: str, number: int | None) -> Report:
             assert isinstance(source, Predicting)

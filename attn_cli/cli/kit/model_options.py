@@ -39,7 +39,6 @@ class LoadOptions:
     device: o.Device = "auto"
     device_map: o.DeviceMap = None
     dtype: o.Dtype = "auto"
-    backend: o.Backend = "attn"
     trust_remote_code: o.Trust = False
     offline: o.Offline = False
 
@@ -67,7 +66,6 @@ class LoadOptions:
                 device=self.device,
                 device_map=self.device_map,
                 dtype=self.dtype,
-                backend=self.backend,
                 trust_remote_code=self.trust_remote_code,
                 offline=self.offline,
                 projections=projections,

@@ -156,11 +156,6 @@ Dtype = Annotated[
         metavar="DTYPE",
     ),
 ]
-Backend = Annotated[
-    str,
-    _model("--backend", metavar="NAME",
-                 help="Run this attention: attn, or the model's own, sdpa, eager, flash_attention_2 (attn observes)."),
-]  # fmt: skip
 Trust = Annotated[bool, _model("--trust-remote-code", help="Run code that comes with the model.")]
 Offline = Annotated[bool, _model("--offline", help="Never ask the hub; use what is in the cache.")]
 

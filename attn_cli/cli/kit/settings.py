@@ -13,7 +13,7 @@ from attn_cli.views.shell_words import command_words
 
 # The options that may be set, by their names in the file; the variable of `color_scale` is ATTN_COLOR_SCALE, and
 # `plain` has none.
-NAMES = ("model", "device", "device_map", "dtype", "backend", "offline", "color", "color_scale", "plain", "quiet",
+NAMES = ("model", "device", "device_map", "dtype", "offline", "color", "color_scale", "plain", "quiet",
          "verbose")  # fmt: skip
 _SWITCHES = ("offline", "plain", "quiet", "verbose")
 _OFF = ("", "0", "false", "no", "off")

@@ -28,6 +28,9 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
+# Options that earlier releases had, with what holds without them.
+_GIVEN_UP = {"--backend": "outputs are the same with any"}
+
 _OF_COMPUTE = {"--causal": "--mask causal"} | {
     name: name for name in ("--mask", "--softcap", "--bias", "--sink", "--positions", "--fixed", "--alibi")
 }
@@ -58,6 +61,8 @@ def message_and_hint(error: Any, words: Sequence[str]) -> tuple[str, str]:
 def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) -> str:
     """What to type in place of an option that a command doesn't have."""
     more = f"all options: {command} --help"
+    if unknown in _GIVEN_UP:
+        return f"try: {command_words(_without(unknown, words))}    {_GIVEN_UP[unknown]}"
     other = _OTHER_NAMES.get(unknown)
     if other and _takes(error, other):
         return f"try: {other}    {more}"
@@ -77,6 +82,16 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
     if is_text and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
         return f"a text that starts with - goes after --: {command} -- TEXT"
     return "options stand after the command: attn inspect TEXT -q" if command == "attn" else f"try: {command} --help"
+
+
+def _without(option: str, words: Sequence[str]) -> list[str]:
+    """The words of a command line without an option and its value.
+
+    >>> _without("--size", ["top", "--size", "4", "-q"]), _without("--size", ["top", "--size=4"])
+    (['top', '-q'], ['top'])
+    """
+    return [word for before, word in zip(("", *words), words, strict=False)
+            if before != option and word != option and not word.startswith(f"{option}=")]  # fmt: skip
 
 
 def _options_moved(words: Sequence[str]) -> str:

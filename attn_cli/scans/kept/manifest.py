@@ -11,7 +11,7 @@ LAYOUT = 3  # raised when sums or tables change, so that a folder of another ver
 
 _WORDS = {
     "layout": "version of attn", "model": "model", "type": "model", "weights": "model",
-    "revision": "revision", "dtype": "precision", "backend": "--backend", "layers": "--layer", "heads": "--head",
+    "revision": "revision", "dtype": "precision", "layers": "--layer", "heads": "--head",
     "pairs": "--head", "chunk": "--chunk", "stride": "--stride", "seed": "--seed", "files": "documents",
     "fields": "--field", "sample": "--sample", "longest": "--memory, and longest text",
 }  # fmt: skip

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import transformers
 from packaging.version import Version
-from transformers import __version__ as TRANSFORMERS
 
+TRANSFORMERS: str = transformers.__version__
 TESTED_TRANSFORMERS = "5.23.0"  # as in tests/constraints.txt
 
 

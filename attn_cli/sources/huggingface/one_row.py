@@ -68,7 +68,7 @@ def _texts(model: PreTrainedModel) -> list[np.ndarray]:
 def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: RowOfTexts | None) -> torch.Tensor:
     """The model's first output; attention is computed by attn, and shown to nobody."""
     labels = BatchLabels(None, None, encoder_decoder=False)
-    visitor = BatchVisitor(lambda call: None, Ledger(model, Selection(layers=()), labels), keeps_output=False)
+    visitor = BatchVisitor(lambda call: None, Ledger(model, Selection(layers=()), labels))
     visitor.row_of_texts = texts
     with watched(model, visitor):
         output: torch.Tensor = model(**arguments)[0]

@@ -89,10 +89,6 @@ class ModelSource:
         self.modules = {module: self.module_places.of(module) for module in self.module_places.attention}
         self.places = [place for places in self.modules.values() for place in places]
 
-    def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """The texts as this model's tokens; `pair` is a second text, read after each. Errors as of `PromptReader`."""
-        return self.reader.read(texts, pair)
-
     def repeated(self, seed: int) -> list[Prompt]:
         """Three prompts of random tokens written twice; InputError for a model that reads more than text."""
         return self.reader.repeated(seed)
@@ -123,8 +119,11 @@ class ModelSource:
         return layers
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
-        """As `PromptReader.read`; on a transformers newer than tested with a note if attn differs from eager there."""
-        prompts = super().read(texts, pair)
+        """The texts as this model's tokens; `pair` is a second text, read after each. Errors as of `PromptReader`.
+
+        On a transformers newer than tested with a note where attn differs from the model's own attention.
+        """
+        prompts = self.reader.read(texts, pair)
         if not is_newer_than_tested():
             return prompts
         if self._note is None:
@@ -133,7 +132,7 @@ class ModelSource:
 
     def _difference_from_eager(self, prompts: Sequence[Prompt]) -> tuple[str, ...]:
         """The note on a first layer whose output differs from its own eager attention's; none where they agree."""
-        arguments = first_tokens(self._without_cache(self.arguments(prompts)), _ENOUGH_TOKENS)
+        arguments = first_tokens(self._without_cache(self.reader.arguments(prompts)), _ENOUGH_TOKENS)
         with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
             unlike = layer_unlike_eager(self.loaded.model, arguments)
         if not unlike:
@@ -182,7 +181,6 @@ class ModelSource:
                     selection=selection,
                     texts=[prompt.tokens for prompt in prompts],
                     others=[prompt.others for prompt in prompts],
-                    backend=self.loaded.backend,
                     rotations=rotations,
                 ) as ledger,
                 torch.no_grad(),
@@ -341,8 +339,8 @@ class ModelSource:
         with self._explained(arguments):
             labels = BatchLabels(None, None, encoder_decoder=self.reader.has_decoder)
             ledger = Ledger(model, selection, labels, self.module_places)
-            visitor = BatchVisitor(visit, ledger, keeps_output=self.loaded.backend == "attn", row_of_texts=row)
-            with watched(model, visitor, backend=self.loaded.backend), onednn_linear(), torch.no_grad():
+            visitor = BatchVisitor(visit, ledger, row_of_texts=row)
+            with watched(model, visitor), onednn_linear(), torch.no_grad():
                 usual = self._usual_runs.get(selection)
                 if usual is not None:
                     ledger.end_after_selection(at_once=usual)
@@ -353,7 +351,7 @@ class ModelSource:
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:
         """Several texts in one row of tokens; None where the model doesn't read them so."""
-        if len(texts) == 1 or self.loaded.backend != "attn":
+        if len(texts) == 1:
             return None
         if self._reads_in_one_row is None:
             self._reads_in_one_row = reads_in_one_row(self.loaded.model)

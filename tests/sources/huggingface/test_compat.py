@@ -77,7 +77,7 @@ def test_a_newer_release_that_attends_otherwise_is_said_once_for_a_model(
 ) -> None:
     model, inputs = built(name)
     source = source_of(model, None)
-    source.arrays = inputs
+    source.reader.arrays = inputs
     assert source.read([])[0].warnings == ()
     monkeypatch.setattr(compat, "TRANSFORMERS", "99.0")
     assert source_and_note(model, inputs) == ()  # as eager computes it
@@ -97,7 +97,7 @@ def test_a_newer_release_that_attends_otherwise_is_said_once_for_a_model(
 def source_and_note(model: Any, inputs: Any) -> tuple[str, ...]:
     """The warnings of what a new source of the model reads, the same the second time."""
     source = source_of(model, None)
-    source.arrays = inputs
+    source.reader.arrays = inputs
     first, second = (source.read([])[0].warnings for _ in range(2))
     assert first == second
     return first

@@ -1,4 +1,4 @@
-"""The functions that transformers calls for every layer while a capture is open: attn's own, and an observer."""
+"""The function that transformers calls for every layer while a capture is open."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,12 +65,3 @@ class AttentionFunction:
         if texts is None:
             return layer_rule.output(query, key, value)
         return texts.without_padding(layer_rule.output(*(texts.with_padding(x) for x in (query, key, value))))
-
-    def look_on(
-        self, module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer_rule: LayerRule
-    ) -> None:
-        """Visit a layer whose output the model's own attention computes."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            place, is_selected = self.ledger.record(module, "beside")
-            if is_selected:
-                self.visitor.visit_products(place, query, key, value, layer_rule)

@@ -24,7 +24,6 @@ Visit = Callable[[Call], None]
 class BatchVisitor:
     """Calls `visit` for each text of a batch, with the selected heads.
 
-    keeps_output  whether the output that `visit` computes while walking the call becomes the layer's output
     rotations     reads how queries and keys were turned; None where nobody asks
     row_of_texts  the texts of the pass, where they are in one row of tokens
     """
@@ -34,11 +33,10 @@ class BatchVisitor:
         visit: Visit,
         ledger: Ledger,
         *,
-        keeps_output: bool,
         rotations: RotationReader | None = None,
         row_of_texts: RowOfTexts | None = None,
     ) -> None:
-        self.visit, self.ledger, self.keeps_output, self.rotations = visit, ledger, keeps_output, rotations
+        self.visit, self.ledger, self.rotations = visit, ledger, rotations
         self.row_of_texts = row_of_texts
         self.blocks = BlockInputs()
         self._forget_layouts()
@@ -68,7 +66,7 @@ class BatchVisitor:
         b, n, m = (query.shape[0], query.shape[2], key.shape[2]) if row is None else row.sizes
         heads = self.ledger.heads_of(place, h)
         groups = tuple(head // (h // key.shape[1]) for head in heads)
-        fills_output = len(heads) == h and self.keeps_output and not self.ledger.ends
+        fills_output = len(heads) == h and not self.ledger.ends
         place = replace(place, heads=heads, groups=groups)
         places = self.ledger.places_of_texts(place, range(b), b)
 

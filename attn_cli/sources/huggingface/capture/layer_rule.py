@@ -175,7 +175,8 @@ def rule_of_layer(
     and that attn doesn't know.
     """
     given = frozenset(name for name, value in options.items() if value is not None)
-    if unknown := _unknown(type(module), given):
+    module_class: Any = type(module)  # whose static type isn't hashable
+    if unknown := _unknown(module_class, given):
         raise LoadError(
             f"{type(module).__name__} gives its attention {', '.join(unknown)}, which attn doesn't know",
             f"attn is tested with transformers {TESTED_TRANSFORMERS}; a newer attn may know it",

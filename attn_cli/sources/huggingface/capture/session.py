@@ -11,7 +11,6 @@ unknown one, others choose classes by it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Literal
 
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
@@ -26,7 +25,7 @@ from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code import OwnCode
-from attn_cli.sources.huggingface.capture.registry import all_named, replaced, watched_backends
+from attn_cli.sources.huggingface.capture.registry import all_named, replaced
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 
@@ -38,7 +37,6 @@ def capture(
     selection: Selection = ALL,
     texts: Sequence[Sequence[Token]] | None = None,
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
-    backend: Literal["attn", "model"] = "attn",
     rotations: bool = False,
     tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Iterator[Ledger]:
@@ -51,8 +49,6 @@ def capture(
                is cut away either way: a padded text gives the same calls as if it ran alone.
     tokenizer  of the model, in place of texts: labels the tokens of every pass by their ids
     others     for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
-    backend    "attn" computes attention here; "model" leaves the model's own attention in place and reads its queries,
-               keys and values, to inspect what that backend does. Only selected rows are computed again.
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
     Yields the ledger of the pass: which layers attended and how often, and which could not be captured. If its
@@ -71,8 +67,8 @@ def capture(
     labels = BatchLabels(texts, others, encoder_decoder=is_pair, tokenizer=tokenizer)
     ledger = Ledger(model, selection, labels)
     reader = RotationReader() if rotations else None
-    visitor = BatchVisitor(visit, ledger, keeps_output=backend == "attn", rotations=reader)
-    with watched(model, visitor, backend=backend):
+    visitor = BatchVisitor(visit, ledger, rotations=reader)
+    with watched(model, visitor):
         yield ledger
 
 
@@ -81,7 +77,6 @@ def watched(
     model: PreTrainedModel,
     visitor: BatchVisitor,
     *,
-    backend: Literal["attn", "model"] = "attn",
     tap: Tap | None = None,
 ) -> Iterator[None]:
     """Context manager: passes the attention of every forward pass of `model` to `visitor`, as in `capture`.
@@ -92,12 +87,9 @@ def watched(
     function = AttentionFunction(ledger, visitor, tap)
     ran: set[nn.Module] = set()
     with ExitStack() as stack:
-        if backend == "attn":
-            stack.enter_context(replaced(AttentionInterface, {"eager": function.compute}))
-            stack.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
-            stack.enter_context(all_named(model, "eager"))
-        else:
-            stack.enter_context(replaced(AttentionInterface, watched_backends(model, function.look_on)))
+        stack.enter_context(replaced(AttentionInterface, {"eager": function.compute}))
+        stack.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
+        stack.enter_context(all_named(model, "eager"))
         if visitor.row_of_texts is None:
             labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
             stack.callback(labelling.remove)

@@ -1,7 +1,7 @@
 """Generating after a text: greedily, by the model's own `generate`, before its attention is looked at."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,7 @@ def generate(
     assert model is not None, "loaded without its head"
     description = f"{loaded.about['model']} ({loaded.about['type']})"
     settings, recorder = _settings(model, most, start), _Recorder(on_token)
-    backend = fused(model) if loaded.backend == "attn" else nullcontext()
-    with backend, _replaced_settings(model, settings), torch.no_grad():
+    with fused(model), _replaced_settings(model, settings), torch.no_grad():
         try:
             model.generate(**arguments, generation_config=settings, stopping_criteria=StoppingCriteriaList([recorder]))
         except (*INPUT_ERRORS, ImportError) as error:

@@ -128,7 +128,7 @@ class Runner:
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
         labels = BatchLabels(texts, others, encoder_decoder=encoder_decoder)
         ledger = Ledger(self.stack, Selection() if look is None else look.selection, labels)
-        visitor = None if look is None else BatchVisitor(look.visit, ledger, keeps_output=True)
+        visitor = None if look is None else BatchVisitor(look.visit, ledger)
         attention = InterveningAttention(ledger, self.calls, numbered, batch, visitor)
         with ExitStack() as exits:
             exits.enter_context(replaced(AttentionInterface, {"eager": attention.compute}))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 # Without it transformers asks the hub, in a background thread, to convert other people's checkpoints.
 os.environ.setdefault("DISABLE_SAFETENSORS_CONVERSION", "1")
@@ -47,7 +47,6 @@ class LoadedModel:
     tokenizer   None where its files are missing and no text is to be read
     about       for headers and machine output: model, type, revision, dtype, device
     origin      where it was found, for other files there
-    backend     whose attention runs: "attn" for attn's own, else the model's, which attn observes
     generating  the model with its generating head, of which `model` is a part; None where nothing is generated
     """
 
@@ -55,7 +54,6 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase | None
     about: dict[str, Any]
     origin: Origin
-    backend: Literal["attn", "model"] = "attn"
     generating: PreTrainedModel | None = None
 
 
@@ -112,9 +110,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }
-    return LoadedModel(
-        model, tokenizer, about, origin, "attn" if origin.options.backend == "attn" else "model", generating
-    )
+    return LoadedModel(model, tokenizer, about, origin, generating)
 
 
 def _downloaded_config(origin: Origin) -> str:
@@ -161,7 +157,7 @@ def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[Pr
     return kind.from_pretrained(
         origin.path,
         config=config,
-        attn_implementation={"attn": "eager", "model": None}.get(origin.options.backend, origin.options.backend),
+        attn_implementation="eager",
         dtype=dtype_of(origin.options.dtype),
         device_map=origin.options.device_map,
         output_loading_info=True,

@@ -22,8 +22,6 @@ from attn_cli.sources.huggingface.load.trust.configuration import check_configur
 from attn_cli.sources.huggingface.load.trust.folder_files import check_files
 from attn_cli.sources.media import MEDIA_COMMANDS
 
-# Whose attention runs: attn's own, the model's choice, or a named one; attn only observes the latter two.
-BACKENDS = ("attn", "model", "sdpa", "eager", "flash_attention_2", "flash_attention_3")
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "merges.txt",
@@ -42,7 +40,6 @@ class OriginOptions:
     trust_remote_code  whether code that comes with the model may run
     offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
-    backend            one of BACKENDS
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
     predicts           whether a model that has a head of words is loaded with it
     known_texts        texts that will be read, as far as they are known
@@ -55,7 +52,6 @@ class OriginOptions:
     trust_remote_code: bool = False
     offline: bool = False
     reads_text: bool = True
-    backend: str = "attn"
     device_map: str | None = None
     predicts: bool = False
     known_texts: Sequence[str] = ()
@@ -129,8 +125,6 @@ def find(name: str, options: OriginOptions) -> Origin:
 def _check_options(options: OriginOptions) -> None:
     """Raise InputError for invalid values, LoadError where the package for a device map is missing."""
     check_names(options.device, options.dtype)
-    if options.backend not in BACKENDS:
-        raise InputError(f"unknown backend {options.backend!r}", f"one of {', '.join(BACKENDS)}")
     if options.device_map is not None:
         if options.device != "auto":
             raise InputError("--device and --device-map at once", "give one of them")

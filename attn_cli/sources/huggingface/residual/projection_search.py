@@ -88,7 +88,7 @@ class _Search:
 
         is_pair = bool(getattr(self.model.config, "is_encoder_decoder", False))
         labels = BatchLabels(None, None, encoder_decoder=is_pair)
-        visitor = BatchVisitor(ignore, Ledger(self.model, Selection(), labels), keeps_output=True)
+        visitor = BatchVisitor(ignore, Ledger(self.model, Selection(), labels))
         with watched(self.model, visitor, tap=tap), self._hooks(look), torch.no_grad():
             self.model(**arguments)
 

@@ -24,7 +24,7 @@ def speaking_source(kind: str) -> ModelSource:
     """A tiny model of that kind with its head of words, as a source without a tokenizer."""
     model = tiny_model(kind, "tiny")
     stack = stack_of(model, model.config)
-    loaded = LoadedModel(stack, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), "attn", model)
+    loaded = LoadedModel(stack, None, {"model": kind, "type": kind}, Origin(kind, kind, OriginOptions()), model)
     return ModelSource(loaded)
 
 

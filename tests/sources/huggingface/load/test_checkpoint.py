@@ -13,9 +13,11 @@ import torch
 from transformers import AutoTokenizer
 
 from attn_cli.errors import ExitCode, InputError, LimitError, LoadError
+from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import OriginOptions, find
+from attn_cli.sources.huggingface.source import ModelSource
 from tests.sources.huggingface.folders import edited_config, edited_weights, linked, replaced
 
 QUERY_WEIGHT = "encoder.layer.3.attention.self.query.weight"
@@ -272,3 +274,12 @@ def test_a_quantisation_that_nobody_can_read(folder: Path, config: object) -> No
 def test_gptq_without_a_gpu_needs_its_package_for_processors(minilm_folder: Path) -> None:
     error = RuntimeError("GPU is required to quantize or run quantize model.")  # transformers, where it is missing
     assert load_error(error, find(str(minilm_folder), OriginOptions())).hint == "pip install gptqmodel"
+
+
+def test_a_device_map(minilm_folder: Path) -> None:
+    source = ModelSource(load(find(str(minilm_folder), OriginOptions(device_map="auto"))))
+    layers: list[int] = []
+    source.each(source.read(["river bank"]), Selection(layers=(5,)), lambda call: layers.append(call.place.layer))
+    assert layers == [5]
+    with pytest.raises(InputError, match="--device-map"):
+        find(str(minilm_folder), OriginOptions(device_map="auto", device="cpu"))
