@@ -28,6 +28,7 @@ from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS = 24  # an overview with more heads shows only this many of the sharpest
 _SHARPEST, _FEW_SHARPEST = 8, 4
+_NO_CAPTION_RANK = 4
 
 
 class HeadRow(NamedTuple):
@@ -65,10 +66,12 @@ def sections(report: Report, screen: Screen) -> list[Section]:
         above.append(Text(_ranking_title(rows, ranking), BOLD))
         rows = _ranked(rows, ranking)
 
-    def table(count: int) -> Iterator[Table | Text]:
-        return heads_table(rows[:count], screen, unit=report.unit, kept=ranking.column if ranking else "")
+    def table(count: int, unit: str | None = report.unit) -> Iterator[Table | Text]:
+        return heads_table(rows[:count], screen, unit=unit, kept=ranking.column if ranking else "")
 
-    return [whole(*above), shorter(table, len(rows), _SHARPEST, screen, "head"), whole(*note)]
+    tables = shorter(table, len(rows), _SHARPEST, screen, "head")
+    least = Version(lambda: table(_SHARPEST, None), _NO_CAPTION_RANK, tables[-1].left_out)
+    return [whole(*above), [*tables, least], whole(*note)]
 
 
 def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -119,10 +122,12 @@ def sharpest(rows: Sequence[HeadRow], count: int) -> list[HeadRow]:
     return sorted(rows, key=order)[:count]
 
 
-def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", kept: str = "") -> Iterator[Table | Text]:
+def heads_table(
+    rows: Sequence[HeadRow], screen: Screen, unit: str | None = "token", kept: str = ""
+) -> Iterator[Table | Text]:
     """One line per head, and what its columns mean; columns without information or room are left out.
 
-    unit  what a query and a key are: a token, or a word
+    unit  what a query and a key are: a token, or a word; None: what columns mean is left out
     kept  the name of a statistic whose column stays in any case
     """
     grouped = any(row.summary.place.heads != row.summary.place.groups for row in rows)
@@ -155,5 +160,6 @@ def heads_table(rows: Sequence[HeadRow], screen: Screen, unit: str = "token", ke
     legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
     if missing:
         yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
-    means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
-    yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)
+    if unit is not None:
+        means = legend + "means over queries: " + ", ".join(column.caption for column in columns).format(unit=unit)
+        yield Text("\n".join(wrap(means, screen.width, break_on_hyphens=False)), DIM)

@@ -45,7 +45,7 @@ def sections(received: Received, report: Report, screen: Screen) -> list[Section
     fewest = 1 if report.is_overview else _MOST_KEYS
     return [
         whole(""),
-        [Version(lambda: titles[:1]), Version(lambda: titles[1:], _KEYS_RANK)],
+        [Version(lambda: titles[:1]), Version(lambda: titles[1:])],
         whole(*sink_lines(sinks, screen)),
         [Version(partial(_bars, keys, count, screen), _KEYS_RANK * (count < _MOST_KEYS))
          for count in range(_MOST_KEYS, fewest - 1, -1)],

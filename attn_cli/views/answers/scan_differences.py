@@ -1,6 +1,7 @@
 """attn scan show --against: the numbers of heads that differ beyond chance, with their intervals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from textwrap import wrap
 
 from rich.console import RenderableType
@@ -11,31 +12,35 @@ from attn_cli.summaries.reducers.heads.statistics import STATISTICS
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, visible
 from attn_cli.views.answers.scan_heads import corpus_lines
-from attn_cli.views.drawing.cells import line_count, packed, packed_text
+from attn_cli.views.drawing.cells import packed, packed_text
+from attn_cli.views.drawing.fitting import Version, fitted, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import scanned_head
 
-_FEWEST, _FIRST = 5, 20
+_FEWEST, _FIRST = 4, 20
 _MOST_RENAMED, _FEWEST_RENAMED, _LOW = 5, 3, 40  # lines of heads, the fewer on low screens
 _STATISTICS = {statistic.name: statistic for statistic in STATISTICS}
 
 
 def draw(answer: ScanDifferences, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """How many numbers were compared and differ, those that differ most, and heads of another kind."""
-    above, below = [*_above(answer, screen)], [*_below(answer, screen)]
-    yield from above
     listed = answer.differences[: answer.shown] if answer.shown is not None else answer.beyond_chance
-    more = f"-k {len(listed)} lists them", "-f csv has all"
-    room = _FIRST if screen.height is None else max(screen.height - line_count([*above, *below]) - 2, _FEWEST)
-    left_out = [f"… {len(listed) - room:,} more: {more[0]}", more[1]]
-    room -= len(packed(left_out, screen.width, ", ")) - 1 if screen.height is not None else 0
-    yield from _lines(listed[: room if answer.shown is None else None], screen)
-    if answer.shown is None and len(listed) > room:
-        left_out[0] = f"… {len(listed) - room:,} more: {more[0]}"
-        yield packed_text(left_out, screen, DIM, between=", ")
-    yield from below
+    lines = partial(_listed, listed, screen=screen)
+    rows = whole(*lines(len(listed)))
+    if answer.shown is None:  # files have as many as a large screen
+        most = _FIRST if screen.height is None else max(screen.height, _FEWEST)
+        rows = [Version(partial(lines, count), count < most) for count in range(most, _FEWEST - 1, -1)]
+    yield from fitted([whole(*_above(answer, screen)), rows, whole(*_below(answer, screen))], screen)
+
+
+def _listed(differences: Sequence[HeadDifference], count: int, screen: Screen) -> Iterator[Text]:
+    """The first of them, and how many there are more."""
+    yield from _lines(differences[:count], screen)
+    if len(differences) > count:
+        more = [f"… {len(differences) - count:,} more: -k {len(differences)} lists them", "-f csv has all"]
+        yield packed_text(more, screen, DIM, between=", ")
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -69,7 +74,7 @@ def _below(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
     yield Text("\n".join(wrap(words + alone, screen.width)), DIM)
 
 
-def _lines(differences: tuple[HeadDifference, ...], screen: Screen) -> Iterator[Text]:
+def _lines(differences: Sequence[HeadDifference], screen: Screen) -> Iterator[Text]:
     if not differences:
         return
     name = max(5, *(len(each.place.label) for each in differences))

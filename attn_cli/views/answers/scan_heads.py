@@ -17,7 +17,8 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.answers.kinds import GridRow, counts_in_words, grid, named_heads
 from attn_cli.views.drawing.bars import bar
-from attn_cli.views.drawing.cells import fit, packed, packed_text
+from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter, whole
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
 from attn_cli.views.invocation import Invocation
@@ -28,19 +29,20 @@ _PLACES = {kind.name: at for at, kind in enumerate(KINDS)} | {"none": NOTHING, "
 _DIGITS = {statistic.name: statistic.digits for statistic in STATISTICS}
 _CONTENT = tuple(kind.name for kind in KINDS if kind.rank == CONTENT)
 _BAR = 12
-_AROUND_GRID = 3  # lines around it: model, what comes next, and the prompt
 
 
 def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
-    corpus = [*corpus_lines(answer.corpus, screen)]
-    yield from corpus
+    corpus = whole(*corpus_lines(answer.corpus, screen))
     if answer.ranking is None and answer.kind is None:
-        yield from _grid(answer, screen, _lines(corpus))
-        return
-    yield ""
-    below = screen.below(_lines(corpus) + 1)
-    yield from _ranked(answer, below) if answer.ranking is not None else _of_kind(answer, below)
+        digits = packed_text(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen, DIM)
+        none = Version(lambda: [])
+        yield from fitted(
+            [corpus, [*whole(""), none], whole(*_streams(answer, screen)), [*whole(digits), none]], screen
+        )
+    else:
+        rows = _ranked(answer, screen) if answer.ranking is not None else _of_kind(answer, screen)
+        yield from fitted([corpus, whole(""), *rows], screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -59,24 +61,9 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return scanned_head(answer.folder, heads[0].place) if heads else None
 
 
-def _lines(texts: Sequence[Text]) -> int:
-    return sum(text.plain.count("\n") + 1 for text in texts)
-
-
 def corpus_lines(corpus: ScannedCorpus, screen: Screen) -> Iterator[Text]:
     """What was scanned, and how much of it could not be."""
     yield packed_text(corpus.words(), screen, DIM)
-
-
-def _grid(answer: ScanHeads, screen: Screen, before: int) -> Iterator[RenderableType]:
-    """The grid after so many lines; the empty line and what digits mean are left out where they'd take the room."""
-    text = "\n".join(packed(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen.width))
-    legend, content = Text(text, DIM), [*_streams(answer, screen)]
-    rest = before + _lines(content) + _AROUND_GRID
-    if screen.height is None or rest + 1 + _lines([legend]) <= screen.height:
-        yield ""
-        content.append(legend)
-    yield from content
 
 
 def _streams(answer: ScanHeads, screen: Screen) -> Iterator[Text]:
@@ -133,63 +120,62 @@ def _counts(heads: Sequence[ScannedHead], screen: Screen) -> Iterator[Text]:
         yield Text("\n".join(wrap(text, screen.width)), DIM)
 
 
-def _ranked(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+def _ranked(answer: ScanHeads, screen: Screen) -> list[Section]:
     """A line per head: mean, interval, quantiles, kind and a bar."""
     ranking = answer.ranking
     assert ranking is not None
-    rows = [(head, head.statistics.get(ranking.column)) for head in answer.heads]
-    rows = [row for row in rows if row[1] is not None]
+    column, digits = ranking.column, _DIGITS[ranking.column] + 1
+    rows = [(head, head.statistics[column]) for head in answer.heads if head.statistics.get(column) is not None]
     if not rows:
-        yield Text(f"no head has a number for {ranking.heading} here", BOLD)
-        return
+        return [whole(Text(f"no head has a number for {ranking.heading} here", BOLD))]
     about = wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)
-    shown = rows[: _room(screen, len(rows), len(about))]
-    yield Text(fit(f"{_some(len(shown), answer.total)} {ranking.words}", screen.width).rstrip(), BOLD)
-    digits = _DIGITS[ranking.column] + 1
-    name = max(5, *(len(head.place.label) for head, _ in shown))
-    kinds = max(4, *(len(_kind(head)) for head, _ in shown))
-    largest = max((abs(estimate.mean) for _, estimate in shown if estimate is not None), default=0.0)
-    yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", BOLD)
-    for head, estimate in shown:
-        assert estimate is not None
-        line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
-        line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
-        width = min(_BAR, screen.width - len(line))
-        yield Text(line + bar(abs(estimate.mean), width, largest) if width >= 4 else fit(line.rstrip(), screen.width))
-    if len(shown) < len(rows):
-        yield Text(f"… {len(rows) - len(shown)} heads more: add | less for all", BOLD)
-    yield Text("\n".join(about), DIM)
+
+    def table(count: int) -> Iterator[Text]:
+        shown = rows[:count]
+        yield Text(fit(f"{_some(count, answer.total)} {ranking.words}", screen.width).rstrip(), BOLD)
+        name = max(5, *(len(head.place.label) for head, _ in shown))
+        kinds = max(4, *(len(_kind(head)) for head, _ in shown))
+        largest = max(abs(estimate.mean) for _, estimate in shown)
+        yield Text(f"{'head':>{name}}  {'mean':>6}  {'95 % interval':>15}{_quantile_heads(screen)}  kind", BOLD)
+        for head, estimate in shown:
+            line = f"{head.place.label:>{name}}  {estimate.mean:>6.{digits}f}  {interval(estimate, digits):>15}"
+            line += f"{_quantiles(estimate, digits, screen)}  {_kind(head):<{kinds}}  "
+            width = min(_BAR, screen.width - len(line))
+            length = bar(abs(estimate.mean), width, largest) if width >= 4 else ""
+            yield Text(fit(line + length, screen.width).rstrip() if width < 4 else line + length)
+
+    return [shorter(table, len(rows), _FEWEST, screen, "head"), whole(Text("\n".join(about), DIM))]
 
 
-def _of_kind(answer: ScanHeads, screen: Screen) -> Iterator[RenderableType]:
+def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
     """The heads of a kind by their share, with what it is held against and how certain its name is."""
     if not answer.heads:
-        yield Text(f"no head is of the kind {answer.kind}", BOLD)
-        return
+        return [whole(Text(f"no head is of the kind {answer.kind}", BOLD))]
     text = (
         "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
     )
-    about = wrap(text, screen.width)
-    shown = answer.heads[: _room(screen, len(answer.heads), len(about))]
-    yield Text(f"{_some(len(shown), answer.total)} of the kind {answer.kind}", BOLD)
-    name = max(5, *(len(head.place.label) for head in shown))
-    wide = screen.width >= 70
-    more = "  weight  chance  control" if wide else ""
-    yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
-    for head in shown:
-        kind = head.kind
-        assert kind is not None
-        line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
-        if wide:
-            control = "-" if kind.control is None else f"{kind.control:.3f}"
-            line += f"  {kind.weight:>7.2f}  {kind.baseline:>6.3f}  {control:>7}"
-        sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
-        line += f"  {sure:>7}"
-        width = min(_BAR, screen.width - len(line) - 2)
-        yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
-    if len(shown) < len(answer.heads):
-        yield Text(f"… {len(answer.heads) - len(shown)} heads more: add | less for all", BOLD)
-    yield Text("\n".join(about), DIM)
+
+    def table(count: int) -> Iterator[Text]:
+        shown = answer.heads[:count]
+        yield Text(f"{_some(count, answer.total)} of the kind {answer.kind}", BOLD)
+        name = max(5, *(len(head.place.label) for head in shown))
+        wide = screen.width >= 70
+        more = "  weight  chance  control" if wide else ""
+        yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
+        for head in shown:
+            kind = head.kind
+            assert kind is not None
+            line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
+            if wide:
+                control = "-" if kind.control is None else f"{kind.control:.3f}"
+                line += f"  {kind.weight:>7.2f}  {kind.baseline:>6.3f}  {control:>7}"
+            sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
+            line += f"  {sure:>7}"
+            width = min(_BAR, screen.width - len(line) - 2)
+            yield Text(f"{line}  {bar(kind.share, width) if width >= 4 else ''}".rstrip())
+
+    caption = whole(Text("\n".join(wrap(text, screen.width)), DIM))
+    return [shorter(table, len(answer.heads), _FEWEST, screen, "head"), caption]
 
 
 def half(width: float) -> str:
@@ -220,13 +206,6 @@ def _quantiles(estimate: Estimate, digits: int, screen: Screen) -> str:
 def _kind(head: ScannedHead) -> str:
     """`induction`, with a question mark where that is not certain."""
     return head.kind_name + ("?" if head.kind is not None and head.kind.certainty < 0.95 else "")
-
-
-def _room(screen: Screen, rows: int, about: int) -> int:
-    """How many lines of a list fit, with a title, headings, what columns mean, and how many more there are."""
-    if screen.height is None or rows + about + 2 <= screen.height:
-        return rows
-    return max(screen.height - about - 3, _FEWEST)
 
 
 def _some(shown: int, total: int) -> str:

@@ -53,7 +53,7 @@ def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator
     """The sections in their order, as full as the screen's height allows, and a line that says what is left out.
 
     Of the versions that are next, that of the lowest rank is taken, among equals that of the last section, until all
-    fits; then those that were taken for little go back as far as there is room.
+    fits; then sections go back as far as there is room, those first that were to last longest.
 
     hints  more ways to see the rest
     """
@@ -77,7 +77,8 @@ def fitted(sections: Sequence[Section], screen: Screen, *hints: str) -> Iterator
             break
         taken[-min(more)[1]] += 1
     else:
-        for number in sorted((each for each, at in enumerate(taken) if at), key=lambda each: sections[each][1].rank):
+        shrunk = [number for number, at in enumerate(taken) if at]
+        for number in sorted(shrunk, key=lambda each: -sections[each][1].rank):
             while taken[number] and fits([at - (each == number) for each, at in enumerate(taken)]):
                 taken[number] -= 1
     yield from printed(taken)
