@@ -1,7 +1,7 @@
 """The walk through attention: for one query as sums that can be followed with a pencil, else a map for every stage."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from rich.cells import cell_len
@@ -15,6 +15,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.beside import arranged
 from attn_cli.views.drawing.cells import fit, packed_text
+from attn_cli.views.drawing.fitting import Section, Version, fitted, shorter
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
@@ -28,24 +29,8 @@ _MOST_KEYS = 16  # of more keys, only the heaviest are shown
 _FEW_KEYS = 8  # the most terms of a readable sum
 _BETWEEN = ("scores", "scaled", "capped", "biased", "masked", "shifted", "exp", "weights")
 _FEWEST_KEYS = 3  # on the lowest screen
-_AROUND = 2  # lines of a screen: what stands above the walk, and the note of what was left out
-_NARROW = 64  # columns; on fewer, titles take a line more
+_LATER_RANK, _TIGHT_RANK, _ROWS_RANK, _TERMS_RANK, _OUTPUT_RANK, _KEYS_RANK = range(1, 7)
 _MEANING = {"x": "the vector of {}", "q": "the query of {}", "k": "a key for each of {} tokens", "v": "their values"}
-
-
-class _Room(NamedTuple):
-    """How much of a walk is shown, so that its first weights stand on the screen.
-
-    vectors  rows of keys and of values
-    keys     lines from scores to weights
-    spaced   whether sections are set apart by an empty line
-    terms    rows of weighted values above their sum
-    """
-
-    vectors: int = _MOST_KEYS
-    keys: int = _MOST_KEYS
-    spaced: bool = True
-    terms: int = _MOST_KEYS
 
 
 def draw(steps: Steps, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -109,125 +94,145 @@ def _sums(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
         yield from _wrapped(f"{label} = {steps.sum_as_text(summary, 0, row)}", screen)
 
 
-def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Text]:
+def _one_query(summary: Summary, steps: Steps, screen: Screen) -> Iterator[RenderableType]:
     """Vectors as lines of numbers, scores to weights as a table with a line per key, the output as a sum.
 
-    Of a short text the whole walk stands on the screen, with fewer rows of keys, values and terms; of a longer one the
-    walk to the first weights.
+    On a screen the walk of the first head as far as there is room: its weights in any case.
     """
-    every = min(len(summary.keys), _MOST_KEYS)
-    smaller = [_Room(vectors, spaced=False, terms=terms) for terms in (every, 0) for vectors in range(every, 0, -1)]
-    height = screen.height
-    for room in () if height is None else (_Room(), *smaller):
-        walk = list(_walk(summary, steps, screen, room))
-        if min(room.vectors, room.terms) < len(summary.keys):
-            walk.append(Text("add | less for all rows", DIM))
-        if sum(line.plain.count("\n") + 1 for line in walk) <= (height or 0):
-            yield from walk
-            return
-    yield from _walk(summary, steps, screen, _room(steps, len(summary.keys), screen))
+    walk = _Walk(summary, steps, screen)
+    heads = range(1, len(summary.place.heads))
+    later = shorter(lambda count: walk.whole_heads(heads[:count]), len(heads), 0, screen, "head", _LATER_RANK)
+    sections = [*walk.of_all(("x", "context")), *walk.of_head(0), later, *walk.of_all(("joined", "projected"))]
+    yield from fitted(sections, screen)
 
 
-def _walk(summary: Summary, steps: Steps, screen: Screen, room: _Room) -> Iterator[Text]:
-    """The lines of a walk in so much room."""
-    query = summary.queries[steps.rows[0]]
-    numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
-    name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
-    for stage in steps.stages:
-        if stage.axes[0] != "heads" and stage.name in ("x", "context"):
-            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
-    for at, head in enumerate(summary.place.heads):
-        head_words = f" · head {head}" if len(summary.place.heads) > 1 else ""
-        group = sorted(set(summary.place.groups)).index(summary.place.groups[at])
-        for stage in steps.stages:
-            if stage.name in ("q", "k", "v"):
-                values = stage.values[at if len(stage.values) == len(summary.place.heads) else group]
-                yield from _vectors(summary, stage, numbers[stage.name], name, values, head_words, screen, room)
-        yield from _softening(summary, steps, numbers, at, head_words, screen, room)
-        yield from _mixing(summary, steps, numbers, at, head_words, screen, room)
-    for stage in steps.stages:
-        if stage.name in ("joined", "projected"):
-            yield from _vectors(summary, stage, numbers[stage.name], name, stage.values, "", screen, room)
+class _Walk:
+    """The walk of one query, in sections that can be shorter."""
 
+    def __init__(self, summary: Summary, steps: Steps, screen: Screen) -> None:
+        self.summary, self.steps, self.screen = summary, steps, screen
+        query = summary.queries[steps.rows[0]]
+        self.name = visible(query.text) if query.text != str(query.index) else f"row {query.index}"
+        self.numbers = {stage.name: number for number, stage in enumerate(steps.stages, 1)}
 
-def _room(steps: Steps, keys: int, screen: Screen) -> _Room:
-    """The most of a walk whose first weights a screen of that height has room for."""
-    if screen.height is None:
-        return _Room()
-    of_keys = [stage.axes[-2] == "keys" for stage in steps.stages if stage.name in ("x", "context", "q", "k", "v")]
-    stages = [stage.name for stage in steps.stages if stage.name in _BETWEEN]
-    blocks = -(-len(stages) // _per_line(screen))
-    around = _AROUND + (2 if screen.width < _NARROW else 0)
-    left = screen.height - around - 1 - blocks * 2 - (2 if steps.has_sink else 1)  # title, headings and sums
+    def of_all(self, names: Collection[str]) -> list[Section]:
+        """The vectors that all heads have in common."""
+        stages = [stage for stage in self.steps.stages if stage.axes[0] != "heads" and stage.name in names]
+        return [self._vectors(stage, stage.values, "") for stage in stages]
 
-    def rows(room: _Room) -> int:
-        vectors = sum(min(keys, room.vectors) if many else 1 for many in of_keys)
-        more = sum(of_keys) if room.spaced and keys > room.vectors else 0
-        return vectors + more + len(of_keys) * (1 + room.spaced) + room.spaced + blocks * min(keys, room.keys)
+    def whole_heads(self, heads: Iterable[int]) -> Iterator[RenderableType]:
+        """The walks of heads, with all their lines."""
+        for section in (section for at in heads for section in self.of_head(at)):
+            yield from section[0].draw()
 
-    rooms = [_Room(), *(_Room(vectors, spaced=False) for vectors in range(min(keys, _MOST_KEYS), 0, -1))]
-    lowest = left - rows(_Room(1, 0, spaced=False))
-    rooms.append(_Room(1, min(max(lowest // blocks - 1, _FEWEST_KEYS), _MOST_KEYS), spaced=False))
-    return next((room for room in rooms if rows(room) <= left), rooms[-1])
+    def of_head(self, at: int) -> list[Section]:
+        """From the query, keys and values of one head to its output."""
+        place = self.summary.place
+        head = f" · head {place.heads[at]}" if len(place.heads) > 1 else ""
+        group = sorted(set(place.groups)).index(place.groups[at])
+        stages = [stage for stage in self.steps.stages if stage.name in ("q", "k", "v")]
+        values = [stage.values[at if len(stage.values) == len(place.heads) else group] for stage in stages]
+        every = min(len(self.summary.keys), _MOST_KEYS)
+        fewer = range(every - 1, min(_FEWEST_KEYS, every) - 1, -1)
+        soft, mixing = partial(self._softening, at, head), partial(self._mixing, at, head)
+        return [
+            *(self._vectors(stage, each, head) for stage, each in zip(stages, values, strict=True)),
+            [Version(partial(soft, every, spaced=True)), Version(partial(soft, every, spaced=False), _TIGHT_RANK),
+             *(Version(partial(soft, count, spaced=False), _KEYS_RANK, "keys") for count in fewer)],
+            [Version(partial(mixing, every, spaced=True)), Version(partial(mixing, every, spaced=False), _TIGHT_RANK),
+             Version(partial(mixing, 0, spaced=False), _TERMS_RANK, "weighted values"),
+             Version(lambda: [], _OUTPUT_RANK, "the output")],
+        ]  # fmt: skip
+
+    def _vectors(self, stage: Stage, values: np.ndarray, head: str) -> Section:
+        """A heading, then a line of numbers for every row: of keys and values fewer."""
+        every = min(len(self.summary.keys), _MOST_KEYS) if stage.axes[-2] == "keys" else 1
+        draw = partial(self._vector_lines, stage, values, head)
+        none = [Version(lambda: [], _OUTPUT_RANK, "the output")] if stage.name in ("joined", "projected") else []
+        return [
+            Version(partial(draw, every, spaced=True)),
+            Version(partial(draw, every, spaced=False), _TIGHT_RANK),
+            *(Version(partial(draw, count, spaced=False), _ROWS_RANK, "rows") for count in range(every - 1, 0, -1)),
+            *none,
+        ]
+
+    def _vector_lines(self, stage: Stage, values: np.ndarray, head: str, rows: int, *, spaced: bool) -> Iterator[Text]:
+        """A heading, then a line of numbers for every row."""
+        summary, screen = self.summary, self.screen
+        of_keys = stage.axes[-2] == "keys"
+        shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
+        meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else self.name)
+        if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
+            meaning += f" = {stage.formula}"
+        labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [self.name]
+        more = len(labels) - rows
+        if spaced:
+            yield Text("")
+        title = [f"{self.numbers[stage.name]} {stage.name}{head}", f"{meaning} [{shape}]"]
+        yield _title([*title, f"{more} more"] if more > 0 and not spaced else title, screen)
+        yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), rows)))
+        if more > 0 and spaced:
+            yield Text(f"  … {more} more", DIM)
+
+    def _softening(self, at: int, head: str, most: int, *, spaced: bool) -> Iterator[Text]:
+        """From the scores to the weights, a column for every stage and a line for every key."""
+        summary, steps, numbers, screen = self.summary, self.steps, self.numbers, self.screen
+        stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
+        weights = stages[-1].values[at, 0]
+        keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[:most])
+        first, last = numbers[stages[0].name], numbers["weights"]
+        if spaced:
+            yield Text("")
+        yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
+        label_width, cell = _label_width(screen), _STAGE
+        per_line = _per_line(screen)
+        for start in range(0, len(stages), per_line):
+            block = stages[start : start + per_line]
+            yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
+            formulas = [_formula(stage, steps, at) for stage in block]
+            yield Text(
+                " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), DIM
+            )
+            for key in keys:
+                line = Text("  " + fit(summary.keys[key].text, label_width))
+                for stage in block:
+                    value = float(stage.values[at, 0, key])
+                    style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else PLAIN
+                    line.append(" ").append(_number(value, cell)[1:], style)
+                yield line
+            if any(stage.name in ("exp", "weights") for stage in block):
+                yield from _totals(steps, block, at, screen)
+        if len(keys) < len(weights):
+            rest_weight = weights.sum() - weights[keys].sum()
+            yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
+
+    def _mixing(self, at: int, head: str, terms: int, *, spaced: bool) -> Iterator[Text]:
+        """The output as the weighted sum of values, written out and then added up."""
+        summary, steps, screen = self.summary, self.steps, self.screen
+        weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
+        assert weights is not None and v is not None and output is not None
+        row = weights.values[at, 0]
+        groups = summary.place.groups
+        values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
+        if spaced:
+            yield Text("")
+        yield _title(
+            [f"{self.numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen
+        )
+        yield from _wrapped(f"  {steps.sum_as_text(summary, at, 0)}", screen)
+        heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[:terms])
+        for key in (key for key in heavy if row[key] != 0):
+            label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
+            yield _line(label, row[key] * values[key], screen, style=DIM)
+        yield _line("sum", output.values[at, 0], screen)
+        raised_stage = steps.stage("raised")
+        if raised_stage is not None:
+            yield _line("times U_V", raised_stage.values[at, 0], screen)
 
 
 def _per_line(screen: Screen) -> int:
     """How many stages stand beside each other."""
     return max(1, (screen.width - _label_width(screen) - 2) // _STAGE)
-
-
-def _vectors(
-    summary: Summary, stage: Stage, number: int, query: str, values: np.ndarray, head: str, screen: Screen, room: _Room
-) -> Iterator[Text]:
-    """A heading, then a line of numbers for every row."""
-    of_keys = stage.axes[-2] == "keys"
-    shape = " x ".join(str(size) for size in (values.shape if of_keys else values.shape[-1:]))
-    meaning = _MEANING.get(stage.name, stage.formula).format(len(summary.keys) if of_keys else query)
-    if stage.name in ("q", "k", "v") and " " in stage.formula:  # computed from x, not an input
-        meaning += f" = {stage.formula}"
-    labels = [visible(text_with_mark(token)) for token in summary.keys] if of_keys else [query]
-    more = len(labels) - room.vectors
-    if room.spaced:
-        yield Text("")
-    title = [f"{number} {stage.name}{head}", f"{meaning} [{shape}]"]
-    yield _title([*title, f"{more} more"] if more > 0 and not room.spaced else title, screen)
-    yield from (_line(labels[row], values[row], screen) for row in range(min(len(labels), room.vectors)))
-    if more > 0 and room.spaced:
-        yield Text(f"  … {more} more", DIM)
-
-
-def _softening(
-    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, room: _Room
-) -> Iterator[Text]:
-    """From the scores to the weights, a column for every stage and a line for every key."""
-    stages = [stage for stage in steps.stages if stage.name in _BETWEEN]
-    weights = stages[-1].values[at, 0]
-    keys = np.sort(np.argsort(-np.abs(weights), kind="stable")[: room.keys])
-    first, last = numbers[stages[0].name], numbers["weights"]
-    if room.spaced:
-        yield Text("")
-    yield Text(f"{first}-{last} scores to weights{head} [{len(weights)}]", BOLD)
-    label_width, cell = _label_width(screen), _STAGE
-    per_line = _per_line(screen)
-    for start in range(0, len(stages), per_line):
-        block = stages[start : start + per_line]
-        yield Text(" " * (label_width + 2) + "".join(f"{stage.name:>{cell}}" for stage in block))
-        formulas = [_formula(stage, steps, at) for stage in block]
-        yield Text(
-            " " * (label_width + 2) + "".join(f"{fit(words, cell - 1).strip():>{cell}}" for words in formulas), DIM
-        )
-        for key in keys:
-            line = Text("  " + fit(summary.keys[key].text, label_width))
-            for stage in block:
-                value = float(stage.values[at, 0, key])
-                style = background(value, Ramp(0.0, 1.0), screen.depth) if stage.name == "weights" else PLAIN
-                line.append(" ").append(_number(value, cell)[1:], style)
-            yield line
-        if any(stage.name in ("exp", "weights") for stage in block):
-            yield from _totals(steps, block, at, screen)
-    if len(keys) < len(weights):
-        rest_weight = weights.sum() - weights[keys].sum()
-        yield Text(f"  the {len(keys)} heaviest of {len(weights)} keys; the others hold {rest_weight:.3f}", DIM)
 
 
 def _totals(steps: Steps, block: Sequence[Stage], at: int, screen: Screen) -> Iterator[Text]:
@@ -260,29 +265,6 @@ def _formula(stage: Stage, steps: Steps, at: int) -> str:
             heaviest = int(np.argmax(stage.values[at, 0]))
             return f"/ {powers.values[at, 0, heaviest] / stage.values[at, 0, heaviest]:.3f}"
     return stage.formula
-
-
-def _mixing(
-    summary: Summary, steps: Steps, numbers: dict[str, int], at: int, head: str, screen: Screen, room: _Room
-) -> Iterator[Text]:
-    """The output as the weighted sum of values, written out and then added up."""
-    weights, v, output = (steps.stage(name) for name in ("weights", "v", "output"))
-    assert weights is not None and v is not None and output is not None
-    row = weights.values[at, 0]
-    groups = summary.place.groups
-    values = v.values[at if len(v.values) == len(groups) else sorted(set(groups)).index(groups[at])]
-    if room.spaced or room.terms == _MOST_KEYS:
-        yield Text("")
-    yield _title([f"{numbers['output']} output{head}", f"the values, weighted and added [{values.shape[-1]}]"], screen)
-    yield from _wrapped(f"  {steps.sum_as_text(summary, at, 0)}", screen)
-    heavy = np.sort(np.argsort(-np.abs(row), kind="stable")[: room.terms])
-    for key in (key for key in heavy if row[key] != 0):
-        label = f"{row[key]:.2f} {visible(summary.keys[key].text)}"
-        yield _line(label, row[key] * values[key], screen, style=DIM)
-    yield _line("sum", output.values[at, 0], screen)
-    raised_stage = steps.stage("raised")
-    if raised_stage is not None:
-        yield _line("times U_V", raised_stage.values[at, 0], screen)
 
 
 def _wrapped(text: str, screen: Screen) -> Iterator[Text]:
