@@ -19,14 +19,8 @@ from attn_cli.summaries.answers.scan_head import ScanExample, ScanHead, TokenCou
 from attn_cli.summaries.answers.scan_heads import ScanHeads, ScannedHead
 from attn_cli.summaries.answers.scanned import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
 from attn_cli.summaries.ranking import Ranking
-from attn_cli.summaries.reducers.kinds import CONTENT, EVEN, KINDS, WINDOW
-from attn_cli.summaries.reducers.kinds.kind_sums import (
-    LEAST_EVEN,
-    LEAST_WINDOW,
-    TIMES_CONTROL,
-    WINDOW_TIMES_CHANCE,
-    enough,
-)
+from attn_cli.summaries.reducers.kinds import KINDS
+from attn_cli.summaries.reducers.kinds.kind_sums import least_for_name
 from attn_cli.summaries.student import two_sided_p
 from attn_cli.text import excerpt, listed
 
@@ -216,19 +210,12 @@ def open_scan(folder: str) -> ScanResults:
 def kind_estimate(row: Row) -> KindEstimate:
     """A row of `kinds`, with how certain it is that its mean over documents is enough for the name.
 
-    That is the chance, by Student's t, that the mean of all such documents is above what the name needs: a weight of
-    0.1, five times chance, twice the control.
+    That is the probability, by Student's t, that the mean of all such documents is above `least_for_name`.
     """
     kind = _KINDS[row["kind"]]
     numbers = {name: _number(row[name]) for name in ("share", "share_low", "share_high", "weight", "baseline")}
     share, chance, control = numbers["share"], numbers["baseline"], row["control"]
-    least = float(enough(np.array(chance)))
-    if kind.rank == CONTENT and control is not None:
-        least = max(least, TIMES_CONTROL * control)
-    elif kind is WINDOW:
-        least = max(LEAST_WINDOW, WINDOW_TIMES_CHANCE * chance)
-    elif kind is EVEN:
-        least = LEAST_EVEN
+    least = float(least_for_name(kind, chance, _number(control)))
     error = np.sqrt(_number(row["share_variance"]) / row["documents"]) if row["documents"] > 1 else np.nan
     far = (share - least) / error if error > 0 else np.nan
     below = float(two_sided_p(far, row["documents"] - 1)) / 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from attn_cli.summaries.reducers.kinds import CONTENT, DELIMITER, EVEN, FIRST, KINDS, MARKS, PLACE, WINDOW, Kind
 
@@ -104,29 +105,20 @@ class JudgedKinds:
 
     def is_high(self, number: np.ndarray) -> np.ndarray:
         """Whether each number `[K, h]` is high enough for a name; never where it is NaN."""
+        high = self.alike.copy()
         with np.errstate(invalid="ignore"):
-            high: np.ndarray = (number >= enough(self.chance)[:, None]) & self.alike
             for at, kind in enumerate(KINDS):
+                high[at] &= number[at] >= least_for_name(kind, self.chance[at], self.control[at])
                 if kind.rank == CONTENT:
-                    high[at] &= number[at] >= self._content_control(at, number)
-                elif kind is WINDOW:
-                    high[at] = number[at] >= np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * self.chance[at])
-                elif kind is EVEN:
-                    high[at] = number[at] > LEAST_EVEN
-                elif self.by_share:
+                    # Without keys to hold targets against, as in a text written twice, a head that looks at a place
+                    # can't be told apart: then most of what it gives, and more than any place near by gets.
+                    most = np.maximum(LEAST_OF_FEW, _best_place(number, but=at))
+                    high[at] &= ~np.isnan(self.control[at]) | (number[at] >= most)
+                elif self.by_share and kind.rank in (PLACE, MARKS):
                     high[at] &= self.held[at] >= (MOST_ROWS if kind.rank == MARKS else most_rows(self.rows[at]))
                     if kind.rank == PLACE:
                         high[at] &= number[at] >= TIMES_OTHER_PLACES * _best_place(number, but=at)
         return high
-
-    def _content_control(self, at: int, number: np.ndarray) -> np.ndarray:
-        """The least that a kind by content must get `[h]`: twice what keys as far away get that are no targets.
-
-        Without any such key, as in a text written twice, a head that looks at a place can't be told apart: then most
-        of what the head gives, and more than any place near by gets.
-        """
-        control, place = self.control[at], _best_place(number, but=at)
-        return np.where(np.isnan(control), np.maximum(LEAST_OF_FEW, place), TIMES_CONTROL * control)
 
 
 def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
@@ -135,9 +127,27 @@ def _best_place(number: np.ndarray, *, but: int) -> np.ndarray:
     return np.nan_to_num(number[places]).max(axis=0, initial=0)
 
 
-def enough(chance: np.ndarray) -> np.ndarray:
-    """The least that targets of such a chance must get, for a head to be named by them."""
-    return np.maximum(LEAST_WEIGHT, TIMES_CHANCE * chance)
+def enough(chance: npt.ArrayLike) -> np.ndarray:
+    """The least that targets must get for a name, where uniform attention gives them `chance`: five times as much."""
+    return np.maximum(LEAST_WEIGHT, TIMES_CHANCE * np.asarray(chance))
+
+
+def least_for_name(kind: Kind, chance: npt.ArrayLike, control: npt.ArrayLike) -> np.ndarray:
+    """The least that the targets of a kind must get, for a head to be named by it.
+
+    chance   what uniform attention gives the targets
+    control  what as many keys get that are as far away and no targets; NaN where there are none
+
+    >>> float(least_for_name(KINDS[0], 0.01, 0.2)), float(least_for_name(KINDS[0], 0.03, np.nan))
+    (0.4, 0.15)
+    """
+    if kind is WINDOW:
+        return np.maximum(LEAST_WINDOW, WINDOW_TIMES_CHANCE * np.asarray(chance))
+    if kind is EVEN:
+        return np.full(np.shape(control), LEAST_EVEN)
+    if kind.rank == CONTENT:
+        return np.fmax(enough(chance), TIMES_CONTROL * np.asarray(control, np.float64))
+    return enough(chance)
 
 
 def most_rows(rows: float) -> float:
