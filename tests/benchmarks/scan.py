@@ -17,8 +17,9 @@ from unittest.mock import patch
 import torch
 
 from attn_cli.kernel.walk import fused, onednn_linear
+from attn_cli.scans.read.shards import shards_of
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.shard_sums import batches_of, shards_of
+from attn_cli.scans.sums.shard_sums import batches_of
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import Corpus, Document, open_corpus
 from attn_cli.sources.huggingface.source import ModelSource
@@ -166,8 +167,8 @@ _ON_RAY = """
 import sys, ray
 ray.init(num_cpus=int(sys.argv[4]), include_dashboard=False, log_to_driver=False)
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums import shard_sums as shards
-shards.DOCUMENTS = 512  # half of the usual, so that both have work to the end
+from attn_cli.scans.read import shards
+shards.DOCUMENTS = 128  # half of the usual, so that both have work to the end
 done = []
 scan(sys.argv[1], sys.argv[2], sys.argv[3], ray="auto", cores=1, report=done.append)
 print(done[-1].seconds)

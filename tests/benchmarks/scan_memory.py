@@ -12,9 +12,10 @@ from typing import NamedTuple
 from attn_cli.scans.read.poison import PoisonRecords
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.shard_texts import ShardTexts
+from attn_cli.scans.read.shards import shards_of
 from attn_cli.scans.run.memory import within
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.shard_sums import batches_of, shards_of
+from attn_cli.scans.sums.shard_sums import batches_of
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from attn_cli.sources.corpora import open_corpus

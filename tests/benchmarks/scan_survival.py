@@ -13,12 +13,12 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from attn_cli.scans.read import shards
 from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run import run
 from attn_cli.scans.run.ray_workers import RayWorkers, ray_workers
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums import shard_sums as shards
-from attn_cli.scans.sums.shard_sums import Shard
 from attn_cli.scans.sums.sums import SumArrays
 from tests.scans.corpora import sentences, table_scan, written
 from tests.scans.word_texts import open_words

@@ -8,9 +8,9 @@ import pytest
 
 from attn_cli.scans.kept.folder import ScanFolder
 from attn_cli.scans.kept.manifest import ScannedModel, manifest_of
+from attn_cli.scans.read import shards
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.run import Compute, Scan, in_this_process
-from attn_cli.scans.sums import shard_sums as shards
 from attn_cli.sources.corpora import open_corpus
 from tests.scans.word_texts import open_words
 

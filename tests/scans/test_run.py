@@ -18,10 +18,11 @@ from attn_cli.kernel.walk import fused
 from attn_cli.scans.kept.manifest import LAYOUT
 from attn_cli.scans.kept.results import open_scan
 from attn_cli.scans.read.scan_options import ScanOptions
+from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run.memory import within
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums.shard_sums import Shard, scan_shard
+from attn_cli.scans.sums.shard_sums import scan_shard
 from attn_cli.scans.sums.sums import ScanSums
 from attn_cli.selection import Selection
 from attn_cli.sources.corpora import open_corpus
@@ -37,7 +38,7 @@ _KILLED = """
 import os, random, signal, sys
 from pathlib import Path
 from attn_cli.scans.run import run
-from attn_cli.scans.sums import shard_sums as shards
+from attn_cli.scans.read import shards
 from attn_cli.views.sink import Sink
 from tests.scans.corpora import table_scan
 shards.DOCUMENTS = 3

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("datasketches")
 pytest.importorskip("pyarrow")
 
+from attn_cli.scans.read import shards
 from attn_cli.scans.run.scan import scan
-from attn_cli.scans.sums import shard_sums as shards
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
 from tests.program import attn

@@ -16,7 +16,7 @@ from attn_cli.errors import InputError, LoadError, OutputError, reason
 from attn_cli.scans.kept.manifest import check_manifest, check_same
 from attn_cli.scans.kept.tables import TABLES, check_table
 from attn_cli.scans.read.poison import PoisonRecord
-from attn_cli.scans.sums.shard_sums import Shard
+from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.sums.sums import ScanSums, SumArrays
 from attn_cli.sources.corpora import Document
 from attn_cli.sources.files.parse_errors import parse_errors

@@ -1,12 +1,12 @@
 """The tokens of a batch of texts side by side, as the rows of a batch's attention are."""
 
-import unicodedata
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from attn_cli.encoded_text import EncodedText
+from attn_cli.summaries.reducers.kinds.targets import is_punctuation
 
 
 class TokenRows:
@@ -71,10 +71,3 @@ class TokenRows:
     def by_text(self, of_rows: np.ndarray) -> np.ndarray:
         """Numbers of rows `[..., R]` as `[..., B, n]`."""
         return of_rows.reshape(*of_rows.shape[:-1], self.count, self.length)
-
-
-@lru_cache(2**16)
-def is_punctuation(text: str) -> bool:
-    """Whether a text has punctuation and nothing else but spaces."""
-    marks = text.strip()
-    return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)

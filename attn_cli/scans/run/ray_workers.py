@@ -15,8 +15,9 @@ from attn_cli.kernel.walk.threads import available_cores
 from attn_cli.scans.kept.manifest import ScannedModel
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import scannable
+from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.run.memory import DEFAULT_MEMORY, longest_text, within
-from attn_cli.scans.sums.shard_sums import Shard, scan_shard
+from attn_cli.scans.sums.shard_sums import scan_shard
 from attn_cli.scans.sums.sums import SumArrays
 from attn_cli.source import Source
 from attn_cli.text import excerpt

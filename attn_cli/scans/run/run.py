@@ -14,7 +14,8 @@ from attn_cli.scans.kept.tables import tables_of
 from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts
-from attn_cli.scans.sums.shard_sums import Shard, StrongestWeights, scan_shard, shards_of
+from attn_cli.scans.read.shards import Shard, shards_of
+from attn_cli.scans.sums.shard_sums import StrongestWeights, scan_shard
 from attn_cli.scans.sums.sums import ScanSums, SumArrays
 from attn_cli.sources.corpora import Corpus
 from attn_cli.text import excerpt

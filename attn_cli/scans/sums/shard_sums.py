@@ -1,6 +1,6 @@
-"""Shards: fixed parts of a corpus, each computed by itself, so that sums don't depend on who computes what and when."""
+"""The sums of one shard: its texts in batches through the model, and excerpts of its strongest cells."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,40 +11,14 @@ from attn_cli.scans.read.poison import PoisonRecord
 from attn_cli.scans.read.scan_options import BATCH_TOKENS, ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts
 from attn_cli.scans.read.shard_texts import ReadText, ShardTexts
+from attn_cli.scans.read.shards import Shard
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.scans.sums.collector import BatchCollector, ModuleKey, NotFiniteError, ScannedText
 from attn_cli.scans.sums.sums import ScanSums
 from attn_cli.sources.batches import batches_by_length
-from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora import Document
 
-DOCUMENTS = 256  # of a shard at most
-CHARACTERS = 2**15  # of a shard at most, unless a single document has more
-_NOT_FINITE = "the model makes numbers of it that are no numbers, or infinite"
 _ALIKE = 1.25  # times the tokens of its shortest text: the most in a batch
-
-
-class Shard(NamedTuple):
-    """Some documents in a row.
-
-    number  counts the shards from 0
-    """
-
-    number: int
-    documents: tuple[Document | Poison, ...]
-
-
-def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterator[Shard]:
-    """The shards of the documents, numbered from `first`: fixed by the documents alone."""
-    held: list[Document | Poison] = []
-    characters = 0
-    for document in documents:
-        held.append(document)
-        characters += len(document.text) if isinstance(document, Document) else 0
-        if len(held) == DOCUMENTS or characters >= CHARACTERS:
-            yield Shard(first, tuple(held))
-            held, characters, first = [], 0, first + 1
-    if held:
-        yield Shard(first, tuple(held))
 
 
 class StrongestWeights:

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def content_lists(names: np.ndarray, *, looks_back: bool) -> dict[Kind, np.ndarr
 
 def delimiters(tokens: Sequence[Token]) -> np.ndarray:
     """Which tokens are special but not the first, or punctuation alone, `[m]`."""
-    return np.array([at > 0 if token.special else _is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
+    return np.array([at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)], bool)
 
 
 def compact(keys: np.ndarray) -> np.ndarray:
@@ -143,7 +144,8 @@ def compact(keys: np.ndarray) -> np.ndarray:
     return np.take_along_axis(keys, order, axis=1)
 
 
-def _is_punctuation(text: str) -> bool:
+@lru_cache(2**16)
+def is_punctuation(text: str) -> bool:
     """Whether a text has punctuation and nothing else but spaces."""
     marks = text.strip()
     return bool(marks) and all(unicodedata.category(character).startswith("P") for character in marks)

@@ -1,0 +1,33 @@
+"""Shards: fixed parts of a corpus, each computed by itself, so that sums don't depend on who computes what and when."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from attn_cli.sources.corpora import Document, Poison
+
+DOCUMENTS = 256  # of a shard at most
+CHARACTERS = 2**15  # of a shard at most, unless a single document has more
+
+
+class Shard(NamedTuple):
+    """Some documents in a row.
+
+    number  counts the shards from 0
+    """
+
+    number: int
+    documents: tuple[Document | Poison, ...]
+
+
+def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterator[Shard]:
+    """The shards of the documents, numbered from `first`: fixed by the documents alone."""
+    held: list[Document | Poison] = []
+    characters = 0
+    for document in documents:
+        held.append(document)
+        characters += len(document.text) if isinstance(document, Document) else 0
+        if len(held) == DOCUMENTS or characters >= CHARACTERS:
+            yield Shard(first, tuple(held))
+            held, characters, first = [], 0, first + 1
+    if held:
+        yield Shard(first, tuple(held))
