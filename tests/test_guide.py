@@ -23,7 +23,7 @@ import pytest
 
 from attn_cli.cli import main as attn_main
 from attn_cli.cli.guide import topics
-from attn_cli.cli.kit.commands import COMMANDS
+from attn_cli.cli.kit.shell.commands import COMMANDS
 from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment

@@ -13,9 +13,9 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from attn_cli._version import __version__
-from attn_cli.cli.kit.commands import Commands, declare, first_page
-from attn_cli.cli.kit.stderr import print_line
-from attn_cli.cli.kit.usage_errors import message_and_hint
+from attn_cli.cli.kit.shell.commands import Commands, declare, first_page
+from attn_cli.cli.kit.shell.usage_errors import message_and_hint
+from attn_cli.cli.kit.stderr.lines import print_line
 from attn_cli.errors import AttnError, ExitCode, reason
 from attn_cli.text import cut, shortened_words
 from attn_cli.views.sink import ReaderGone

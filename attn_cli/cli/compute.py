@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.compute_options import ProblemOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.measure_options import measure_of
-from attn_cli.cli.kit.memory import check_memory
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.compute import ProblemOptions
+from attn_cli.cli.kit.options.measure import measure_of
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.run.memory import check_memory
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of

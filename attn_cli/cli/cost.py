@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.output_options import OutputOptions
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources.sizes import Sizes, read_sizes

@@ -2,10 +2,10 @@
 
 import sys
 
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.settings import settings, settings_file
-from attn_cli.cli.kit.stderr import print_notes, status_line
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.shell.settings import settings, settings_file
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes, status_line
 from attn_cli.errors import ExitCode
 from attn_cli.summaries.answers.env import OutputStream, Row, installation
 from attn_cli.summaries.report import Report

@@ -11,15 +11,15 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.commands import imported_command
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.invocation import current
-from attn_cli.cli.kit.model_options import LoadOptions, LookOptions, opened
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.cli.kit.text_options import TextOptions
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.model import LoadOptions, LookOptions, opened
+from attn_cli.cli.kit.options.text import TextOptions
+from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.shell.commands import imported_command
+from attn_cli.cli.kit.shell.invocation import current
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.explore.command_line import LineOrigin
 from attn_cli.explore.scene import Scene

@@ -10,8 +10,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.pager import is_leafed, leaf_through
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell.pager import is_leafed, leaf_through
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.text import cut
 from attn_cli.views.drawing.screen import Screen, screen_of

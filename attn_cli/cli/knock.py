@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit.command_options import TextCommandOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.stderr import print_notes, ticking_line
+from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes, ticking_line
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Predicting

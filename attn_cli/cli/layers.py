@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.model_options import LoadOptions
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.cli.kit.text_options import check_alone
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.model import LoadOptions
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.text import check_alone
+from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Source

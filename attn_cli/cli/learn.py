@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.learn import Example, descend
 from attn_cli.prompt import Prompt

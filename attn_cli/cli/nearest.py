@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit import completion
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.each_text import show_each
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.read_texts import Texts
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.run.each_text import show_each
+from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.shell import completion
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.sources import DEFAULT_MODEL, open_table_source
 from attn_cli.sources.toy import TableSource

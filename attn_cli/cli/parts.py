@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.command_options import TextCommandOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.hiding import HiddenNotes, HidingOptions
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.cli.kit.text_cuts import text_cut
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
+from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_cuts import text_cut
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode
 from attn_cli.source import Predicting, Source
 from attn_cli.summaries.answers.parts import read_parts

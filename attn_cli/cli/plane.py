@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.command_options import ModelCommandOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.run.text_command import ModelCommandOptions
+from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.summaries.answers.plane import plane as points_in_plane

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.output_options import OutputOptions
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.kernel.lessons.scale import saturation, spread
 from attn_cli.sources.numbers import numbers_in

@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.corpus_options import CorpusOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
-from attn_cli.cli.kit.scan_progress import scan_progress
-from attn_cli.cli.kit.sizes import bytes_of
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.corpus import CorpusOptions
+from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
+from attn_cli.cli.kit.run.sizes import bytes_of
+from attn_cli.cli.kit.shell.signature import takes_options
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.scan_progress import scan_progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.scan import Running, run_scan

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.ranking_options import ranking_of
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.ranking import ranking_of
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.kept.against import differences_of
 from attn_cli.scans.kept.results import open_scan

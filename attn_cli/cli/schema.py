@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit import completion
+from attn_cli.cli.kit.shell import completion
 from attn_cli.errors import ExitCode
 from attn_cli.views.schemas import schema_names, schema_text
 from attn_cli.views.sink import Sink

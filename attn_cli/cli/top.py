@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.against_options import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.command_options import TextCommandOptions
-from attn_cli.cli.kit.dataclass_options import takes_options
-from attn_cli.cli.kit.hiding import HidingOptions
-from attn_cli.cli.kit.measure_options import measure_of
-from attn_cli.cli.kit.run import ReducersFor, Rows
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.hiding import HidingOptions
+from attn_cli.cli.kit.options.measure import measure_of
+from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
+from attn_cli.cli.kit.run.loop import ReducersFor, Rows
+from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
 from attn_cli.sources import is_recording

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attn_cli.cli.kit.commands import COMMANDS, declared_command, help_lines, imported_command
+from attn_cli.cli.kit.shell.commands import COMMANDS, declared_command, help_lines, imported_command
 from tests.program import attn, environment, refused
 from tests.test_rooms import modules_after
 
@@ -99,7 +99,7 @@ def test_a_word_that_looks_as_if_it_asked_for_help_is_still_answered() -> None:
 _HELP_OF_ALL = """
 import sys
 from attn_cli.cli import app
-from attn_cli.cli.kit.commands import COMMANDS
+from attn_cli.cli.kit.shell.commands import COMMANDS
 for name in COMMANDS:
     app([*name.split(), "--help"], standalone_mode=False)
 print("LOADED", *sorted({module.partition(".")[0] for module in sys.modules}))

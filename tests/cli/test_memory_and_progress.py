@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.kit import memory, progress
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import CommandRequest, answer_texts
+from attn_cli.cli.kit.run.loop import CommandRequest, answer_texts
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from tests.program import SHORT, attn, refused

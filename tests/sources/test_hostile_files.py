@@ -19,8 +19,8 @@ import pytest
 import safetensors.numpy
 from pyarrow import parquet
 
-from attn_cli.cli.kit.chat_messages import messages_before
-from attn_cli.cli.kit.settings import settings
+from attn_cli.cli.kit.run.chat_messages import messages_before
+from attn_cli.cli.kit.shell.settings import settings
 from attn_cli.errors import AttnError, InputError, LimitError
 from attn_cli.notebook import record
 from attn_cli.recording.file import load as load_recording

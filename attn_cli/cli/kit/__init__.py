@@ -1,1 +1,1 @@
-"""What commands share: options, reading texts, the run over them, and what is printed on stderr."""
+"""What commands share: the shell around Typer, options, the run over texts, and what is printed on stderr."""

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import ClassVar
 
-from attn_cli.cli.kit.dataclass_options import takes_options
+from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from attn_cli.cli.kit.stderr import TextNotes, print_line
+from attn_cli.cli.kit.stderr.lines import TextNotes, print_line
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = __package__.partition(".")[0]
-_FOLDER = Path(__file__).parents[2]  # of the package
+_FOLDER = Path(__file__).parents[3]  # of the package
 
 
 def declaration(module: str, name: str) -> Callable[..., Any]:

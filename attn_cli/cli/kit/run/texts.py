@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from attn_cli.cli.kit.file_names import note_on_name, refuse_binary
-from attn_cli.cli.kit.line_stream import LineStream
-from attn_cli.cli.kit.stderr import print_line, print_notes
+from attn_cli.cli.kit.run.line_stream import LineStream
+from attn_cli.cli.kit.shell.file_hints import note_on_name, refuse_binary
+from attn_cli.cli.kit.stderr.lines import print_line, print_notes
 from attn_cli.errors import InputError, LimitError, reason
 from attn_cli.sources.files.content import read_content, read_stream
 from attn_cli.sources.files.paths import expanded

@@ -6,8 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Unpack
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.stderr import print_notes, ticking_line
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.stderr.lines import print_notes, ticking_line
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.chat_messages import ChatMessages, messages_before
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.run.chat_messages import ChatMessages, messages_before
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
 

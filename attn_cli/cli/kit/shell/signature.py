@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
 
-from attn_cli.cli.kit.invocation import current, invocation_of
+from attn_cli.cli.kit.shell.invocation import current, invocation_of
 from attn_cli.errors import ExitCode
 
 

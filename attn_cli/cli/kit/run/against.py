@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.command_options import TextCommandOptions
-from attn_cli.cli.kit.each_text import show_each
-from attn_cli.cli.kit.memory import check_memory
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.read_texts import whole_texts
-from attn_cli.cli.kit.stderr import print_notes
+from attn_cli.cli.kit.run.each_text import show_each
+from attn_cli.cli.kit.run.memory import check_memory
+from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Source

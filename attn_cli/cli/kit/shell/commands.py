@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from attn_cli.cli.kit.declarations import declaration
-from attn_cli.cli.kit.pager import is_leafed, leaf_through
-from attn_cli.cli.kit.settings import defaults_for
+from attn_cli.cli.kit.shell.declarations import declaration
+from attn_cli.cli.kit.shell.pager import is_leafed, leaf_through
+from attn_cli.cli.kit.shell.settings import defaults_for
 from attn_cli.errors import InputError
 from attn_cli.views.shell_words import beginning, command_words
 
@@ -42,7 +42,7 @@ def _first_line(file: Path) -> str:
         return lines.readline().strip().strip('"')
 
 
-COMMANDS = help_lines(Path(__file__).parent.parent)
+COMMANDS = help_lines(Path(__file__).parents[2])
 
 
 def help_width() -> dict[str, int]:
@@ -193,7 +193,7 @@ def declare(app: typer.Typer) -> None:
 
 
 _ALL = "attn --help"
-_GUIDE = Path(__file__).parents[2] / "guide"
+_GUIDE = Path(__file__).parents[3] / "guide"
 # First words that are no command, and the command line that does what they ask for.
 _OTHER_WORDS = {
     "version": ("--version",), "cache": ("env",), "models": ("env",), "config": ("env",), "devices": ("env",),

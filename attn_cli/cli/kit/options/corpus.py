@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit import options as o
+from attn_cli.cli.kit.options import named as o
 from attn_cli.errors import InputError
 from attn_cli.sources.corpora import KINDS, Corpus, open_corpus
 from attn_cli.text import excerpt

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from attn_cli.cli.kit.stderr import blank_line, broken_between_words, over_the_line, ticking_line
+from attn_cli.cli.kit.stderr.lines import blank_line, broken_between_words, over_the_line, ticking_line
 from attn_cli.interrupts import last_words
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.sources.corpora import Corpus

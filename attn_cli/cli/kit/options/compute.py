@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from attn_cli.cli.kit import completion
-from attn_cli.cli.kit.read_texts import whole_texts
+from attn_cli.cli.kit.run.texts import whole_texts
+from attn_cli.cli.kit.shell import completion
 from attn_cli.sources import DEFAULT_MODEL
 from attn_cli.sources.matrices.mask_syntax import MASK_HELP
 from attn_cli.sources.matrices.options import MatrixOptions

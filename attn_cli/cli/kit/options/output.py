@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.invocation import current
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.shell.invocation import current
 from attn_cli.errors import InputError
 from attn_cli.views import open_view
 from attn_cli.views.shell_words import command_words

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit import completion
+from attn_cli.cli.kit.shell import completion
 from attn_cli.errors import InputError
 from attn_cli.views.formats import names_in_words
 

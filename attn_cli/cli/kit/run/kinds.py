@@ -1,9 +1,9 @@
 """What `attn heads --kinds` runs: a text as other commands do, or random tokens written twice."""
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.command_options import TextCommandOptions
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.run import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.run.loop import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
 from attn_cli.summaries.answers.kinds import CollectedKinds, KindMap, with_kinds

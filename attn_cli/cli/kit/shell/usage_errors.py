@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attn_cli.cli.kit.commands import COMMANDS
+from attn_cli.cli.kit.shell.commands import COMMANDS
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {

@@ -6,7 +6,7 @@ import threading
 import time
 from types import TracebackType
 
-from attn_cli.cli.kit.stderr import blank_line, over_the_line, print_notes
+from attn_cli.cli.kit.stderr.lines import blank_line, over_the_line, print_notes
 from attn_cli.interrupts import last_words
 from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attn_cli.cli.kit.declarations import alone
+from attn_cli.cli.kit.shell.declarations import alone
 from attn_cli.views.formats import format_names
 
 _MOST_FILES = 200

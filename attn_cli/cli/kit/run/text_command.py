@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
-from attn_cli.cli.kit import options as o
-from attn_cli.cli.kit.each_text import show_each
-from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HidingOptions
-from attn_cli.cli.kit.model_options import LoadOptions, LookOptions
-from attn_cli.cli.kit.output_options import OutputOptions
-from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.run import CommandRequest, MemoryEstimate, ReducersFor, ReportPlan, answer_texts
-from attn_cli.cli.kit.stderr import print_notes
-from attn_cli.cli.kit.text_options import TextOptions
+from attn_cli.cli.kit.options import named as o
+from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
+from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
+from attn_cli.cli.kit.options.output import OutputOptions
+from attn_cli.cli.kit.options.text import TextOptions
+from attn_cli.cli.kit.run.each_text import show_each
+from attn_cli.cli.kit.run.loop import CommandRequest, MemoryEstimate, ReducersFor, ReportPlan, answer_texts
+from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of

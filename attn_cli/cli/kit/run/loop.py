@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
-from attn_cli.cli.kit.progress import Progress
-from attn_cli.cli.kit.read_texts import Texts
-from attn_cli.cli.kit.stderr import TextNotes, counting_line, print_line, print_notes
+from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
+from attn_cli.cli.kit.run.texts import Texts
+from attn_cli.cli.kit.stderr.lines import TextNotes, counting_line, print_line, print_notes
+from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording

@@ -1,0 +1,1 @@
+"""The run of a command: texts in, reports out."""

@@ -1,0 +1,1 @@
+"""Output on stderr: lines, status, progress."""
