@@ -73,7 +73,7 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        with ticking_line(f"reading {len(prompt.tokens):,} tokens, nothing silenced", quiet=options.quiet):
+        with ticking_line(f"reading {len(prompt.tokens):,} tokens, baseline run", quiet=options.quiet):
             experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
             if vector is not None and experiment.target is not None:
                 raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")
@@ -82,7 +82,7 @@ def knock(
             passes = experiment.passes(interventions_of(layers))
             beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         if passes > _MANY_PASSES and (everywhere or options.verbose):
-            print_notes([f"as much work as about {passes:,.0f} plain runs"], quiet=options.quiet)
+            print_notes([f"about as much work as {passes:,.0f} baseline runs"], quiet=options.quiet)
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(
                 experiment, layers, beside, mean=mean, together=together is not None, step=progress.step,

@@ -76,7 +76,7 @@ def parts(
         passes = runs_to_hide(prompt, text_parts, everywhere=everywhere, whole=reads_all)
         if passes > _MANY_PASSES and isinstance(source, Predicting):
             print_notes(
-                [f"as much work as about {passes:,.0f} plain runs; larger parts take fewer (--cut paragraphs)"],
+                [f"about as much work as {passes:,.0f} baseline runs; larger parts take fewer (--cut paragraphs)"],
                 quiet=options.quiet,
             )
         layers = len(source.planned_layers(options.selection))

@@ -124,10 +124,10 @@ def _header(report: Report, screen: Screen) -> Text:
 def _answer(generated: Generated) -> str:
     """The generated text, and whether the model ended it with an end token."""
     if not generated.tokens:
-        return "wrote nothing: ended at once"
+        return "generated nothing: ended at once"
     ended = " and ended" if generated.ended else ""
     text = generated.text.strip() or generated.text
-    return f"+ wrote {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
+    return f"+ generated {counted(generated.tokens, 'token')}{ended}" + (f": {_short(text)}" if text else "")
 
 
 def _about(report: Report, width: int) -> Iterator[str]:

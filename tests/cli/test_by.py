@@ -54,7 +54,7 @@ def test_screens(models: dict[str, Path], width: int) -> None:
         assert f"by {arguments[arguments.index('--by') + 1]}" in run.text
     one = attn("top", TEXT, "-m", models["llama"], "-l", "1", "-H", "0", "-t", "-1", "--by", "output", terminal=True,
                env=environment)  # fmt: skip
-    assert "writes what it reads from" in one.text
+    assert "gets its output from" in one.text
     assert sum(" weight 0." in line or " weight 1." in line for line in one.lines) == 5
 
 

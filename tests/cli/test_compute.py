@@ -104,7 +104,7 @@ def test_a_row_that_may_attend_to_nothing_is_zero() -> None:
     assert found["output"][0].tolist() == [0, 0, 0, 0]
     shown = attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["result"]
     assert (shown["masked_rows"], shown["masked_cells"]) == (1, 2)
-    assert "1 row may attend to nothing" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
+    assert "1 row is fully masked" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
 
 
 def test_masked_rows_are_counted_in_every_head_and_entry() -> None:
@@ -112,7 +112,7 @@ def test_masked_rows_are_counted_in_every_head_and_entry() -> None:
     mask[1, 2], mask[2, 2:4] = False, False
     compute(q=q, mask=mask)
     assert attn("compute", "--q", "q.npy", "--mask", "mask.npy", "--json").json["result"]["masked_rows"] == 2 * 3
-    assert "2 rows may attend to nothing" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
+    assert "2 rows are fully masked" in attn("compute", "--q", "q.npy", "--mask", "mask.npy").text
 
 
 @pytest.mark.parametrize("lead", [(), (2,), (2, 3)])

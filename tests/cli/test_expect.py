@@ -217,7 +217,7 @@ def test_nan_is_explained() -> None:
     with_nan[:, 3] = np.nan
     run = check([*save(**a, mask=mask), "-q"], with_nan)
     assert run.code == 1
-    assert "may attend to nothing" in run.text
+    assert "fully masked" in run.text
     assert "4 rows with NaN or Inf" in run.text
 
     a["q"][:, 1] *= 1e6

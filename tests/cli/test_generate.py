@@ -34,7 +34,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_was_generated_is_reported_and_marked(width: int) -> None:
     run = attn("top", *ASKED, "-k", "2", terminal=True, env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "xterm"})
     assert run.code == 0
-    assert run.lines[:2] == [TEXT, "+ wrote 2 tokens: Paris."]
+    assert run.lines[:2] == [TEXT, "+ generated 2 tokens: Paris."]
     marked = [line.split()[:2] for line in run.lines if line.startswith("  ")]
     assert marked == [
         ["0", "The"], ["1", "capit…" if width == 40 else "capital"], ["2", "of"], ["3", "France"], ["4", "is"],

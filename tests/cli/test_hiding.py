@@ -92,7 +92,7 @@ def test_heads_tell_what_is_left() -> None:
     screen = minilm("heads", "-l", 4, "--no-special")
     (header,) = (line for line in screen.lines if line.startswith("layer  head"))
     assert header == "layer  head  left  entropy (bits)  distance  previous  self  next"
-    assert screen.lines[-3].startswith("left: what hidden keys leave of a row")
+    assert screen.lines[-3].startswith("left: weight on keys that are not hidden")
 
 
 @pytest.mark.parametrize("command", ["matrix", "top", "heads", "inspect"])

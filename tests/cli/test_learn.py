@@ -144,4 +144,4 @@ def test_formats_and_long_texts() -> None:
     text = attn("learn", long, "-w", "apple", "--to", "phone").text
     assert "28 tokens with less weight are left out" in text
     assert sum(line.endswith("←") for line in text.splitlines()) == 1
-    assert b"wanted" in attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "svg").bytes
+    assert b"target" in attn("learn", LOVE, "-w", "apple", "--to", "phone", "-f", "svg").bytes

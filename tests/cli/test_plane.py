@@ -96,7 +96,7 @@ def test_clouds_of_other_sizes_are_told_and_unit_makes_them_alike(tmp_path: Path
     grown = attn("plane", RIVER, "--projections", tmp_path / "w.npz")
     assert "--unit compares directions alone" in grown.text
     unit = attn("plane", RIVER, "--projections", tmp_path / "w.npz", "--unit")
-    assert "vectors made 1 long" in unit.text and "--unit compares" not in unit.text
+    assert "normalised vectors" in unit.text and "--unit compares" not in unit.text
     plain, longer = (
         attn("plane", RIVER, "--unit", "--json", *more).json["result"]["points"]
         for more in ((), ("--projections", tmp_path / "w.npz"))

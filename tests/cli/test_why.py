@@ -61,7 +61,7 @@ def test_matrices_with_rotary_positions_of_their_own() -> None:
             cell["score"] - cell["mean_score"]
         )  # fmt: skip
     plain = attn(*options, "--quiet")
-    assert "by content" not in plain.text and "nothing here turns queries and keys" in plain.text.replace("\n", " ")
+    assert "by content" not in plain.text and "there are no rotary positions" in plain.text.replace("\n", " ")
 
 
 def test_a_key_that_the_row_may_not_see_is_said(tmp_path: Path) -> None:

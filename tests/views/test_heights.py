@@ -129,7 +129,7 @@ def test_an_overview_shows_its_map_whole_or_where_it_is(lines: int, has_map: boo
     run = attn("inspect", "the river bank lent money", terminal=True, env=env)
     assert len(run.lines) < lines
     assert "… " not in run.text
-    assert any(line.startswith("most worth a look") for line in run.lines)
+    assert any(line.startswith("most interesting head") for line in run.lines)
     assert ("5 x 5" in run.text) == has_map
     assert run.lines[-1].startswith("next: attn matrix")
     if has_map:

@@ -152,6 +152,6 @@ def test_after_the_overview_comes_the_head_that_it_calls_worth_a_look(model: str
     text = "the river bank was flooded and the bank of the city lent money"
     size = {"COLUMNS": "300", "LINES": "300", "NO_COLOR": "1"}
     lines = attn("inspect", text, "-m", model, terminal=True, env=size).lines
-    head = next(line.split(" · ")[1] for line in lines if line.startswith("most worth a look"))
+    head = next(line.split(" · ")[1] for line in lines if line.startswith("most interesting head"))
     assert lines[-1].startswith(f'next: attn matrix "{text}"')
     assert lines[-1].endswith(f"-H {head}")

@@ -187,6 +187,6 @@ class WalkSteps:
             return
         joined = join_heads(output)
         if len(output) > 1:
-            yield "joined", "heads side by side", ("queries", "h e"), joined
+            yield "joined", "heads concatenated", ("queries", "h e"), joined
         if ingredients.projection is not None:
             yield "projected", "joined W_O", ("queries", "width"), joined @ to_numpy(ingredients.projection)

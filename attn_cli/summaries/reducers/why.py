@@ -127,18 +127,18 @@ class Why(Part):
         if any(cell.content is not None for cell in self.cells):
             return None
         if self.turning is None:
-            return "nothing here turns queries and keys by their positions"
-        return self.turning.unknown or "this layer turns no columns and adds no bias"
+            return "there are no rotary positions"
+        return self.turning.unknown or "this layer has no rotary positions and no bias"
 
     @property
     def footnote(self) -> str:
         """What pairs are, and why content and position are missing."""
         if not self.cells:
             return ""
-        pairs = "columns of the dot product" if self.rotation is None else "pairs of columns, 0 turns fastest"
+        pairs = "columns of the dot product" if self.rotation is None else "frequency pairs, 0 is the fastest"
         bars = "" if self.not_split else ": █ for it, ░ against it"
         reason = f"\nnot split into content and position: {self.not_split}" if self.not_split else ""
-        return f"all against the mean key in view{bars}\n{pairs}{reason}"
+        return f"relative to the mean visible key{bars}\n{pairs}{reason}"
 
     @staticmethod
     def _cell(cell: ExplainedCell, summary: Summary) -> dict[str, Any]:

@@ -44,9 +44,9 @@ def reason(part: HeadKinds, at: int) -> str:
     elif named >= 0 and KINDS[named].rank in (CONTENT, PLACE):
         number, rows = named, ""
     else:
-        return "the sharpest look at anything but a sink"
+        return "most focused on non-sink keys"
     words = f"{KINDS[number].words} {judged.measured[number, at]:.2f}{rows}"
-    return f"{words}, chance {judged.chance[number]:.3f}"
+    return f"{words}, baseline {judged.chance[number]:.3f}"
 
 
 def _perhaps(part: HeadKinds, at: int) -> int | None:

@@ -36,7 +36,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     return on_given_texts("plane", [invocation.value("first"), invocation.value("second")], invocation)
 
 
-_PULL = ("pull: share of what attention", "put out for the word; adds to 1")
+_PULL = ("pull: share of the attention output", "for the word; sums to 1")
 _NO_PULL = ("weights, not pulls:", "this model's values can't be seen")
 
 

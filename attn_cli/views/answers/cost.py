@@ -12,7 +12,7 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM, PLAIN
 from attn_cli.views.invocation import Invocation
 
-_WIDE = ("other ways to keep keys", "cache", "scores, mixing", "next token")
+_WIDE = ("KV cache alternatives", "cache", "scores, mixing", "next token")
 _NARROW = ("keys", "cache", "q kᵀ, wv", "next")
 
 
@@ -28,13 +28,13 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
     ]
     if layer.window is not None:
         sizes.append(f"window {layer.window:,}" + (f" in {cost.windowed}" if cost.windowed < cost.layers else ""))
-    sizes += ["causal" if cost.causal else "both ways", f"{cost.itemsize} bytes a kept number"]
+    sizes += ["causal" if cost.causal else "both ways", f"{cost.itemsize} bytes per cached number"]
     yield packed_text(sizes, screen, DIM)
     yield ""
     yield Text("operations on the whole text", BOLD)
     total = sum(cost.operations.values())
-    for name, number in (*cost.operations.items(), ("in all", total)):
-        share = f"{number / total:>7.1%}" if total and name != "in all" else ""
+    for name, number in (*cost.operations.items(), ("total", total)):
+        share = f"{number / total:>7.1%}" if total and name != "total" else ""
         yield Text(f"  {name:<12}{magnitude(number):>10}{share}")
     yield ""
     wide = screen.width >= 60
@@ -51,14 +51,14 @@ def draw(cost: Cost, report: Report, screen: Screen) -> Iterator[Text | str]:
         mark = " <" if variant.asked and wide else ""
         yield Text(f"  {fit(variant.name, name_width - 2)}{columns}{mark}", BOLD if variant.asked else PLAIN)
     yield ""
-    memory_words = [f"the weights, held: {binary_bytes(cost.matrix_bytes)} a layer"]
+    memory_words = [f"storing all weights: {binary_bytes(cost.matrix_bytes)} per layer"]
     memory_words += (
         [f"{binary_bytes(cost.matrix_bytes * cost.layers)} for {cost.layers} layers"] if cost.layers > 1 else []
     )
     yield packed_text(memory_words, screen)
     heads, rows = cost.band
     band = [
-        f"attn holds a band: {binary_bytes(cost.band_bytes)}",
+        f"attn stores a band: {binary_bytes(cost.band_bytes)}",
         f"{rows} rows of {heads} {'head' if heads == 1 else 'heads'} at a time",
     ]
     yield packed_text(band, screen)

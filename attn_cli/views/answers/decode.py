@@ -24,7 +24,7 @@ def draw(decoding: Decoding, summary: Summary, report: Report, screen: Screen) -
     """Everything to print for one call."""
     yield ""
     title = [f"{place_prefix(summary, report)}decoding {len(decoding.steps)} tokens one at a time",
-             f"{decoding.layer.cached} numbers kept a token"]  # fmt: skip
+             f"{decoding.layer.cached} numbers cached per token"]  # fmt: skip
     yield packed_text(title, screen, BOLD)
     token_width = max(6, min(14, screen.width - 30))
     wide = screen.width >= token_width + 58

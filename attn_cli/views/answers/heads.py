@@ -41,7 +41,7 @@ class HeadRow(NamedTuple):
 
 def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """All heads of all layers, in the order that was asked for."""
-    hints = () if report.ranking else ("--sort entropy puts the sharpest first",)
+    hints = () if report.ranking else ("--sort entropy: lowest first",)
     yield from fitted(sections(report, screen), screen, *hints)
 
 
@@ -52,7 +52,7 @@ def sections(report: Report, screen: Screen) -> list[Section]:
     """
     rows, ranking = head_rows(report.summaries), report.ranking
     masked = sum(int(part.masked_rows.max(initial=0)) for _, part in report.parts_of(Heads))
-    note = [Text(f"{masked} rows may attend to nothing: weights 0, left out of the means", DIM)] if masked else []
+    note = [Text(f"{masked} rows are fully masked: left out of the means", DIM)] if masked else []
     if report.is_overview and len(rows) > _MANY_HEADS:
         if any_judged(report.summaries):
             return []
@@ -77,9 +77,9 @@ def sections(report: Report, screen: Screen) -> list[Section]:
 def _sharpest(rows: Sequence[HeadRow], count: int, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The heads that look most sharply past the sinks, and why none is named."""
     is_judged = bool(kind_parts(report.summaries))
-    past = " past the sinks" if is_judged else ", by entropy"
+    past = ", sinks excluded" if is_judged else ", by entropy"
     yield ""
-    yield packed_text([f"the {count} sharpest of {len(rows)} heads{past}", "attn heads lists all"], screen, BOLD)
+    yield packed_text([f"the {count} most focused of {len(rows)} heads{past}", "attn heads lists all"], screen, BOLD)
     if is_judged:
         yield too_few(screen)
     yield from heads_table(sharpest(rows, count), screen, unit=report.unit)
@@ -157,7 +157,7 @@ def heads_table(
             cells.append(Text("-" if np.isnan(value) else f"{value:.{column.digits}f}", style))
         table.add_row(*cells)
     yield table
-    legend = "left: what hidden keys leave of a row · " if "left" in lead else ""
+    legend = "left: weight on keys that are not hidden · " if "left" in lead else ""
     if missing:
         yield packed_text(["no room for:", *reversed(missing)], screen, DIM, between=" ")
     if unit is not None:

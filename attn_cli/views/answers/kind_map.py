@@ -50,7 +50,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
 def _read(kinds: KindMap) -> Iterator[str]:
     """What was read where that is no text, and how many heads share a key head."""
     if kinds.seed is not None:
-        yield f"random tokens written twice: {', '.join(map(str, kinds.lengths))} tokens"
+        yield f"repeated random tokens: {', '.join(map(str, kinds.lengths))} tokens"
         yield f"seed {kinds.seed}"
     shared = {
         len(summary.place.heads) // len(set(summary.place.groups))
@@ -58,4 +58,4 @@ def _read(kinds: KindMap) -> Iterator[str]:
         if summary.place.groups
     }
     if len(shared) == 1 and max(shared) > 1:
-        yield f"{shared.pop()} heads a key head"
+        yield f"{shared.pop()} heads per key head"

@@ -219,7 +219,7 @@ def legend(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> It
     """The count of heads of every other kind, and the chances of all."""
     judged = [part.judged for _, part in of_stream]
     counts = Counter(kind for each in judged for kind in each.kind.tolist())
-    by = "what sinks don't get" if judged[0].by_share else "the weight"
+    by = "non-sink attention" if judged[0].by_share else "the weight"
     yield packed_text([*counts_in_words(counts), *_chances(of_stream, counts), f"digit: tenths of {by}"], screen)
 
 
@@ -257,7 +257,7 @@ def _chances(of_stream: Sequence[tuple[Summary, HeadKinds]], counts: Mapping[int
             if np.isfinite(chance):
                 letters.setdefault(f"{chance:.3f}", []).append(kind.letter)
     words = [f"{' '.join(of)} {chance}" for chance, of in letters.items()]
-    return [f"chance {', '.join(words)}"] if words else []
+    return [f"baseline {', '.join(words)}"] if words else []
 
 
 def content_lines(of_stream: Sequence[tuple[Summary, HeadKinds]], screen: Screen) -> Iterator[Text]:

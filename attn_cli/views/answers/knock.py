@@ -21,7 +21,7 @@ from attn_cli.views.same_input import on_same_input
 
 _NAMED_WITHOUT = 5  # heads without which the answer is likelier, at most
 _BITS, _TURN = 0.05, 0.01  # effects that are counted
-_WITHOUT = " without it"  # the heading's end, over the bars
+_WITHOUT = " if ablated"  # the heading's end, over the bars
 _LEAST_WEIGHT = 0.005  # of a key that is named after the first: less would read 0.00
 _TOKEN = 16  # columns of a key's name at most
 
@@ -59,22 +59,22 @@ def _asked(knock: Knock) -> Iterator[str]:
     target = knock.target
     if target is None:
         name = "mean vector" if knock.vector == "mean" else "first token's vector"
-        yield f"how far the {name} turns"
+        yield f"cosine distance of the {name}"
     elif target.generated:
-        yield f"what it wrote: {counted(len(target.tokens), 'token')}, p {_probability(target.probability)}"
+        yield f"generated: {counted(len(target.tokens), 'token')}, p {_probability(target.probability)}"
     else:
         yield f"likeliest next: {visible(target.tokens[0].text.strip() or target.tokens[0].text)} " + _probability(
             target.probability
         )
     count = len(knock.heads)
     heads = f"each of {count} heads" if count > 1 else "one head"
-    to = " to its mean" if knock.mean else ""
+    ablated = "mean-ablated" if knock.mean else "ablated"
     if knock.everywhere:
-        yield f"{heads} silenced{to} in all {counted(len(knock.rows), 'row')}"
+        yield f"{heads} {ablated} in all {counted(len(knock.rows), 'row')}"
     elif len(knock.rows) > 1:
-        yield f"{heads} silenced{to} in rows {ranges(knock.rows)}"
+        yield f"{heads} {ablated} in rows {ranges(knock.rows)}"
     else:
-        yield f"{heads} silenced{to} in row {token_label(knock.row_tokens[0])}"
+        yield f"{heads} {ablated} in row {token_label(knock.row_tokens[0])}"
 
 
 def _probability(p: float) -> str:
@@ -104,11 +104,11 @@ def _layout(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> _Layo
 def _headings(knock: Knock, shown: Sequence[KnockedHead], screen: Screen) -> Text:
     layout = _layout(knock, shown, screen)
     text = Text("  ").append(" " * layout.name)
-    text.append("     bits" if knock.target is not None else "   turned")
+    text.append("     bits" if knock.target is not None else "  1 - cos")
     if layout.bar:
         has_room = knock.target is not None and layout.bar + 2 >= len(_WITHOUT)
         text.append(f"{_WITHOUT if has_room else '':{layout.bar + 2}}")
-    text.append("    loss" if layout.loss else "").append("  writes" if layout.writes else "").append("  looks at")
+    text.append("    loss" if layout.loss else "").append("  direct" if layout.writes else "").append("  attends to")
     text.stylize(BOLD)
     return text
 
@@ -140,22 +140,22 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     plain = PLAIN
     if knock.together is not None:
         total = sum(head.outcome.effect for head in knock.heads)
-        yield f"one by one they add up to {_number(knock, total)}: effects don't add up", plain
+        yield f"single effects sum to {_number(knock, total)}: effects are not additive", plain
     elif knock.target is not None:
         without = [head for head in reversed(knock.heads) if head.outcome.effect >= _BITS][:_NAMED_WITHOUT]
         if without:
             named = [f"{_label(head)} {_number(knock, head.outcome.effect)}" for head in without]
-            yield packed(["it helps to be without:", *named], screen.width, "  ")[0], plain
+            yield packed(["likelier when ablated:", *named], screen.width, "  ")[0], plain
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    yield f"{counted(count, 'head')} move{'s' * (count == 1)} it {moves} · rounding {knock.floor.effect:.4f}", DIM
+    yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · noise floor {knock.floor.effect:.4f}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
-        yield f"writes: what the head adds by itself to the logit of {word}, less the mean logit", DIM
+        yield f"direct: the head's own contribution to the logit of {word}, minus the mean logit", DIM
     if knock.no_direct:
-        yield f"no direct parts: {visible(knock.no_direct)}", DIM
-    yield "a small effect is no proof that a head does nothing: later layers repair", DIM
+        yield f"no direct contributions: {visible(knock.no_direct)}", DIM
+    yield "a small effect does not mean the head is unused: later layers can compensate", DIM
 
 
 def _number(knock: Knock, effect: float) -> str:

@@ -54,7 +54,7 @@ def _weights(learning: Learning, text: int, screen: Screen) -> Iterator[Text | T
     prompt, example = learning.prompts[text], learning.examples[text]
     number = f"{text + 1} · " if len(learning.prompts) > 1 else ""
     heads = f"mean of {learning.heads} heads" if learning.heads > 1 else "weights"
-    title = [f"{number}{token_label(prompt.tokens[example.query])} attends to", heads, "← wanted"]
+    title = [f"{number}{token_label(prompt.tokens[example.query])} attends to", heads, "← target"]
     yield packed_text(title, screen, BOLD)
     moments = list(dict.fromkeys([0, learning.during, learning.steps]))
     names = {0: "before", learning.steps: "after"}

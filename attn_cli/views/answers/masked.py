@@ -15,5 +15,5 @@ def draw(masked: Masked, summary: Summary, report: Report, screen: Screen) -> It
     """The largest count of any head."""
     count = int(masked.rows.max(initial=0))
     if count:
-        rows = "1 row may" if count == 1 else f"{count} rows may"
-        yield Text(f"{rows} attend to nothing: weights and output 0", Style(dim=True))
+        rows = "1 row is" if count == 1 else f"{count} rows are"
+        yield Text(f"{rows} fully masked: weights and output 0", Style(dim=True))

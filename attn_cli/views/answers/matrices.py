@@ -47,7 +47,7 @@ def sections(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -
     if not matrix.reason:
         return [whole(*draw(matrix, summary, report, screen))]
     head = matrix.head_names(summary)[0]
-    words = ["most worth a look", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
+    words = ["most interesting head", f"{summary.place.layer}.{head}{stream_suffix(summary)}", matrix.reason]
     lower = screen.below((screen.height or 0) // 2)
     return [
         whole("", packed_text(words, screen, BOLD)),

@@ -27,7 +27,7 @@ from attn_cli.views.same_input import on_same_input
 _MOST = 12  # parts on a screen; the rest is counted
 _LONGEST = 400  # characters of a part that a line could show
 _SINKS = 4  # named in the legend
-_ROWS = {"last part": ", the last part", "generated": ", which chose it", "picked": "", "all": ", all"}
+_ROWS = {"last part": ", the last part", "generated": ", which predict it", "picked": "", "all": ", all"}
 _NARROW = 60  # columns below which there are no bars, and no column of size
 
 
@@ -71,7 +71,7 @@ def _target(hidden: HiddenParts | None) -> list[str]:
     if hidden.target is None:
         return ["the mean vector"]
     if hidden.target.generated:
-        return [f"what was written, log2 p {log2(hidden.target.probability):.2f}"]
+        return [f"generated text, log2 p {log2(hidden.target.probability):.2f}"]
     return [f"likeliest next: {_word(hidden.target)} {hidden.target.probability:.3f}"]
 
 
@@ -85,18 +85,15 @@ def _legend(answer: PartsRead) -> str:
     read, hidden = answer.read, answer.hidden
     sinks = [f"{token_label(sink.token)} {sink.share:.3f}" for sink in read.sinks[:_SINKS]]
     sinks += [f"learned {read.learned_share:.3f}"] if read.learned_share else []
-    words = [
-        "share: of " + ("what these rows give to keys not hidden" if answer.rescaled else "all weight of these rows")
-    ]
-    words += ["of size: 1 as if even" + (f", without sinks: {', '.join(sinks)}" if sinks else "")]
+    words = ["share: attention from these rows" + (" to keys that are not hidden" if answer.rescaled else "")]
+    words += ["vs uniform: 1 = as uniform attention" + (f", excluding sinks {', '.join(sinks)}" if sinks else "")]
     if hidden is None:
         return " · ".join(words)
     if hidden.target is None:
-        words.append("hidden: 1 - cosine when no token sees the part, which is left out of the mean")
+        words.append("hidden: cosine distance with the part masked and left out of the mean")
     else:
-        blind = "no row after it" if hidden.everywhere else "these rows"
-        can = "can see it" if hidden.everywhere else "can't see the part"
-        words.append(f"hidden: bits of log2 p({_word(hidden.target)}) when {blind} {can}")
+        rows = "all later rows" if hidden.everywhere else "these rows"
+        words.append(f"hidden: change of log2 p({_word(hidden.target)}) with the part masked for {rows}")
     return " · ".join(words)
 
 
@@ -109,7 +106,7 @@ class _Table:
         self.is_bits = answer.hidden is not None and answer.hidden.target is not None
         self.whole = (answer.read.left or 1.0) if answer.rescaled else 1.0
         self.places = max(len(_place(read)) for read in answer.read.parts)
-        numbers = 7 + (9 if self.wide else 0) + (0 if self.effects is None else 9)
+        numbers = 7 + (12 if self.wide else 0) + (0 if self.effects is None else 9)
         room = screen.width - 4 - self.places - numbers
         self.bar = min(20, room // 4) if self.wide else 0
         self.most = max(-effect for effect in answer.effects)
@@ -121,7 +118,7 @@ class _Table:
     @property
     def heading(self) -> str:
         """The names of the columns."""
-        size = f"{'of size':>9}" if self.wide else ""
+        size = f"{'vs uniform':>12}" if self.wide else ""
         hidden = "" if self.effects is None else f"{'hidden':>9}"
         return f"{'':{4 + self.places + self.label}}{'share':>7}{size}{hidden}"
 
@@ -130,7 +127,7 @@ class _Table:
         line = Text(f"  {_place(read):>{self.places}}  ")
         line.append(fit(self._label(read), self.label)).append(f"{read.share / self.whole:>7.3f}")
         if self.wide:
-            line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>9}")
+            line.append(f"{'' if read.vs_uniform is None else format(read.vs_uniform, '.2f'):>12}")
         effect = self.answer.effects[read.number]
         if self.effects is not None:
             line.append(f"{effect:>+9.2f}" if self.is_bits else f"{-effect:>9.4f}")
@@ -148,7 +145,7 @@ class _Table:
             if self.is_bits
             else f"{-max(effects):.4f} to {-min(effects):.4f}"
         )
-        return f"  {label}{share}{'':{9 if self.wide else 0}}  {span}"
+        return f"  {label}{share}{'':{12 if self.wide else 0}}  {span}"
 
     def _marks(self, read: ReadPart) -> str:
         """What stands after the numbers: a bar, and whether the part holds a sink."""

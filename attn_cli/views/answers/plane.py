@@ -79,7 +79,7 @@ def _shared_word(report: Report) -> str | None:
 def _legend(plane: Plane, several: bool) -> list[str]:
     first, last = plane.layers
     layer_words = f"layer {first}" if first == last else f"into layer {first}, out of layer {last}"
-    layer_words += ", vectors made 1 long" if plane.unit else ""
+    layer_words += ", normalised vectors" if plane.unit else ""
     shares = [f"{share:.0%} across" if at == 0 else f"{share:.0%} up" for at, share in enumerate(plane.shares.tolist())]
     parts = [
         layer_words,

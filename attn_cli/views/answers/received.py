@@ -24,8 +24,8 @@ _MOST_KEYS = 6
 _KEYS_RANK = 1
 _TITLES = {
     "weight": "most attended · share of all attention received",
-    "value": "most read by value · mean share of what a row reads",
-    "output": "most read by output · mean share of what a row writes",
+    "value": "top keys by value norm · mean share per row",
+    "output": "top keys by output norm · mean share per row",
 }
 
 

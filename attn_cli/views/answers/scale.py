@@ -39,9 +39,9 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     notes += ["bar: the largest weight", "slope: the largest w (1 - w), through which gradients pass"] if wide else []
     yield packed_text(notes, screen, DIM)
     yield ""
-    yield _title(["the variance of q · k grows with d", "the scale takes it away"], screen)
+    yield _title(["the variance of q · k grows with d", "1 / sqrt(d) removes it"], screen)
     yield from _spread(scaling, screen, wide=wide)
-    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries a line",
+    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries per line",
              f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
     yield packed_text(notes, screen, DIM)
 

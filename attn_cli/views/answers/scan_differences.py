@@ -57,7 +57,7 @@ def _above(answer: ScanDifferences, screen: Screen) -> Iterator[Text | str]:
     yield packed_text([" ".join(against[:2]), *against[2:]], screen, DIM)
     yield ""
     words = [
-        f"{len(answer.beyond_chance):,} of {len(answer.differences):,} numbers differ beyond chance",
+        f"{len(answer.beyond_chance):,} of {len(answer.differences):,} numbers differ significantly",
         "same documents: paired test" if answer.same else "other documents: Welch's test",
     ]
     yield packed_text(words, screen, BOLD)
@@ -67,8 +67,8 @@ def _below(answer: ScanDifferences, screen: Screen) -> Iterator[Text]:
     """Heads of another kind, and what the numbers mean."""
     yield from _renamed(answer, screen)
     words = (
-        f"effect: the difference over the deviation of a document; of scans without a difference {LEVEL:.0%} would "
-        f"have any such number (Holm 1979, {len(answer.differences):,} compared)"
+        f"effect: difference over the standard deviation of documents; "
+        f"family-wise error rate {LEVEL:.0%} (Holm 1979, {len(answer.differences):,} tests)"
     )
     alone = f" · {counted(answer.alone, 'head')} in one scan only" if answer.alone else ""
     yield Text("\n".join(wrap(words + alone, screen.width)), DIM)

@@ -41,7 +41,7 @@ def draw(answer: ScanHead, report: Report, screen: Screen) -> Iterator[Renderabl
         example_versions(answer, screen, _TIGHT),
         _ranges(answer, screen),
         *(_tokens(words, tokens, screen) for words, tokens in (("attends most to", answer.received),
-                                                               ("looks past sinks from", answer.sent))),
+                                                               ("attends past sinks from", answer.sent))),
         [Version(lambda: _parts(answer, screen)), Version(lambda: [], _TIGHT, "parts" if answer.parts else "")],
     ], screen)  # fmt: skip
 
@@ -110,7 +110,7 @@ def _kinds(answer: ScanHead, screen: Screen, *, chances: bool = True) -> Iterato
     words, tight = [], not chances and screen.width < _NARROW
     for kind in kinds[:_MOST_KINDS]:
         width = (kind.share_high - kind.share_low) / 2
-        chance = "" if isnan(kind.baseline) or tight else f", chance {kind.baseline:.2f}"
+        chance = "" if isnan(kind.baseline) or tight else f", baseline {kind.baseline:.2f}"
         words.append(f"{kind.kind} {kind.share:.2f}{'' if isnan(width) else f' ±{half(width)}'}{chance}")
     if words:
         first, room = f"targets get: {words[0]}", screen.width - 2
@@ -161,7 +161,7 @@ def _parts(answer: ScanHead, screen: Screen) -> Iterator[Text | str]:
     if not answer.parts:
         return
     yield ""
-    words = packed(["parts of documents:", "share of the weight, and of even attention"], screen.width, " ")
+    words = packed(["parts of documents:", "share of the weight, and of uniform attention"], screen.width, " ")
     yield Text("\n".join(words), BOLD)
     label = min(20, max(len(name) for name, *_ in answer.parts))
     for name, weight, even in answer.parts:

@@ -35,7 +35,7 @@ def draw(answer: ScanHeads, report: Report, screen: Screen) -> Iterator[Renderab
     """The corpus; then a grid of kinds, the heads of one kind, or the heads in an order."""
     corpus = whole(*corpus_lines(answer.corpus, screen))
     if answer.ranking is None and answer.kind is None:
-        digits = packed_text(["digit: tenths of what sinks don't get", "± 95 % over documents"], screen, DIM)
+        digits = packed_text(["digit: tenths of non-sink attention", "± 95 % over documents"], screen, DIM)
         none = Version(lambda: [])
         yield from fitted(
             [corpus, [*whole(""), none], whole(*_streams(answer, screen)), [*whole(digits), none]], screen
@@ -128,7 +128,7 @@ def _ranked(answer: ScanHeads, screen: Screen) -> list[Section]:
     rows = [(head, head.statistics[column]) for head in answer.heads if head.statistics.get(column) is not None]
     if not rows:
         return [whole(Text(f"no head has a number for {ranking.heading} here", BOLD))]
-    about = wrap("mean over documents; p5, p50, p95: so many hundredths of them have less", screen.width)
+    about = wrap("mean, and p5, p50, p95 (percentiles), over documents", screen.width)
 
     def table(count: int) -> Iterator[Text]:
         shown = rows[:count]
@@ -152,7 +152,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
     if not answer.heads:
         return [whole(Text(f"no head is of the kind {answer.kind}", BOLD))]
     text = (
-        "share: what targets get of all that sinks don't; certain: that it is enough for the name over such documents"
+        "share: non-sink attention on the kind's targets; certain: probability that the mean suffices for the name"
     )
 
     def table(count: int) -> Iterator[Text]:
@@ -160,7 +160,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
         yield Text(f"{_some(count, answer.total)} of the kind {answer.kind}", BOLD)
         name = max(5, *(len(head.place.label) for head in shown))
         wide = screen.width >= 70
-        more = "  weight  chance  control" if wide else ""
+        more = "  weight  baseline  control" if wide else ""
         yield Text(f"{'head':>{name}}  {'share':>6}  {'95 % interval':>13}{more}  certain", BOLD)
         for head in shown:
             kind = head.kind
@@ -168,7 +168,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
             line = f"{head.place.label:>{name}}  {kind.share:>6.2f}  {kind.share_low:>5.2f} to {kind.share_high:.2f}"
             if wide:
                 control = "-" if kind.control is None else f"{kind.control:.3f}"
-                line += f"  {kind.weight:>7.2f}  {kind.baseline:>6.3f}  {control:>7}"
+                line += f"  {kind.weight:>7.2f}  {kind.baseline:>8.3f}  {control:>7}"
             sure = "-" if isnan(kind.certainty) else f"{kind.certainty:.0%}"
             line += f"  {sure:>7}"
             width = min(_BAR, screen.width - len(line) - 2)

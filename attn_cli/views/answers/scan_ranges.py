@@ -45,11 +45,13 @@ def words_of_ranges(ranges: Sequence[WeightRange], screen: Screen) -> Iterator[T
 
 
 def bars_of_ranges(ranges: Sequence[WeightRange], screen: Screen, *, spaced: bool) -> Iterator[Text | str]:
-    """A bar for each range, with what even attention would give; `spaced` below an empty line."""
+    """A bar for each range, with what uniform attention would give; `spaced` below an empty line."""
     yield from [""] * spaced
-    words = packed(["distance back from the query:", "share of the weight, and of even attention"], screen.width, " ")
+    words = packed(
+        ["distance back from the query:", "share of the weight, and of uniform attention"], screen.width, " "
+    )
     if not spaced and len(words) > 1:
-        words = packed(["distance back:", "weight, even"], screen.width, " ")
+        words = packed(["distance back:", "weight, uniform"], screen.width, " ")
     yield Text("\n".join(words), BOLD)
     longest = max(each.weight for each in ranges)
     label = max(len(each.label) for each in ranges)

@@ -30,7 +30,7 @@ def draw(why: Why, summary: Summary, report: Report, screen: Screen) -> Iterator
         cells = [cell for cell in why.cells if cell.head == head]
         yield Text(f"layer {summary.place.layer} · head {number} · why" + stream_suffix(summary), BOLD)
         if not cells:
-            yield Text("  nothing to explain: the row may not see that key")
+            yield Text("  that key is masked for this query")
         for cell in cells:
             yield from _cell(cell, why, summary, screen)
 

@@ -19,7 +19,7 @@ from attn_cli.views.drawing.styles import DIM
 
 _WEIGHT_COLUMNS = 14
 # What a query does with its keys, by the measure that ranks them.
-READS = {"weight": "attends to", "value": "reads from", "output": "writes what it reads from"}
+READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from"}
 
 
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:

@@ -38,7 +38,7 @@ BACK = tuple(
     Kind(str(k), f"back{k}", f"{k} back", f"the key {k} places before the query", PLACE, k) for k in range(2, 9)
 )
 FIRST = Kind("F", "first", "first", "key 0, and the learned sink where there is one", MARKS)
-DELIMITER = Kind(".", "delimiter", "marks", "special tokens but the first, and punctuation", MARKS)
+DELIMITER = Kind(".", "delimiter", "delimiter", "special tokens but the first, and punctuation", MARKS)
 WINDOW = Kind("W", "window", "window", "keys at most 4 places away", SPREAD)
 EVEN = Kind("U", "uniform", "uniform", "no target: entropy over that of uniform attention", SPREAD)
 
