@@ -19,7 +19,7 @@ class WholeFile:
 
     def __init__(self, target: Path) -> None:
         if target.exists() and not target.is_file():  # a device would become a file for everybody
-            raise OutputError(f"{target} is no file", "give the name of a file")
+            raise OutputError(f"{target} is not a file", "give the name of a file")
         handle, name = tempfile.mkstemp(prefix=".attn-", suffix=".part", dir=target.parent)
         self.target, self.temporary = target, Path(name)
         unfinished.add(self.temporary)

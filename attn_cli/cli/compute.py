@@ -122,9 +122,9 @@ def compute(
     if len(answers) > 1:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     if token is not None and not (steps or why):
-        raise InputError("--token picks the query of a walk", "add --steps or --why")
+        raise InputError("--token needs --steps or --why", "add one of them")
     if check.tol is not None and not check.requested:
-        raise InputError("--tol is the tolerance of a check", "add --expect FILE")
+        raise InputError("--tol needs --expect", "add --expect FILE")
     measure = measure_of(by)
     if answers and measure.by != "weight":
         raise InputError(f"--by {measure.by} and {answers[0]} at once", "leave out one of the two")

@@ -58,7 +58,7 @@ class SizeOptions:
             shared = layer.d // 2 if self.rope_dim is None else self.rope_dim
             layer = replace(layer, kv_heads=layer.heads, d=layer.d + shared, rank=self.latent, shared=shared)
         elif self.rope_dim is not None:
-            raise InputError("--rope-dim is a part of latent keys", "add --latent R")
+            raise InputError("--rope-dim needs --latent", "add --latent R")
         layer = replace(layer, width=self.width or layer.width, window=self.window or layer.window)
         count = self.layers or sizes.layers
         windowed = count if self.window is not None else min(sizes.windowed, count)

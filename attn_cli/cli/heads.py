@@ -64,11 +64,11 @@ def heads(
     ranking = ranking_of(sort, top)
     if kinds:
         if ranking is not None:
-            raise InputError("--sort is for the table of numbers", "leave out --kinds; its --format csv can be sorted")
+            raise InputError("--sort and --kinds at once", "leave out --kinds; its --format csv can be sorted")
         hiding.refuse("--kinds holds heads against chance over all keys")
         return kinds_of_heads(options, words=words, seed=seed)
     if seed is not None:
-        raise InputError("--seed draws random tokens", "add --kinds")
+        raise InputError("--seed needs --kinds", "add --kinds")
 
     def reducers(view: View, source: Source) -> ReducersFor:
         return lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)]

@@ -81,7 +81,7 @@ def inspect(
         hiding.refuse("--steps shows every key")
         return options.run("steps", partial(walk, options.selection), token=token, scale=color_scale)
     if token is not None:
-        raise InputError("--token picks the query of a walk", "add --steps; attn top takes --token alone")
+        raise InputError("--token needs --steps", "add --steps; attn top takes --token alone")
 
     def reducers(view: View, source: Source) -> ReportPlan:
         height, width = view.largest or _LARGEST_IN_DATA
@@ -131,7 +131,7 @@ def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[
     if most is None and is_page and reason is not None:
         print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
     if most is not None and (not is_page or reason is not None):
-        raise InputError("--page-size is for an interactive page",
+        raise InputError("--page-size needs an interactive page",
                          f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def learn(
         descent = descend(examples, wq, wk, heads, steps=steps, rate=rate)
         if not np.isfinite(descent.losses).all():
             at = int(np.flatnonzero(~np.isfinite(descent.losses))[0])
-            raise InputError(f"at rate {descent.rate:g} the loss is no number after {at} steps", "a smaller --rate")
+            raise InputError(f"at rate {descent.rate:g} the loss is NaN after {at} steps", "a smaller --rate")
         if rose(descent.losses.tolist()):
             notes.append(f"the loss did not fall at rate {descent.rate:g}; try a smaller --rate")
         warnings = tuple(dict.fromkeys(notes))
@@ -108,6 +108,6 @@ def _example(source: TableSource, prompt: Prompt, word: str, targets: Sequence[s
     if not rows:
         raise InputError(
             f"no {' or '.join(map(repr, targets))} in {cut(prompt.text, 60)!r}",
-            "every text holds the word and a target",
+            "every text must contain the word and a target",
         )
     return Example(source.vectors(prompt), query, tuple(rows)), notes

@@ -104,7 +104,7 @@ def matrix(
     keep_scores = scores or not weights  # data holds both, unless one is named
     rescale = hiding.rescale
     if key is not None and rescale:
-        raise InputError("--key and --rescale at once", "shares of what is left take whole rows: leave out one")
+        raise InputError("--key and --rescale at once", "--rescale needs all keys of a row; leave out one")
 
     def full(rows: Rows, call: Call, *, weights: bool, scores: bool, most: int | None = None) -> FullMatrix:
         keys = None if key is None else picked_tokens(key, call.keys, "")[0]
@@ -159,12 +159,12 @@ def _check_figure(width: str | None, dpi: int | None, options: OutputOptions) ->
     """The width of a figure in millimetres; InputError for a width that is none, and for one without a figure."""
     file = format_for(options.format, options.output).name
     if dpi is not None and (width is None or file != "png"):
-        raise InputError("--dpi is for a figure of dots", "add --width 84mm and -o figure.png")
+        raise InputError("--dpi needs a .png figure", "add --width 84mm and -o figure.png")
     if width is None:
         return None
     figure_width = millimetres(width)
     if options.json or file not in _FIGURES:
-        raise InputError("--width is for a figure", "add -o figure.svg, .png or .pdf")
+        raise InputError("--width needs a figure format", "add -o figure.svg, .png or .pdf")
     return figure_width
 
 
@@ -177,7 +177,9 @@ def millimetres(width: str) -> float:
     match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)\s*(mm|cm|in|pt)", width.strip().lower())
     value = 0.0 if match is None else float(match[1]) * _MILLIMETRES[match[2]]
     if not 10 <= value <= 2000:
-        raise InputError(f"--width {cut(width, 40)!r} is no width of 10 mm to 2 m", "one column is about 84mm")
+        raise InputError(
+            f"--width {cut(width, 40)!r} is not a length from 10mm to 2m", "give a unit: 84mm is one column"
+        )
     return value
 
 

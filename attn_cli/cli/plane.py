@@ -44,7 +44,9 @@ def plane(
       attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -o plane.svg
     """
     if len(texts) > _MOST:
-        raise InputError(f"{len(texts)} texts, and marks for {_MOST}", "fewer texts, or one that holds them all")
+        raise InputError(
+            f"{len(texts)} texts, at most {_MOST} can be told apart", "fewer texts, or one that holds them all"
+        )
     selection = options.selection
     contents = whole_texts(texts)
     with options.view() as view:

@@ -50,7 +50,7 @@ def scale(
     sizes = numbers_in(dims, "--dims", "with commas: --dims 1,2,4")
     wrong = next((d for d in sizes if d != int(d) or not 1 <= d <= _LARGEST), None)
     if wrong is not None:
-        raise InputError(f"--dims {wrong:g} is not a size", f"whole numbers from 1 to {_LARGEST:,}")
+        raise InputError(f"--dims {wrong:g} is not a valid size", f"whole numbers from 1 to {_LARGEST:,}")
     with output.view() as view:
         scaling = Scaling(
             tuple(saturation(score_list, factor_list)),

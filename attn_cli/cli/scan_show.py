@@ -80,7 +80,7 @@ def scan_show(
 def _print_text(folder: str, which: str) -> ExitCode:
     """Print a document of a scan as it is, for a pipe."""
     if not re.fullmatch(r"\d{1,18}(\.\d{1,9})?", which):
-        raise InputError(f"--text {which!r} is no number of a document", "such as 17, or 17.2 for a piece of it")
+        raise InputError(f"--text {which!r} is not a document number", "such as 17, or 17.2 for a chunk of it")
     document, _, piece = which.partition(".")
     content = open_scan(folder).text(int(document), int(piece or 0))
     with Sink(None, instead="attn scan show DIR --text N > FILE keeps it") as sink:

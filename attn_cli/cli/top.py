@@ -46,7 +46,7 @@ class WhyOptions:
     def requested(self, others: Mapping[str, bool]) -> bool:
         """Whether cells are to be explained; InputError beside any of the `others` that is on."""
         if self.key is not None and not self.why:
-            raise InputError("--key picks the key to be explained", "add --why")
+            raise InputError("--key needs --why", "add --why")
         for option in (name for name, is_on in others.items() if is_on and self.why):
             raise InputError(f"--why and {option} at once", "it explains keys one by one, in one head at a time")
         return self.why

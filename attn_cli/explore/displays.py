@@ -76,7 +76,7 @@ def scores(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Scores in place of weights, and back."""
     if not view.scores:
         if view.words and scene.has_words(view):
-            raise InputError("the scores of pieces don't add up: u shows tokens")
+            raise InputError("scores of subwords can't be summed: u shows tokens")
         if not scene.layer(view).shows_scores:
             raise InputError("this layer shows its weights alone, no scores were recorded")
     return replace(view, scores=not view.scores, by_value=False)
@@ -102,7 +102,7 @@ def mean(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 def in_words(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """Words in place of their pieces, or back; the cursor stays in its word."""
     if not scene.has_words(view):
-        raise InputError("these tokens are no pieces of words")
+        raise InputError("these tokens are not subwords")
     layer = scene.layer(view)
     places = []
     for place, tokens in ((view.query, layer.queries), (view.key, layer.keys)):

@@ -177,7 +177,7 @@ def step_taken(direction: int) -> Run:
         queries = scene.grid(view).queries
         rows = [at - 1 for at, token in enumerate(queries) if token.generated and at > 0]
         if not rows:
-            raise InputError("the model wrote nothing here: attn explore TEXT --generate 20")
+            raise InputError("nothing was generated here: attn explore TEXT --generate 20")
         later = [row for row in rows if (row > view.query if direction > 0 else row < view.query)]
         row = (later[0] if direction > 0 else later[-1]) if later else rows[-1 if direction > 0 else 0]
         view = replace(view, query=row, by_column=False, pane="matrix" if view.pane == "heads" else view.pane)

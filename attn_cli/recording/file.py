@@ -39,7 +39,7 @@ def chunks(recording: RecordingContents) -> Iterator[bytes | memoryview]:
     for name, values in arrays.items():
         dtype = _NAMES.get(values.dtype.newbyteorder("<"))
         if dtype is None:
-            raise LoadError(f"{name} is in {values.dtype}, which a recording has no place for", "use --dtype float32")
+            raise LoadError(f"{name} is in {values.dtype}, which recordings can't hold", "use --dtype float32")
         header[name] = {"dtype": dtype, "shape": values.shape, "data_offsets": (at, at + values.nbytes)}
         at += values.nbytes
     encoded = json.dumps(header, separators=(",", ":")).encode("ascii")
@@ -76,7 +76,7 @@ def load(path: str | os.PathLike[str]) -> RecordingContents:
             raise BadDocument(f"it says {excerpt(str(metadata.get('attn')), 40)}, not {KIND}")
         return contents_of(_json(metadata["recording"].encode()), arrays)
     except BadDocument as error:
-        raise LoadError(f"{label} is no recording that attn can read: {excerpt(str(error))}", _AGAIN) from None
+        raise LoadError(f"{label} is not a recording that attn can read: {excerpt(str(error))}", _AGAIN) from None
 
 
 def _bytes(path: Path) -> np.ndarray:
@@ -90,9 +90,9 @@ def _json(text: bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadDocument(f"what it says of itself is no JSON ({type(error).__name__})") from None
+        raise BadDocument(f"its metadata is not JSON ({type(error).__name__})") from None
     if not isinstance(document, dict):
-        raise BadDocument("what it says of itself is no object")
+        raise BadDocument("its metadata is not a JSON object")
     return document
 
 
@@ -101,13 +101,13 @@ def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     length = int.from_bytes(data[:8].tobytes(), "little")
     begin = 8 + length
     if data.size < 8 or length > min(data.size, _LONGEST_HEADER) or begin > data.size:
-        raise BadDocument("it is cut short, or no .safetensors file")
+        raise BadDocument("it is truncated, or not a .safetensors file")
     header = _json(data[8:begin].tobytes())
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise BadDocument("it has no metadata")
     if "recording" not in metadata:
-        raise BadDocument("it holds tensors and no recording")
+        raise BadDocument("it holds tensors, not a recording")
     body = data[begin:]
     return metadata, {name: _array(name, entry, body) for name, entry in header.items()}
 
@@ -119,7 +119,7 @@ def _array(name: str, entry: Any, body: np.ndarray) -> np.ndarray:
         dtype, shape, (start, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
         whole = [*shape, start, stop]
     except (KeyError, TypeError, ValueError):
-        raise BadDocument(f"{name} is of no type that a recording has") from None
+        raise BadDocument(f"{name} has a type that recordings can't hold") from None
     if not all(type(x) is int and x >= 0 for x in whole) or len(shape) > 3:
         raise BadDocument(f"{name} has no shape")
     if stop - start != math.prod(shape) * dtype.itemsize or stop > body.size:

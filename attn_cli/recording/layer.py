@@ -253,7 +253,7 @@ class RecordedLayer(Call):
     def _require_kept(self) -> None:
         if not self.is_kept:
             raise LimitError(
-                f"layer {self.place.layer} is in the recording with its numbers alone: memory was short",
+                f"layer {self.place.layer} was recorded without queries and keys: memory was short",
                 f"record it with -l {self.place.layer}",
             )
 

@@ -134,7 +134,7 @@ def open_table_source(model: str = DEFAULT_MODEL, projections: str | None = None
     from attn_cli.sources.toy import TableSource
 
     if not is_table(model):
-        raise InputError(f"{model} is no table of word vectors", "give toy, toy:NAME or a table file")
+        raise InputError(f"{model} is not a table of word vectors", "give toy, toy:NAME or a table file")
     kind, _, name = model.partition(":")
     if kind == "toy":
         return TableSource(open_table(name), projections=projections)

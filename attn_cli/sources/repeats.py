@@ -17,7 +17,7 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
     ((37, 50, 61), (18, 24, 30))
     """
     if longest < _LEAST:
-        raise InputError(f"{of} for random tokens written twice", "give a text")
+        raise InputError(f"{of} for repeated random tokens", "give a text")
     return tuple(min(length, length * longest // max(_LENGTHS)) for length in _LENGTHS)
 
 

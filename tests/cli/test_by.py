@@ -76,7 +76,7 @@ def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
         ("llama", ["--by", "through"], "sends everything to the first token"),
         ("bert", ["--by", "through", "-l", "1"], "--by through and --layer at once"),
         ("bert", ["--by", "length"], "one of weight, value, output"),
-        ("bert", ["--by", "value", "--words"], "lengths of pieces"),
+        ("bert", ["--by", "value", "--words"], "norms of subwords"),
         ("bloom", ["--by", "value"], "shows its weights alone"),
         ("bloom", ["--by", "output"], "shows its weights alone"),
         ("qwen3_next", ["--by", "output"], "a gate or norm stands between its heads and W_O"),

@@ -70,7 +70,7 @@ def test_torchs_output_is_right_in_its_precision(dtype: type) -> None:
         (lambda a: attention(a, CAUSAL, 2.0), ["--mask", "causal"], "divided by 0.5 instead of multiplied"),
         (lambda a: attention(a), ["--mask", "causal"], "the mask is missing (causal)"),
         (lambda a: attention(a, None, 1.0), ["--mask", "causal"], "not multiplied by 0.5; and the mask is missing"),
-        (lambda a: attention(a, CAUSAL), [], "a causal mask was applied that nobody asked for"),
+        (lambda a: attention(a, CAUSAL), [], "a causal mask was applied without being requested"),
         (lambda a: attention(a, BOTTOM), ["--mask", "causal"], "aligned the other way: last query with the last key"),
         (lambda a: attention(a, CAUSAL), ["--mask", "causal-bottom-right"], "other way: first query with the first"),
         (lambda a: attention(a, np.tril(CAUSAL, 1) | np.tril(np.ones((5, 7), dtype=bool), 1)), ["--mask", "causal"],
@@ -95,10 +95,10 @@ def test_a_wrong_rule_is_named(wrong: Callable, options: list[str], words: str) 
     [
         (lambda x: x / 2, ["--softcap", "1.5"], "the softcap is missing"),
         (lambda x: np.where(CAUSAL, x / 2, -np.inf), ["--softcap", "1.5"],
-         "a causal mask was applied that nobody asked for; and the softcap is missing"),
+         "a causal mask was applied without being requested; and the softcap is missing"),
         (lambda x: x, ["--softcap", "1.5"], "not multiplied by 0.5; and the softcap is missing"),
         (lambda x: 1.5 * np.tanh(x / 1.5) / 2, ["--softcap", "1.5"], "the softcap was applied before the scale"),
-        (lambda x: 30 * np.tanh(x / 60), [], "a softcap of 30 was applied that nobody asked for"),
+        (lambda x: 30 * np.tanh(x / 60), [], "a softcap of 30 was applied without being requested"),
     ],
 )  # fmt: skip
 def test_a_wrong_softcap_is_named(cap: Callable[[np.ndarray], np.ndarray], options: list[str], words: str) -> None:
@@ -200,7 +200,7 @@ def test_wrong_rotary_positions_are_named(q_how: Any, k_how: Any, options: list[
 def test_rotary_positions_turned_twice_backwards_or_unasked_are_named() -> None:
     a = case(g=4)
     unasked = a | {name: turned(a[name], interleaved=True) for name in "qk"}
-    words = "nobody asked for (columns 2i and 2i + 1, base 10,000)"
+    words = "without being requested (columns 2i and 2i + 1, base 10,000)"
     assert words in " ".join(check([*save(**a), "-q"], attention(unasked)).text.split())
     command = [*save(**a), "--positions", "rotary", "-q"]
     twice = a | {name: turned(turned(a[name])) for name in "qk"}
@@ -448,7 +448,7 @@ def test_screens(name: str, depth: str, golden: Golden) -> None:
 
 def test_what_does_not_go_together_is_said() -> None:
     refused(attn("compute", "river bank", "--steps", "--expect", "x.npy"), 2, "--steps and --expect at once")
-    refused(attn("compute", "river bank", "--tol", "1"), 2, "--tol is the tolerance of a check")
+    refused(attn("compute", "river bank", "--tol", "1"), 2, "--tol needs --expect")
 
 
 def test_no_cause_is_named_that_is_further_away_than_what_is_right() -> None:

@@ -129,7 +129,7 @@ def test_wrong_use_is_an_error_of_one_line(halves: Path, tmp_path: Path) -> None
     for number in ("0", "-3", "many"):
         refused(attn("top", TEXT, "-m", SMOL, "--generate", number), 2, "--generate")
     refused(attn("top", TEXT, "--generate", "3"), 2, "--generate is for models")
-    refused(attn("top", TEXT, "-m", MINILM, "--generate", "3"), 2, "writes no text", "leave out --generate")
+    refused(attn("top", TEXT, "-m", MINILM, "--generate", "3"), 2, "can't generate text", "leave out --generate")
     refused(attn("top", TEXT, "-m", SMOL, "--generate", "3", "--pair", "x"), 2, "--generate and --inputs or --pair")
     refused(attn("top", "-m", SMOL, "--generate", "3", "--inputs", tmp_path / "x.npz"), 2, "--generate and --inputs")
     refused(attn("top", "the cat", "-m", halves, "--generate", "64"), 4, "64 positions", "--generate 63 at most")

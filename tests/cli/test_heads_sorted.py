@@ -50,8 +50,8 @@ def test_the_sorted_column_stays_on_a_narrow_screen_and_where_it_says_nothing() 
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (["--sort", "inductoin"], "--sort 'inductoin' is no column of this table: induction?", "columns: entropy, "),
-        (["--top", "3"], "--top says how many heads, and not by what", "add --sort COLUMN: entropy, "),
+        (["--sort", "inductoin"], "--sort 'inductoin' is not a column of this table: induction?", "columns: entropy, "),
+        (["--top", "3"], "--top needs --sort", "add --sort COLUMN: entropy, "),
         (["--sort", "self", "-o", "x.npz"], "--sort is for tables: npz holds each head in its place", "leave out"),
     ],
 )

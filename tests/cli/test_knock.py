@@ -33,7 +33,7 @@ def test_the_most_needed_heads_come_first(llama: Path, width: int) -> None:
     effects = [float(line.split()[1]) for line in run.lines[start:] if line.startswith("  ")]
     assert effects == sorted(effects)
     assert effects[0] < -0.05
-    assert run.text.partition("\nnext: ")[0].rstrip("\n").endswith("repair")
+    assert run.text.partition("\nnext: ")[0].rstrip("\n").endswith("compensate")
 
 
 def test_data_has_every_head(llama: Path, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_heads_together_and_one_by_one(llama: Path) -> None:
     assert result["together"]["bits"] != pytest.approx(sum(head["bits"] for head in result["heads"]), abs=1e-6)
     screen = attn("knock", TEXT, "-m", llama, "--together", "0.1,1.2")
     assert [line.split()[0] for line in screen.lines if line.startswith("  ")][:1] == ["together"] or screen.lines
-    assert "effects don't add up" in screen.text
+    assert "effects are not additive" in screen.text
 
 
 def test_everywhere_has_the_loss_of_the_text(llama: Path) -> None:
@@ -96,7 +96,7 @@ def test_lines_are_answered_one_by_one(llama: Path) -> None:
         (("-H", "0.9"), "there is no head 0.9"),
         (("-t", "dog"), "no token 'dog'"),
         (("-t", "cat", "--everywhere"), "--token and --everywhere"),
-        (("--mean",), "mean over 7 rows"),
+        (("--mean",), "mean ablation over 7 rows"),
         (("--together", "0.1", "-H", "1"), "--together and --layer or --head"),
         (("--together", "x"), "x"),
         (("--vector", "first"), "--vector is for encoders"),

@@ -119,12 +119,12 @@ def test_small_tables_learn_too(table: str, text: str, word: str, target: str) -
         (["I love phone", "-w", "apple", "--to", "phone"], "no token 'apple'"),
         ([LOVE, "-w", "apple"], "Missing option '--to'"),
         ([LOVE, "--to", "phone"], "Missing option '--word'"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "0"], "--rate 0"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "nan"], "--rate nan"),
-        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "1e6"], "the loss is no number"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "0"], "--rate must be positive, not 0"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "nan"], "--rate must be positive, not nan"),
+        ([LOVE, "-w", "apple", "--to", "phone", "--rate", "1e6"], "the loss is NaN"),
         ([LOVE, "-w", "apple", "--to", "phone", "--steps", "0"], "'--steps'"),
         ([LOVE, "-w", "apple", "--to", "phone", "--start", "zero"], "identity, random"),
-        ([LOVE, "-w", "apple", "--to", "phone", "-m", "gpt2"], "gpt2 is no table"),
+        ([LOVE, "-w", "apple", "--to", "phone", "-m", "gpt2"], "gpt2 is not a table"),
     ],
 )
 def test_bad_questions_are_refused(arguments: list[str], words: str) -> None:

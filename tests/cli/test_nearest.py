@@ -141,7 +141,7 @@ def test_every_line_is_a_question_and_a_bad_one_stops_nothing(tmp_path: Path) ->
         (["bank - bank"], "nothing is left"),
         (["zzqqy"], "not in the table minilm: zzqqy"),
         (["king-man+woman"], "signs stand apart: king - man + woman"),
-        (["bank", "-m", "gpt2"], "gpt2 is no table"),
+        (["bank", "-m", "gpt2"], "gpt2 is not a table"),
         (["bank", "-k", "0"], "'--top'"),
     ],
 )

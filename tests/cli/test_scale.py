@@ -52,4 +52,4 @@ def test_the_screen(width: int, golden: Golden) -> None:
 def test_wrong_numbers_are_said() -> None:
     refused(attn("scale", "--scores", "a,b"), 2, "--scores 'a,b' is not numbers")
     refused(attn("scale", "--factors", "1,inf"), 2, "not finite")
-    refused(attn("scale", "--dims", "0"), 2, "--dims 0 is not a size")
+    refused(attn("scale", "--dims", "0"), 2, "--dims 0 is not a valid size")

@@ -88,7 +88,7 @@ def test_utf_16_is_refused_before_a_model_is_loaded(lines: Path, tmp_path: Path)
 
 def test_an_address_without_a_ray_is_refused_at_once(lines: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    for address, code, said in (("somewhere", 2, "is no address"), ("127.0.0.1:99999", 2, "is no address"),
+    for address, code, said in (("somewhere", 2, "is not HOST:PORT"), ("127.0.0.1:99999", 2, "is not HOST:PORT"),
                                 ("127.0.0.1:1", 3, "no Ray at 127.0.0.1:1")):  # fmt: skip
         done = attn("scan", str(lines), "-m", MINILM, "-o", str(tmp_path / "scan"), "--ray", address)
         assert (done.code, said in done.errors) == (code, True)

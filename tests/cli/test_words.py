@@ -154,4 +154,4 @@ def test_what_is_wrong(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", input_ids=np.array([[101, 4895, 8671, 102]]))
     run = attn("top", "-m", MODEL, "--inputs", tmp_path / "in.npz", "--words", "-l", "0")
     assert run.code == 0
-    assert "--words changes nothing: nobody knows where in a text these tokens stand" in run.errors
+    assert "--words has no effect: these tokens have no character offsets" in run.errors

@@ -100,7 +100,7 @@ def test_save_writes_whole_files_and_replaces_them(tmp_path: Path) -> None:
 def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     recording = Recording(ABOUT, Prompt("", ()), ())
-    with pytest.raises(OutputError, match="pipe is no file"):
+    with pytest.raises(OutputError, match="pipe is not a file"):
         recording.save(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -182,12 +182,12 @@ def _spoil(target: object, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "cut short"),
-        (b"\xff" * 40, "cut short"),
-        ((10**7).to_bytes(8, "little") + b"[" * 10**7, "no JSON"),
-        ((2).to_bytes(8, "little") + b"[]", "no object"),
+        (b"", "truncated"),
+        (b"\xff" * 40, "truncated"),
+        ((10**7).to_bytes(8, "little") + b"[" * 10**7, "not JSON"),
+        ((2).to_bytes(8, "little") + b"[]", "not a JSON object"),
         ((2).to_bytes(8, "little") + b"{}", "no metadata"),
-        ((37).to_bytes(8, "little") + b'{"__metadata__":{"format":"pt"}}     ', "tensors and no recording"),
+        ((37).to_bytes(8, "little") + b'{"__metadata__":{"format":"pt"}}     ', "tensors, not a recording"),
     ],
     ids=["empty", "noise", "nested", "list", "bare", "a model"],
 )

@@ -216,7 +216,7 @@ def test_the_line_of_an_example_opens_it(scans: Scans) -> None:
 def test_a_text_that_no_line_holds_is_printed_into_a_pipe(scans: Scans) -> None:
     printed = attn("scan", "show", scans["one"].folder, "--text", "7")
     assert printed.bytes == scans["one"].lines[7].encode() + b"\n"
-    refused(attn("scan", "show", scans["one"].folder, "--text", "50"), 2, "document 50 is no text: empty")
+    refused(attn("scan", "show", scans["one"].folder, "--text", "50"), 2, "document 50 has no text: empty")
     refused(attn("scan", "show", scans["one"].folder, "--text", "99"), 2, "document 99 isn't there")
     refused(attn("scan", "show", scans["one"].folder, "--text", "x"), 2, "'x'")
 
@@ -315,7 +315,7 @@ def test_content_kinds_are_named_on_the_first_screen(scans: Scans) -> None:
 
 def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -> None:
     folder = scans["one"].folder
-    refused(attn("scan", "show", tmp_path / "nothing"), 2, "holds no scan")
+    refused(attn("scan", "show", tmp_path / "nothing"), 2, "is not the folder of a scan")
     refused(attn("scan", "show", folder, "--head", "9.1"), 2, "no head 9.1", "layers: 0-5")
     refused(attn("scan", "show", folder, "--head", "1.99"), 2, "layer 1 has heads 0-11")
     refused(attn("scan", "show", folder, "--head", "1"), 2, "names no layer")
@@ -385,7 +385,9 @@ def test_tables_of_other_columns_gaps_and_escape_codes_are_refused(scans: dict[s
             spoilt += [table.set_column(0, table.schema.field(0), column) for column in (gaps, odd)]
         for each in spoilt:
             parquet.write_table(each, file)
-            with pytest.raises(InputError, match=rf"{name}\.parquet can't be read: it has no column|gaps|no name"):
+            with pytest.raises(
+                InputError, match=rf"{name}\.parquet can't be read: it has no column|gaps|invalid names"
+            ):
                 open_scan(str(folder)).table(name)
         file.write_bytes(content)
     assert open_scan(str(folder)).show().heads

@@ -643,7 +643,7 @@ def test_a_file_that_may_not_be_read(monkeypatch):
         (b"\x89HDF\r\n\x1a\n", "is an HDF5 file"),
         (b"\x7fELF\x02", "is an ELF program"),
         (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, not the file itself"),
-        (b"\0\1\2\3", "is of no kind that is known here"),
+        (b"\0\1\2\3", "has an unknown file type"),
     ],
 )
 def test_other_kinds_are_named(start, noun):

@@ -265,7 +265,7 @@ def test_a_word2vec_header_that_lies_is_refused_before_memory_is_taken(here: Pat
     for counts in ("3 999999999999", "999999999999 4", "9" * 150 + " 3", f"3 {10**40}"):
         for name, pack in (("t.bin", bytes), ("t.bin.gz", _gz)):
             Path(name).write_bytes(pack(counts.encode() + b"\nriver \x00\x00\x80?"))
-            with pytest.raises(InputError, match=r"promises|is no table|doesn't say"):
+            with pytest.raises(InputError, match=r"promises|is not a table|doesn't say"):
                 _table(name)
 
 

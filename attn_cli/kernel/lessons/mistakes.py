@@ -45,7 +45,7 @@ def _wrong_rules(rule: Rule, d: int, n: int, m: int) -> Iterator[tuple[str, Rule
             yield "; and ".join(words), replace(rule, scale=scale, mask=mask, softcap=softcap)
     if rule.softcap is None:
         for cap in _USUAL_CAPS:
-            yield f"a softcap of {cap:g} was applied that nobody asked for", replace(rule, softcap=cap)
+            yield f"a softcap of {cap:g} was applied without being requested", replace(rule, softcap=cap)
     if rule.bias is not None:
         yield "the bias is missing", replace(rule, bias=None)
     if rule.sink is not None:
@@ -102,9 +102,9 @@ def _masks(mask: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
         if isinstance(part, Given):
             yield "the mask is inverted: 1 was taken as blocked", all_of(Given(~part.cells), *rest)
     if not causal and not any(isinstance(part, Prefix) for part in parts):
-        yield "a causal mask was applied that nobody asked for", all_of(Causal(), mask)
+        yield "a causal mask was applied without being requested", all_of(Causal(), mask)
         if n != m:
-            yield "a causal mask (bottom-right) was applied that nobody asked for", all_of(Causal(m - n), mask)
+            yield "a causal mask (bottom-right) was applied without being requested", all_of(Causal(m - n), mask)
 
 
 def _wrong_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Iterator[Mistake]:
@@ -176,7 +176,7 @@ def why_nan(q: np.ndarray, k: np.ndarray, rule: Rule, rows: np.ndarray) -> str:
     all_scores = scores(q, k, rule)
     dead = np.isneginf(all_scores).all(axis=-1)
     if exactly(np.asarray(dead)):
-        return "these rows may attend to nothing: the softmax of nothing but -inf is NaN, and they must be 0"
+        return "these rows are fully masked: the softmax of -inf alone is NaN, and they must be 0"
     raw = np.abs(q @ np.swapaxes(expand_groups(k, len(q)), -1, -2)).max(axis=-1)
     if exactly(np.asarray(raw > HALF)):
         return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504; scale q first, or add in float32"

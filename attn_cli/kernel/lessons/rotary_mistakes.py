@@ -34,7 +34,7 @@ def _superfluous(q: np.ndarray, k: np.ndarray) -> Iterator[WrongOperands]:
     for interleaved in (False, True)[: 1 + (q.shape[-1] > 2)]:
         for offset in sorted({0, max(past, 0)}):
             turn = Rotation(BASE, interleaved, offset)
-            words = f"rotary positions were applied that nobody asked for ({_layout(turn)}, base {BASE:,.0f})"
+            words = f"rotary positions were applied without being requested ({_layout(turn)}, base {BASE:,.0f})"
             yield words, turn.turn(q, offset), turn.turn(k)
 
 

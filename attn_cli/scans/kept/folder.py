@@ -63,7 +63,7 @@ class ScanFolder:
             raise InputError(f"can't read {excerpt(self.name)}/{_MANIFEST}: {excerpt(reason(error))}",
                              "is it the folder of a scan?") from None  # fmt: skip
         if not isinstance(content, dict) or "scan" not in content:
-            raise InputError(f"{excerpt(self.name)}/{_MANIFEST} is of no scan", "give another folder")
+            raise InputError(f"{excerpt(self.name)}/{_MANIFEST} is not a scan's manifest", "give another folder")
         with parse_errors(f"{excerpt(self.name)}/{_MANIFEST}", "was the folder copied whole? --force scans anew"):
             check_manifest(content)
         return content
@@ -81,7 +81,7 @@ class ScanFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             before = self.read_manifest()
             if before is None and any(self.path.iterdir()) and not self._only_ours():
-                raise InputError(f"{excerpt(self.name)} is not empty, and holds no scan", "give a folder of its own")
+                raise InputError(f"{excerpt(self.name)} is not empty and not a scan", "give an empty or new folder")
             if before is not None and not force:
                 check_same(orjson.loads(orjson.dumps(manifest)), before["scan"], self.name)
             self._clean(everything=force or before is None)

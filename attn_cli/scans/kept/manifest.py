@@ -52,14 +52,14 @@ def check_manifest(content: Mapping[str, Any]) -> None:
     for name in ("type", "revision", "dtype", "device", "model"):
         value = scan.get(name)
         if not isinstance(value, str | None) or (name != "model" and visible(value or "") != (value or "")):
-            raise ValueError(f"{name} is no word")
+            raise ValueError(f"{name} is not a plain string")
     files, fields, sample = scan.get("files"), scan.get("fields"), scan.get("sample")
     if not isinstance(files, list) or not all(map(_is_file, files)):
         raise ValueError("it names no files")
     if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
         raise ValueError("it names no fields")
     if sample is not None and not (isinstance(sample, dict) and {"threshold", "seed"} <= _counts(sample)):
-        raise ValueError("sample is no part")
+        raise ValueError("sample is not a valid sample")
     reasons = progress.get("reasons", {})
     if progress["finished"] and not {"documents", "records", "tokens", "rejected"} <= _counts(progress):
         raise ValueError("it counts nothing")

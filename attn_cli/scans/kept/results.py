@@ -47,7 +47,7 @@ class ScanResults:
         scan = self._scan = ScanFolder(folder)
         manifest = scan.read_manifest()
         if manifest is None:
-            raise InputError(f"{excerpt(folder)} holds no scan", _SCAN)
+            raise InputError(f"{excerpt(folder)} is not the folder of a scan", _SCAN)
         if not manifest["progress"].get("finished"):
             documents, tokens = scan.so_far()
             now = "it is running" if scan.is_claimed() else "the line that began it goes on with it"
@@ -148,7 +148,9 @@ class ScanResults:
         found = next(Corpus(files, tuple(self.options["fields"])).documents(document, document + 1), None)
         if not isinstance(found, Document):
             why = (
-                f"is no text: {found.reason}" if found is not None else f"isn't there: {self.progress['records']:,} are"
+                f"has no text: {found.reason}"
+                if found is not None
+                else f"isn't there: {self.progress['records']:,} are"
             )
             raise InputError(
                 f"document {document} {why}", "attn scan show DIR --head LAYER.HEAD -f csv names documents"

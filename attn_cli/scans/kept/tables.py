@@ -115,7 +115,7 @@ def check_table(name: str, table: Any) -> None:
         if column in _WHOLE and table[column].null_count:
             raise ValueError(f"{column} has gaps")
         if column in _NAMES and any(visible(each or "") != (each or "") for each in table[column].unique().to_pylist()):
-            raise ValueError(f"{column} holds what is no name")
+            raise ValueError(f"{column} holds invalid names")
 
 
 def _table(arrow: Any, name: str, rows: Iterator[Row]) -> Any:

@@ -170,7 +170,7 @@ def _check_reachable(address: str) -> None:
     """LoadError where nothing answers at HOST:PORT, which Ray itself would try for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal() or int(port) > _LAST_PORT:
-        raise InputError(f"--ray {excerpt(address)} is no address", "auto, or HOST:PORT")
+        raise InputError(f"--ray {excerpt(address)} is not HOST:PORT", "give auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
     except OSError as error:

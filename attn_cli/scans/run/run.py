@@ -161,7 +161,7 @@ class Scan:
         if self.strict and poison:
             first = poison[0]
             raise InputError(f"{excerpt(first.file)}:{first.record} can't be scanned: {first.reason}: {first.detail}",
-                             "without --strict such records are counted and named")  # fmt: skip
+                             "without --strict such records are skipped and listed")  # fmt: skip
 
     def _finish(self, folded: Folded) -> dict[str, Any]:
         for name, table in tables_of(folded.sums, self.labels).items():

@@ -86,7 +86,7 @@ class JsonLines(Lines):
         if isinstance(value, str) and not self.fields:
             value = {USUAL_FIELDS[0]: value}
         if not isinstance(value, dict):
-            raise BadRecordError("no such field", f"the line is no object: {excerpt(line, 40)}")
+            raise BadRecordError("no such field", f"the line is not a JSON object: {excerpt(line, 40)}")
         return text_of_record(value, self.fields)
 
 

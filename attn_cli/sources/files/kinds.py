@@ -61,7 +61,7 @@ def kind_of(raw: Raw) -> FileKind:
         _refuse_foreign(start, raw.label)
     kind = _BY_SUFFIX.get(raw.suffix, content)
     if kind is None:
-        raise InputError(f"{raw.label} is of no kind that is known here", READABLE)
+        raise InputError(f"{raw.label} has an unknown file type", READABLE)
     if content in (None, kind) or {content, kind} == {FileKind.JSON, FileKind.TEXT}:
         return kind
     assert content is not None

@@ -90,7 +90,7 @@ def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(raw.path or io.BytesIO(raw.data.tobytes())) as archive:
             yield archive
     except RuntimeError:  # encrypted, or compressed in a way that zipfile doesn't support
-        raise InputError(f"{raw.label} is packed in a way that can't be read here", _SAVE_AGAIN) from None
+        raise InputError(f"{raw.label} uses a compression that can't be read here", _SAVE_AGAIN) from None
     except _ZIP_ERRORS:
         raise _truncated(raw.label, "the zip file is damaged") from None
 

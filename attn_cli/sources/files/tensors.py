@@ -66,7 +66,7 @@ def safetensors_header(raw: Raw) -> SafetensorsHeader:
     offset = 8 + int.from_bytes(raw.data[:8].tobytes(), "little")
     if raw.data.size < offset:
         detail = f"the header takes {offset} bytes, {raw.data.size} are there"
-        raise InputError(f"{raw.label} is truncated, or is no .safetensors file: {detail}", _AGAIN)
+        raise InputError(f"{raw.label} is truncated, or not a .safetensors file: {detail}", _AGAIN)
     try:
         if raw.path is not None:
             with safe_open(raw.path, framework="np"):

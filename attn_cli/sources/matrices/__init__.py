@@ -104,7 +104,7 @@ class Matrices:
         selection.check_layers([0])
         if self.projection is not None and len(selection.pick_heads(self.q.shape[-3])) < self.q.shape[-3]:
             raise InputError(
-                "--head picks heads, but W_O mixes all of them", "leave out --head; -o out.npz has every head"
+                "--head with W_O: the output mixes all heads", "leave out --head; -o out.npz has every head"
             )
         for call in self.calls(selection):
             visit(call)

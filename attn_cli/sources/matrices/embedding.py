@@ -84,7 +84,7 @@ def words_of(text: str, model: str, dtype: type | None = None) -> Words:
     """
     if not is_table(model):
         raise InputError(
-            f"{model} is no table of word vectors", f"attn inspect TEXT --steps -m {model} follows a model"
+            f"{model} is not a table of word vectors", f"attn inspect TEXT --steps -m {model} follows a model"
         )
     source = open_table_source(model)
     prompt = source.read([text])[0]

@@ -69,11 +69,11 @@ def json_table(raw: Raw) -> VectorTable:
     """The table in a JSON object: words with their lists of numbers, or the two lists `words` and `vectors`."""
     value = parse_json(decode_text(raw.data, raw.label), raw.label)
     if not isinstance(value, dict) or not value:
-        raise InputError(f"{raw.label} is no object of words", 'expected {"word": [0.1, 0.2], ...}')
+        raise InputError(f"{raw.label} is not an object of words", 'expected {"word": [0.1, 0.2], ...}')
     if set(value) == {"words", "vectors"} and _is_text_list(value["words"]):
         words, lists = tuple(value["words"]), value["vectors"]
         if not isinstance(lists, list) or len(lists) != len(words):
-            raise InputError(f"{raw.label}: vectors is no list of {counted(len(words), 'vector')}", _EXPECTED)
+            raise InputError(f"{raw.label}: vectors is not a list of {counted(len(words), 'vector')}", _EXPECTED)
     else:
         words, lists = tuple(value), list(value.values())
     width: int | None = None
@@ -124,7 +124,7 @@ def _words_of(array: np.ndarray, label: str) -> tuple[str, ...]:
 
 def _word_list(value: Any, label: str) -> tuple[str, ...]:
     if not _is_text_list(value):
-        raise InputError(f"{label}: words is no list of text", _EXPECTED)
+        raise InputError(f"{label}: words is not a list of text", _EXPECTED)
     return tuple(value)
 
 

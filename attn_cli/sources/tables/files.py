@@ -65,7 +65,7 @@ def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
     if _WORD2VEC.match(start) and (".bin" in path.suffixes or not _is_text(start)):
         return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label, most_bytes))
     if not _is_text(start):
-        raise InputError(f"{label} is no table of words", f"{_KINDS}; a model is given by its folder")
+        raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
     return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
 
 

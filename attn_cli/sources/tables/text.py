@@ -33,7 +33,7 @@ class TextFormat:
         self.d = int(cells[1]) if self.header else len(cells) - 1
         self.begin = len(first) if self.header else len(first) - len(first.removeprefix(b"\xef\xbb\xbf"))
         if self.d < 1 or (self.header and not second.strip()):
-            raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is no word with numbers", _LINE)
+            raise InputError(f"{label} line 1: {excerpt(_text(first.strip()), 40)!r} is not a word with numbers", _LINE)
         self.parse(next(self.records(0, 0)))  # refuses a text that is no table before any look-up
 
     def records(self, row: int, start: int) -> Iterator[WordRecord]:

@@ -130,7 +130,7 @@ class WalkSteps:
         rows = call.n if self.picked_rows is None else len(self.picked_rows)
         if call.h * rows * call.m > _MOST_CELLS:
             shape = f"{call.h} heads of {rows:,} x {call.m:,}"
-            raise LimitError(f"a walk through {shape} keeps every step of it", "pick a row: --token 0")
+            raise LimitError(f"the steps of {shape} are too many to keep", "pick a row: --token 0")
         self.call = call
 
     def add(self, band: Band) -> None:

@@ -100,7 +100,7 @@ WEIGHTS = Measure()
 def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     """The values `[g, m, e]` of a call, and the matrix `[h, e, width]` that each head sends them through, if any."""
     if isinstance(call, RecordedLayer):
-        what = "the lengths of values alone" if by == "output" else "no lengths of values here"
+        what = "value norms alone" if by == "output" else "no value norms here"
         raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")
     if not isinstance(call, AttentionCall):
         raise LoadError(
@@ -112,7 +112,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     if by == "value":
         return v, up
     if made_of.projection is None:
-        raise InputError(f"{call.place.name} has no W_O, so nothing is written", "--by value asks what is read")
+        raise InputError(f"{call.place.name} has no W_O, so it has no output norm", "--by value needs no W_O")
     projection = at_least_float32(made_of.projection)
     rows = namespace(projection).reshape(projection, (call.h, -1, projection.shape[-1]))  # [h, e, width]
     return v, rows if up is None else up @ rows

@@ -151,9 +151,7 @@ def _of_kind(answer: ScanHeads, screen: Screen) -> list[Section]:
     """The heads of a kind by their share, with what it is held against and how certain its name is."""
     if not answer.heads:
         return [whole(Text(f"no head is of the kind {answer.kind}", BOLD))]
-    text = (
-        "share: non-sink attention on the kind's targets; certain: probability that the mean suffices for the name"
-    )
+    text = "share: non-sink attention on the kind's targets; certain: probability that the mean suffices for the name"
 
     def table(count: int) -> Iterator[Text]:
         shown = answer.heads[:count]

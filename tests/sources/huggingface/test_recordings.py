@@ -124,7 +124,7 @@ def test_what_takes_the_model_says_so(tmp_path: Path) -> None:
         run = attn(words[0], *words[1:], "-m", file)
         refused(run, 2)
         assert "-m " in run.errors or "model" in run.errors or "leave out" in run.errors
-    refused(attn("heads", file), 2, "is a recording, and no text", "attn heads -m ")
+    refused(attn("heads", file), 2, "is a recording, not a text", "attn heads -m ")
 
 
 @pytest.mark.usefixtures("opened")
@@ -147,6 +147,6 @@ def test_short_memory_keeps_the_numbers_of_all_layers(tmp_path: Path) -> None:
         run = attn("heads", TEXT, "-m", "live", "-o", file)
     assert run.code == 0 and "layers 1 are kept with their numbers" in run.errors, run.errors
     assert attn("heads", "-m", file, "-l", "0").code == 0
-    refused(attn("heads", "-m", file, "-l", "1"), 4, "with its numbers alone", "-l 1")
+    refused(attn("heads", "-m", file, "-l", "1"), 4, "without queries and keys", "-l 1")
     assert attn("heads", TEXT, "-m", "live", "-o", file).code == 5  # it exists
     assert attn("heads", TEXT, "-m", "live", "-o", file, "--force").code == 0

@@ -183,11 +183,11 @@ FAULTS: list[tuple[str, bytes | str, str]] = [
     ("t.txt", "a 1 2\nriver nan 4\n", "t.txt line 2: nan in the vector of 'river'"),
     ("t.txt", "a 1 2\nriver 3 1e999\n", "t.txt line 2: 1e999 in the vector of 'river'"),
     ("t.txt", "a 1 2\n\nriver 3 4\n", "t.txt line 2 is blank"),
-    ("t.txt", "river\nbank\n", "t.txt line 1: 'river' is no word with numbers"),
+    ("t.txt", "river\nbank\n", "t.txt line 1: 'river' is not a word with numbers"),
     ("t.txt", "the river runs\nfrom here to there\n", "t.txt line 1: 'river' is not a number (word 'the')"),
     ("t.txt", "", "t.txt is empty"),
     ("t.txt", "a 1\n" + "b" * 2**20, "t.txt line 2 is longer than 1,048,576 bytes"),
-    ("t.txt", b"\xff\xd8\xff\xe0 a picture \0", "t.txt is no table of words"),
+    ("t.txt", b"\xff\xd8\xff\xe0 a picture \0", "t.txt is not a table of words"),
     (
         "t.txt.gz",
         gzip.compress(b"a 1 2\nriver 3 4\n" * 999)[:-20],

@@ -72,5 +72,7 @@ def test_a_picked_row_or_key_is_a_text(file: str, golden: Callable[[str, str], N
 
 
 def test_dots_an_inch_are_for_figures_of_dots(file: str) -> None:
-    refused(attn("matrix", "-m", file, "--dpi", "600"), 2, "--dpi is for a figure of dots")
-    refused(attn("matrix", "-m", file, "--width", "84mm", "--dpi", "600", "-o", "x.svg"), 2, "--dpi is for a figure")
+    refused(attn("matrix", "-m", file, "--dpi", "600"), 2, "--dpi needs a .png figure")
+    refused(
+        attn("matrix", "-m", file, "--width", "84mm", "--dpi", "600", "-o", "x.svg"), 2, "--dpi needs a .png figure"
+    )

@@ -171,13 +171,20 @@ def test_what_changes_the_cells_makes_a_page_of_the_screen_alone(option: str, tm
     assert b"<script" not in file.read_bytes()
     assert "the page is the screen alone, not interactive" in done.errors
     refused(
-        attn("inspect", "river bank", "-f", "html", option, "--page-size", "1MB"), 2, "--page-size is for", "leave out"
+        attn("inspect", "river bank", "-f", "html", option, "--page-size", "1MB"),
+        2,
+        "--page-size needs an interactive page",
+        "leave out",
     )
 
 
 def test_page_sizes_are_held_to_their_words() -> None:
-    refused(attn("inspect", "river bank", "-f", "html", "--page-size", "8"), 2, "--page-size '8' is no size", "8MB")
-    refused(attn("inspect", "river bank", "--page-size", "8MB"), 2, "--page-size is for", "-o page.html")
+    refused(
+        attn("inspect", "river bank", "-f", "html", "--page-size", "8"), 2, "--page-size '8' is not a valid size", "8MB"
+    )
+    refused(
+        attn("inspect", "river bank", "--page-size", "8MB"), 2, "--page-size needs an interactive page", "-o page.html"
+    )
     refused(attn("inspect", "river bank", "-f", "html", "--page-size", "9kB"), 4, "has no room", "--page-size")
 
 

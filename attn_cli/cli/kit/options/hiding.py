@@ -53,7 +53,7 @@ class HidingOptions:
     def check_scores(self, *, scores: bool) -> None:
         """InputError for --rescale of scores."""
         if scores and self.rescale:
-            raise InputError("--rescale and --scores at once", "scores are no shares; leave out one of them")
+            raise InputError("--rescale and --scores at once", "scores are not shares; leave out one of them")
 
     def keys(self, call: Call, text: str) -> list[int]:
         """The keys of `call` that are hidden, ascending; none where a stream has no such token."""
@@ -89,7 +89,7 @@ class HidingOptions:
         elif self.hide and SINK in self.hide:
             notes = ("--hide sink hides nothing: no causal mask or special token, so no sink",)
         if self.rescale and hidden.has_learned_sink:
-            notes += ("a learned sink is no key: rows are divided by their sum without its share",)
+            notes += ("a learned sink is not a key: rows are normalised without its share",)
         return notes
 
     def _names(self, hidden: "HiddenNotes") -> str:

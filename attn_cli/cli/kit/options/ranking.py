@@ -17,14 +17,14 @@ def ranking_of(sort: str | None, top: int | None) -> Ranking | None:
     """
     if sort is None:
         if top is not None:
-            raise InputError("--top says how many heads, and not by what", f"add --sort COLUMN: {_columns()}")
+            raise InputError("--top needs --sort", f"add --sort COLUMN: {_columns()}")
         return None
     turned, name = sort.startswith("-"), sort.removeprefix("-").strip().lower()
     statistic = _names().get(name)
     if statistic is None:
         near = get_close_matches(name, _names(), 1)
-        raise InputError(f"--sort {sort!r} is no column of this table" + (f": {near[0]}?" if near else ""),
-                         f"columns: {_columns()}; - before one turns the order round")  # fmt: skip
+        raise InputError(f"--sort {sort!r} is not a column of this table" + (f": {near[0]}?" if near else ""),
+                         f"columns: {_columns()}; - before one reverses the order")  # fmt: skip
     return Ranking(statistic.name, _short(statistic), statistic.largest_first != turned, top)
 
 
@@ -53,6 +53,6 @@ def change_ranking(sort: str | None, top: int | None) -> Ranking:
     name = (sort or "change").lower()
     column = columns.get(name.removeprefix("-"))
     if column is None:
-        raise InputError(f"--sort {sort!r} is no column of what changes", "one of change, last")
+        raise InputError(f"--sort {sort!r} is not a column of the changes", "one of change, last")
     heading = "change" if column == "change" else "the change of the last row"
     return Ranking(column, heading, not name.startswith("-"), top)

@@ -249,7 +249,7 @@ def _check_same_tokens(prompt: Prompt, other: Prompt, model: str) -> None:
     """InputError where another model reads the text as other tokens."""
     ids = [[[token.id for token in tokens] for tokens in _streams(each)] for each in (prompt, other)]
     if ids[0] != ids[1]:
-        raise InputError(f"{model} reads the text as other tokens", "compare models with one tokenizer")
+        raise InputError(f"{model} tokenizes the text differently", "compare models with one tokenizer")
 
 
 def _alone(tokens: Sequence[Token], others: Sequence[Token], alignment: TokenAlignment) -> tuple[str, ...]:

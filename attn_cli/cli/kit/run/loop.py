@@ -235,7 +235,7 @@ def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
     """A note that --words changes nothing, where tokens have no places in the text; none for white space alone."""
     if any(token.start is not None and not token.special for token in prompt.tokens):  # white space alone
         return ()
-    return ("--words changes nothing: nobody knows where in a text these tokens stand",)
+    return ("--words has no effect: these tokens have no character offsets",)
 
 
 @dataclass(eq=False)
@@ -265,7 +265,7 @@ def _show(request: CommandRequest, text: SeenText, notes: TextNotes) -> None:
     """Print the notes on a text and show its report."""
     question, summaries = text.question, tuple(text.summaries)
     if request.token is not None and not summaries:
-        raise InputError(f"no query {request.token!r} in the layers that were asked for",
+        raise InputError(f"no query {request.token!r} in the chosen layers",
                          "choose other layers with --layer, or pick by number")  # fmt: skip
     warnings = question.display.warnings + question.notes + request.hiding.notes(text.hidden)
     notes.print(question.number, warnings)

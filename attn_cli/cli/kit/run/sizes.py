@@ -17,5 +17,5 @@ def bytes_of(size: str, option: str) -> int:
     """
     parts = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) *(?:([kmgt])i?b?|b)", size.strip().lower())
     if parts is None:
-        raise InputError(f"{option} {cut(size, 40)!r} is no size", _HINT)
+        raise InputError(f"{option} {cut(size, 40)!r} is not a valid size", _HINT)
     return int(float(parts[1]) * _UNITS[parts[2] or ""])

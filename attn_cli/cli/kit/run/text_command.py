@@ -69,9 +69,9 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         if not words or is_table(self.model):
             return False
         if scores:
-            raise InputError("--scores and --words at once", "the scores of pieces don't add up; their weights do")
+            raise InputError("--scores and --words at once", "scores of subwords can't be summed; weights can")
         if steps:
-            raise InputError("--steps and --words at once", "a walk goes from token to token; leave out --words")
+            raise InputError("--steps and --words at once", "steps are per token; leave out --words")
         return True
 
     def run(

@@ -38,7 +38,7 @@ class TextCut:
         if self.how == "roles" or (self.how is None and len(within or ()) > 1):
             if within is None:
                 raise InputError(
-                    "--cut roles is for a chat", "add --chat, or choose lines, paragraphs, sentences or words"
+                    "--cut roles needs a chat", "add --chat, or choose lines, paragraphs, sentences or words"
                 )
             return "roles", named_parts(prompt, within, "template")
         for how in ("lines", "sentences", "words") if self.how is None else (self.how,):
@@ -54,7 +54,7 @@ def text_cut(value: str | None) -> TextCut:
         return TextCut(value)
     path = Path(value).expanduser()
     if not path.exists():
-        raise InputError(f"--cut {value!r} is no way to cut, and no file of that name is there",
+        raise InputError(f"--cut {value!r} is not a known way to cut, nor a file",
                          f"{', '.join(CUTS)}, roles, or a file of start,end,name")  # fmt: skip
     return TextCut(value, tuple(_read(path, value)))
 

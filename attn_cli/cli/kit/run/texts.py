@@ -126,7 +126,7 @@ def _by_line(stream: "BinaryIO | LineStream") -> Iterator[str | InputError]:
             yield error
             bad += 1
             if bad == _MOST_BAD_LINES:
-                raise InputError(f"{bad} lines in a row are not UTF-8: it is no text", _CONVERT) from None
+                raise InputError(f"{bad} lines in a row are not UTF-8: this is not a text", _CONVERT) from None
 
 
 def _decode(content: bytes, label: str, *, first: bool = True) -> str:

@@ -48,7 +48,7 @@ def note_on_name(text: str, option: str | None = None) -> list[str]:
     except (OSError, ValueError, RuntimeError):
         return []
     if exists and suffix == ".attn":
-        raise InputError(f"{excerpt(name)} is a recording, and no text", command_words([command, "-m", name]))
+        raise InputError(f"{excerpt(name)} is a recording, not a text", command_words([command, "-m", name]))
     known = bool(_NAME.fullmatch(name)) and suffix in (*_TEXTS, *_ARRAYS, *_IMAGES, *_SOUNDS, *_MODELS)
     if exists:
         return [f"{name!r} is a file, and is read as a text here; {_line(text, name, suffix, option)} reads the file"]

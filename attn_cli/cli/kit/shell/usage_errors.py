@@ -10,8 +10,8 @@ from attn_cli.cli.kit.shell.commands import COMMANDS
 from attn_cli.views.shell_words import beginning, command_words
 
 _KINDS = {
-    "int_parsing": "is no whole number",
-    "float_parsing": "is no number",
+    "int_parsing": "is not a whole number",
+    "float_parsing": "is not a number",
     "greater_than_equal": "is not {ge:g} or more",
     "less_than_equal": "is not {le:g} or less",
 }

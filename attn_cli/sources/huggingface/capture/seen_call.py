@@ -92,7 +92,7 @@ def check_rows(weights: torch.Tensor, place: Place) -> None:
     most = float(weights.sum(-1).max())
     if low < -TOLERANCE or high > 1 + TOLERANCE or most > 1 + TOLERANCE:
         raise LoadError(
-            f"layer {place.layer} ({place.name}): what its {place.way} gave is no attention "
+            f"layer {place.layer} ({place.name}): what its {place.way} gave is not attention "
             f"(cells {low:.3g} to {high:.3g}, row sums up to {most:.3g})",
             "please report the model's type",
         )

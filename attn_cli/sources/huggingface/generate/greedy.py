@@ -65,7 +65,7 @@ def generate(
                 raise MemoryError from error
             line = outside_vocabulary(model, arguments) or str(error).strip().partition("\n")[0] or type(error).__name__
             raise InputError(
-                f"{description} can't write after this: {line}", "--debug shows the whole story"
+                f"{description} can't generate after this: {line}", "--debug shows the whole story"
             ) from error
     encoder_decoder = bool(model.config.is_encoder_decoder)
     prompt = arguments.get("decoder_input_ids" if encoder_decoder else "input_ids")
@@ -76,7 +76,7 @@ def generate(
         or before[len(before) - len(prompt_ids) :] != prompt_ids
         or (len(before) > len(prompt_ids) and not encoder_decoder)
     ):
-        raise LoadError(f"{description} writes in a way of its own, not after its text", "leave out --generate")
+        raise LoadError(f"{description} generates in its own way, not after its text", "leave out --generate")
     end = next((at for at, number in enumerate(ids) if number in _ends(settings)), None)
     return Generation(before, ids[:end], end is not None)
 

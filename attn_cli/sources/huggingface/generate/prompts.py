@@ -37,7 +37,7 @@ class TextGenerator:
         """
         loaded = self.loaded
         if isinstance(prompt, ArrayPrompt) and "input_ids" not in prompt.arrays:
-            raise InputError(f"{loaded.about['model']} writes after a text, and was given none", "leave out --generate")
+            raise InputError(f"{loaded.about['model']} generates after a text, and got none", "leave out --generate")
         prompt = without_end(loaded.tokenizer, prompt)
         count = len(prompt.tokens)
         self._check_limit(count, position_count(loaded.model.config))

@@ -203,7 +203,7 @@ class InterveningOwnCode:
 def unreachable(layer: int, path: str) -> LoadError:
     """The error for attention that can be looked at, but not intervened in."""
     return LoadError(
-        f"layer {layer} ({path}) computes its attention where no head can be silenced and no token hidden",
+        f"layer {layer} ({path}) computes its attention where heads can't be ablated nor tokens masked",
         "its weights can be seen: attn top, attn heads",
     )
 

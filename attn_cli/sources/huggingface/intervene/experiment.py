@@ -74,7 +74,7 @@ class ModelExperiment:
         self.rows = self._rows(rows, self._everywhere)
         if mean and len(self.tokens) < _FEWEST_ROWS:
             raise InputError(
-                f"a mean over {len(self.tokens)} rows would be much of what it replaces",
+                f"mean ablation over {len(self.tokens)} rows would mostly return the head's own output",
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
         self.floor = Floor()

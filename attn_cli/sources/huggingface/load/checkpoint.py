@@ -144,7 +144,9 @@ def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrai
     kind = generating_class(config)
     if kind is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
-        raise InputError(f"{origin.name} ({saved}) writes no text", "leave out --generate, or choose a model that does")
+        raise InputError(
+            f"{origin.name} ({saved}) can't generate text", "leave out --generate, or choose a model that does"
+        )
     return _load_class(kind, origin, config)
 
 

@@ -40,7 +40,7 @@ def check_weights(origin: Origin, report: dict[str, Any], *, with_head: bool) ->
         head = [key for key in lacking if _HEADS.search(key) and "pooler" not in key]
         if head:
             raise LoadError(
-                f"{origin.name} lacks the head that writes text ({head[0]})",
+                f"{origin.name} lacks its language-model head ({head[0]})",
                 "leave out --generate, or load the whole model",
             )
     if missing:

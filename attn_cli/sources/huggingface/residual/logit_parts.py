@@ -75,7 +75,7 @@ def logit_parts(
     model, stack = loaded.generating, loaded.model
     module = None if model is None else model.get_output_embeddings()
     if model is None or module is None:
-        raise LoadError(f"{loaded.about['model']} has no unembedding, so its heads write to no logit", _HINT)
+        raise LoadError(f"{loaded.about['model']} has no unembedding, so its heads have no direct logit", _HINT)
     chosen = {path: place for path, place in places.items() if place.stream in _ANSWERING and place.block_path}
     if not chosen:
         raise LoadError("no layer shows what its heads give before W_O", _HINT)
@@ -109,7 +109,7 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
 def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm | None:
     """What stands between the last block and the unembedding, held; None where nothing does."""
     if not stream.blocks or unembedding.given is None:
-        raise LoadError("no block of the model gave a vector per token, so heads write to no logit", _HINT)
+        raise LoadError("no block of the model gave a vector per token, so heads have no direct logit", _HINT)
     last = stream.blocks[-1].after
     assert last is not None
     if equal(last, unembedding.given):
@@ -118,7 +118,7 @@ def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm |
         if equal(passage.given, last) and equal(passage.returned, unembedding.given):
             held = held_norm(passage.module, last.to(unembedding.dtype))
             if held is None:
-                raise LoadError("the final norm is no factor per dimension, so heads write to no logit", _HINT)
+                raise LoadError("the final norm is not a scale per dimension, so heads have no direct logit", _HINT)
             return held
     raise LoadError("more than a norm stands between the last block and the unembedding", _HINT)
 
@@ -161,7 +161,7 @@ def _added_up(
         total = float(torch.cat(parts).double().sum()) + constants
         tolerance = max(TOLERANCE, 2 * torch.finfo(unembedding.dtype).eps)
         if not abs(total - centred) <= tolerance * abs(centred):
-            raise LoadError(f"the parts of the logit add up to {total:.5g}, not to {centred:.5g}", _HINT)
+            raise LoadError(f"the contributions to the logit sum to {total:.5g}, not to {centred:.5g}", _HINT)
     rest = logit - sum(heads.values())
     return LogitParts(heads, rest, logit)
 

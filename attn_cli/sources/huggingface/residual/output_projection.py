@@ -63,7 +63,7 @@ class Projections:
         if projection.module is None:
             raise LoadError(
                 f"layer {layer} ({path}): W_O was not found: {projection.why}",
-                "what its heads write can't be told from each other; --by value needs no W_O",
+                "outputs of its heads can't be separated; --by value needs no W_O",
             )
         return projection
 
@@ -73,7 +73,7 @@ class Projections:
         if projection.how == "gate":
             raise LoadError(
                 f"layer {layer} ({path}): a gate or norm stands between its heads and W_O",
-                "what a key writes differs from row to row there; --by value measures before the gate",
+                "a key's output differs from row to row; --by value measures before the gate",
             )
         return projection
 

@@ -75,7 +75,7 @@ class BlockPass:
             if passage is not None and passage.given is not None:
                 write.norm = held_norm(passage.module, passage.given.to(self.dtype))
                 if write.norm is None:
-                    raise _open(self.path, "what stands behind W_O is no factor per dimension")
+                    raise _open(self.path, "what follows W_O is not a scale per dimension")
             rest, sizes = rest - added, sizes + added.abs()
         if not self._closes(rest, sizes):
             raise _open(self.path, "it adds more than attention and one other module")
@@ -186,7 +186,7 @@ class ResidualStream:
 
 
 def _open(path: str, why: str) -> LoadError:
-    return LoadError(f"{path}: {why}, so the logit is no plain sum of what heads write", "attn knock says what they do")
+    return LoadError(f"{path}: {why}, so the logit is not a sum of the heads' outputs", "attn knock says what they do")
 
 
 def equal(one: torch.Tensor | None, other: torch.Tensor) -> bool:

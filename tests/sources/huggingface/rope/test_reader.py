@@ -67,7 +67,7 @@ def test_minilm_turns_nothing_and_is_explained_column_by_column(minilm: LoadedMo
     assert cell.contrast == pytest.approx(-0.617, abs=5e-4)
     assert (cell.rank, cell.visible, cell.content, cell.position) == (7, 8, None, None)
     assert len(cell.contrasts) == 32
-    assert why.not_split == "this layer turns no columns and adds no bias"
+    assert why.not_split == "this layer has no rotary positions and no bias"
 
 
 def cells_of(model: PreTrainedModel, inputs: dict[str, Any]) -> tuple[list[tuple[Call, Why]], Any]:
