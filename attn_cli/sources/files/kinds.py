@@ -28,6 +28,7 @@ _BY_SUFFIX = {
     ".tsv": FileKind.TEXT,
 }
 
+SAMPLE = 4096  # bytes that tell what a file holds
 _NPY_MAGIC = b"\x93NUMPY"
 _FOREIGN = (
     (b"\x89PNG", "a PNG image"),
@@ -51,12 +52,12 @@ _PACKED = ("a gzip file", "a bzip2 file", "an xz file", "a zstd file")
 
 
 def kind_of(raw: Raw) -> FileKind:
-    """Return the kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown.
+    """The kind to read `raw` as: by its suffix, or by its first bytes if the suffix is unknown.
 
     Errors: InputError for a pickle, a file of another kind, and a suffix that the bytes contradict.
     """
-    start = raw.data[:4096].tobytes()
-    content = _sniff(start)
+    start = raw.data[:SAMPLE].tobytes()
+    content = sniff(start)
     if content is None:
         _refuse_foreign(start, raw.label)
     kind = _BY_SUFFIX.get(raw.suffix, content)
@@ -72,40 +73,44 @@ def kind_of(raw: Raw) -> FileKind:
 
 
 def pickle_error(label: str) -> InputError:
-    """Return the error for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
+    """The error for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
     return InputError(
         f"{label} contains Python objects (pickle); re-save with a numeric dtype",
         'for example np.save("q.npy", q.astype(np.float32))',
     )
 
 
-def _sniff(start: bytes) -> FileKind | None:
+def sniff(start: bytes) -> FileKind | None:
+    """The kind of a file that begins with these bytes; None for one that can't be read."""
     if start.startswith(_NPY_MAGIC) or _NPY_MAGIC.startswith(start):
         return FileKind.NPY
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return FileKind.NPZ
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**8:
         return FileKind.SAFETENSORS
-    if any(start.startswith(magic) for magic, _ in _FOREIGN) or not _is_text(start):
+    utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if any(start.startswith(magic) for magic, _ in _FOREIGN) or not (utf16 or is_text(start)):
         return None
     return FileKind.JSON if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"[", b"{") else FileKind.TEXT
 
 
-def _is_text(start: bytes) -> bool:
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return True
+def is_text(start: bytes) -> bool:
+    """True for UTF-8 without control characters; the last letter may be cut in two where the sample ends."""
     try:
-        # final=False: the last letter may be cut in two where the sample ends
         letters = codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
     except UnicodeDecodeError:
         return False
     return all(letter >= " " or letter in "\t\n\v\f\r" for letter in letters)
 
 
-def _refuse_foreign(start: bytes, label: str) -> None:
-    # after the known kinds: a .safetensors file may begin with the same two bytes as a pickle
+def refuse_pickle(start: bytes, label: str) -> None:
+    """Raise InputError for a pickle; after `sniff`, as a .safetensors file may begin with the same two bytes."""
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
         raise pickle_error(label)
+
+
+def _refuse_foreign(start: bytes, label: str) -> None:
+    refuse_pickle(start, label)
     for magic, noun in _FOREIGN:
         if start.startswith(magic):
             raise InputError(f"{label} is {noun}", "unpack it first" if noun in _PACKED else READABLE)

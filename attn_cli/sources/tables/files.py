@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from attn_cli.errors import InputError, LoadError, reason
-from attn_cli.sources.files.kinds import pickle_error
+from attn_cli.sources.files.kinds import SAMPLE, FileKind, is_text, refuse_pickle, sniff
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path
 from attn_cli.sources.files.raw import nearest_name, open_raw
@@ -19,7 +19,6 @@ from attn_cli.sources.tables.text import TextFormat
 from attn_cli.text import excerpt
 
 _KINDS = "tables come as GloVe or word2vec text (.txt, .vec, .gz), word2vec .bin, .npz, .json or .safetensors"
-_SAMPLE = 4096
 _MOST_RATIO = 1032  # deflate makes at most so many bytes of one: zlib's documentation, "Maximum Compression Factor"
 _WORD2VEC = re.compile(rb"\d+ \d+\n[^\n ]")
 
@@ -47,29 +46,23 @@ def open_table_file(name: str) -> WordTable:
 
 def _table(stream: IO[bytes], path: Path, label: str) -> WordTable:
     most_bytes = os.fstat(stream.fileno()).st_size
-    start = stream.read(_SAMPLE)
+    start = stream.read(SAMPLE)
+    kind = sniff(start)
     if start.startswith(b"\x1f\x8b"):
         stream.seek(0)
         stream, most_bytes = cast(IO[bytes], gzip.GzipFile(fileobj=stream)), most_bytes * _MOST_RATIO
-        start = stream.read(_SAMPLE)
-    elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        start = stream.read(SAMPLE)
+    elif kind is FileKind.NPZ:
         return npz_table(open_raw(str(path), None))
-    elif start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 10**9:
+    elif kind is FileKind.SAFETENSORS:
         return safetensors_table(open_raw(str(path), None))
     elif path.suffix.lower() == ".json":  # by suffix, not by its first byte: { is a word of GloVe too
         return json_table(open_raw(str(path), None))
     if not start.strip():
         raise InputError(f"{label} is empty", _KINDS)
-    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5"):
-        raise pickle_error(label)
-    if _WORD2VEC.match(start) and (".bin" in path.suffixes or not _is_text(start)):
+    refuse_pickle(start, label)
+    if _WORD2VEC.match(start) and (".bin" in path.suffixes or not is_text(start)):
         return RecordTable(path.name, BinaryFormat(cast(BinaryIO, stream), label, most_bytes))
-    if not _is_text(start):
+    if not is_text(start):
         raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
     return RecordTable(path.name, TextFormat(cast(BinaryIO, stream), label))
-
-
-def _is_text(start: bytes) -> bool:
-    """Whether the first bytes are text in UTF-8 (the last letter may be cut), with no control characters."""
-    text = start.decode("utf-8", "ignore")
-    return len(text.encode()) >= len(start) - 3 and all(c >= " " or c in "\t\n\r\x0b\x0c" for c in text)
