@@ -24,7 +24,7 @@ class Generating(Protocol):
 
 
 class Reading(TypedDict, total=False):
-    """What a source reads beside its texts or instead of them; the fields are parameters of `open_source`."""
+    """Inputs beside the texts or in their place; the fields are parameters of `open_source`."""
 
     decoder_text: str | None
     generate: int | None
@@ -36,7 +36,7 @@ class Reading(TypedDict, total=False):
 
 
 class Loading(TypedDict, total=False):
-    """How a model is loaded and run; ignored by tables."""
+    """Settings by which a model is loaded and run, as `OriginOptions` explains them; ignored by tables."""
 
     revision: str | None
     device: str
@@ -77,20 +77,20 @@ def open_source(
 
     Raises InputError for an option that is not for such a source, LoadError for a model or file that can't be read.
     """
+    reading = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
+               "--audio": audio, "--chat": chat}  # fmt: skip
+    given = next((option for option, value in reading.items() if value is not None), None)
     if is_recording(model):
-        values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
-                 "--audio": audio, "--chat": chat, "--projections": projections}  # fmt: skip
-        for option in (name for name, value in values.items() if value is not None):
-            raise InputError(f"{option} is for models, and {model} has read its text already", f"leave out {option}")
+        if given or projections is not None:
+            option = given or "--projections"
+            raise InputError(f"{option} doesn't apply: {model} has read its text already", f"leave out {option}")
         from attn_cli.recording import Recording
         from attn_cli.sources.recordings import RecordedSource
 
         return RecordedSource(Recording.load(model), model)
     if is_table(model):
-        values = {"--decoder-text": decoder_text, "--generate": generate, "--inputs": inputs, "--image": image,
-                 "--audio": audio, "--chat": chat}  # fmt: skip
-        for option in (name for name, value in values.items() if value is not None):
-            raise InputError(f"{option} is for models, and {model} is a table", "choose one with --model")
+        if given:
+            raise InputError(f"{given} is for models, and {model} is a table", "choose a model with --model")
         return open_table_source(model, projections)
     if projections is not None:
         raise InputError(f"--projections is for tables, and {model} is a model", "it has projections of its own")
@@ -119,12 +119,12 @@ def open_source(
 
 
 def is_table(model: str) -> bool:
-    """Whether a `--model` value means a table of word vectors: toy, toy:NAME, or a file with a table's suffix."""
+    """True where a `--model` value means a table of word vectors: toy, toy:NAME, or a file with a table's suffix."""
     return model.partition(":")[0] == "toy" or Path(model).suffix.lower() in TABLE_SUFFIXES
 
 
 def is_recording(model: str) -> bool:
-    """Whether a `--model` value means a recording, a file that ends in .attn."""
+    """True where a `--model` value means a recording, a file that ends in .attn."""
     return Path(model).suffix.lower() == ".attn"
 
 

@@ -55,7 +55,7 @@ def read_audio(file: str) -> Audio:
     """
     path, label = nonempty_file(file), excerpt(file)
     with (
-        parse_errors(f"{label} is no .wav file of whole numbers and", _convert(file)),
+        parse_errors(f"{label} is not a .wav file of whole numbers and", _convert(file)),
         wave.open(str(path)) as wav,
     ):
         width, channels, rate = wav.getsampwidth(), wav.getnchannels(), wav.getframerate()
@@ -67,7 +67,7 @@ def read_audio(file: str) -> Audio:
         raise InputError(f"{label} states {rate:,} samples a second", "1,000 to 1,000,000 are read: is it damaged?")
     data = data[: len(data) // (width * channels) * (width * channels)]
     if not data:
-        raise InputError(f"{label} holds no audio", "its header is there, and nothing after it")
+        raise InputError(f"{label} holds no audio: its header is all there is", "is the download complete?")
     return Audio(_samples(data, width).reshape(-1, channels).mean(axis=1), rate, file)
 
 

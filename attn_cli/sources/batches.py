@@ -1,4 +1,4 @@
-"""Which texts run together: those of about the same length, so that little is padded."""
+"""Batches of texts that run together: of about the same length, so that little is padded."""
 
 import math
 from collections.abc import Sequence

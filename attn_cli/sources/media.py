@@ -1,4 +1,4 @@
-"""What a model reads beside a text: an image, audio, or both."""
+"""An image, audio, or both, beside a text or in its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

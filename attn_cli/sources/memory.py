@@ -1,4 +1,4 @@
-"""How much memory a process may still take, and has taken."""
+"""The memory that a process may still take, and has taken."""
 
 import os
 import sys

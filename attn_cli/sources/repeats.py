@@ -9,7 +9,7 @@ _LEAST = 8  # tokens of the longest R
 
 
 def repeat_lengths(longest: int, of: str) -> Sequence[int]:
-    """How many tokens R has in each of the three texts, where it may have `longest` at most.
+    """The number of tokens that R has in each of the three texts, where it may have `longest` at most.
 
     Raises InputError for fewer than 8, where `of` says what has too few.
 
@@ -22,5 +22,5 @@ def repeat_lengths(longest: int, of: str) -> Sequence[int]:
 
 
 def longest_repeat() -> int:
-    """How many tokens the longest R has."""
+    """The number of tokens in the longest R."""
     return max(_LENGTHS)

@@ -31,7 +31,7 @@ def require_finite_scores(q: np.ndarray, k: np.ndarray, scale: float, hint: str)
 
 
 def _may_overflow(q: np.ndarray, k: np.ndarray, scale: float, dtype: np.dtype) -> bool:
-    """Whether d times the largest numbers is beyond `dtype`; False where q or k isn't finite to begin with."""
+    """True if d times the largest numbers is beyond `dtype`; False where q or k isn't finite to begin with."""
     sizes = [float(max(abs(x.max()), abs(x.min()))) for x in (q, k)]
     if not np.isfinite(sizes).all():
         return False

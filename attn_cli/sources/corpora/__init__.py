@@ -68,18 +68,18 @@ class Corpus:
                     number += 1
 
     def count(self) -> int | None:
-        """How many records there are, in the sample or not; None where standard input is among the files.
+        """The number of records, in the sample or not; None where standard input is among the files.
 
         Lines are counted, not parsed; a .parquet file says its number.
         """
         return None if any(file.is_stdin for file in self.files) else sum(map(self._count, self.files))
 
     def count_below(self, stop: int) -> int:
-        """How many of the records with numbers below `stop` are read."""
+        """The number of records below `stop` that are read."""
         return stop if self.sample is None else self.sample.count_below(stop)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What a later reading must equal to be one of the same documents: files with a hash each, fields, sample.
+        """The fields in which a later reading of the same documents is equal: files with a hash each, fields, sample.
 
         Of standard input nothing is known before it is read.
         """

@@ -14,7 +14,7 @@ _MESSAGE_KEYS = (("role", "content"), ("from", "value"))
 
 
 class FieldText(NamedTuple):
-    """What the fields of a record hold: a text, and the places of its fields or messages in it."""
+    """The content of a record's fields: a text, and the places of its fields or messages in it."""
 
     text: str
     fields: tuple[TextField, ...] = ()

@@ -1,4 +1,4 @@
-"""What tells that a corpus is the one that was read before."""
+"""A hash of a corpus, by which a later reading is known to be of the same documents."""
 
 import hashlib
 from pathlib import Path

@@ -37,7 +37,7 @@ class CorpusFile:
 
     @property
     def packing(self) -> str:
-        """What it is packed by, by its name: "", ".gz" or ".zst"."""
+        """The packing that its name states: "", ".gz" or ".zst"."""
         return _packing(self.name)
 
     @property
@@ -47,7 +47,7 @@ class CorpusFile:
 
     @property
     def is_stdin(self) -> bool:
-        """Whether it is standard input, which is read once."""
+        """True for standard input, which is read once."""
         return self.name == "-"
 
 
@@ -86,7 +86,7 @@ def _files_of_input(name: str, kind: str | None) -> Iterator[CorpusFile]:
 
 
 def _matches(name: str, pattern: str) -> list[str]:
-    """What a glob matches, sorted; folders that "**" goes through are not taken beside the files in them."""
+    """The files that a glob matches, sorted; folders that "**" goes through are not taken beside the files in them."""
     found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 (the pattern may begin at any folder)
     matches = sorted(islice(found, MOST_FILES + 1))
     if not matches:

@@ -1,11 +1,11 @@
-"""What every reader of a kind of file offers: records that can be skipped without being parsed."""
+"""The face of every reader of a kind of file: records that can be skipped without being parsed."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 from attn_cli.sources.corpora.field_values import FieldText
 
-LONGEST_RECORD = 2**24  # bytes of a line; a longer one is no document, whatever a packed file unpacks to
+LONGEST_RECORD = 2**24  # bytes of a line; a longer one is refused as a document, whatever a packed file unpacks to
 
 
 class RecordReader(Protocol):

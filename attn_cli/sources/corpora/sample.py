@@ -25,13 +25,13 @@ class Sample:
     threshold: int
 
     def chosen(self, start: int) -> Iterator[bool]:
-        """Whether the documents with numbers from `start` on are in the sample, without an end."""
+        """True if the documents with numbers from `start` on are in the sample, without an end."""
         for first in count(start, _FLAGS):
             numbers = np.arange(first, first + _FLAGS, dtype=np.uint64)
             yield from (hashes(numbers, self.seed) <= np.uint64(self.threshold)).tolist()
 
     def count_below(self, stop: int) -> int:
-        """How many of the documents with numbers below `stop` are in the sample."""
+        """The number of the documents with numbers below `stop` are in the sample."""
         pieces = (np.arange(first, min(first + _PIECE, stop), dtype=np.uint64) for first in range(0, stop, _PIECE))
         return sum(int((hashes(piece, self.seed) <= np.uint64(self.threshold)).sum()) for piece in pieces)
 

@@ -14,7 +14,7 @@ from attn_cli.sources.files.text import read_text
 
 
 def read_array(spec: str, *, name: str, stdin: BinaryIO | None = None, allow_nonfinite: bool = False) -> Matrix:
-    """Return the matrix that `spec` names: two axes or more, real numbers, read-only.
+    """The matrix that `spec` names: two axes or more, real numbers, read-only.
 
     `spec` is a path, `path.npz:member` (also for .safetensors and .json objects), or `-` for the bytes on `stdin`.
     `name` is the role ("q", "mask" ...): it picks the array where a file holds several, and messages use it.
@@ -47,7 +47,7 @@ def widened_from(spec: str, *, name: str) -> str | None:
 
 
 def _read(raw: Raw, name: str) -> tuple[Matrix, str, str | None]:
-    """Return the array, what messages call it, and its JSON path if it has one."""
+    """The array, what messages call it, and its JSON path if it has one."""
     match kind_of(raw):
         case FileKind.NPZ:
             return *read_npz(raw, name), None

@@ -1,4 +1,4 @@
-"""What every matrix must be, whatever file it came from: real numbers, two axes or more, finite, within memory."""
+"""Checks of every matrix, whatever file it came from: real numbers, two axes or more, finite, within memory."""
 
 import math
 from typing import Any
@@ -58,7 +58,7 @@ def require_memory(size: int, label: str) -> None:
 
 
 def as_floats(array: Matrix, name: str, label: str) -> Matrix:
-    """Return the array in a native float dtype: float16, 32 and 64 stay, the rest becomes float64.
+    """The array in a native float dtype: float16, 32 and 64 stay, the rest becomes float64.
 
     Whole numbers are exact below 2**53. A mask may stay bool, where True means "may attend".
     """
@@ -108,5 +108,5 @@ def require_finite(array: Matrix, name: str, label: str, root: str | None = None
 def view_as(
     data: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran: bool = False
 ) -> Matrix:
-    """Return the first bytes of `data` seen as `shape` numbers of `dtype`; nothing is copied."""
+    """The first bytes of `data` seen as `shape` numbers of `dtype`; nothing is copied."""
     return data[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape, order="F" if fortran else "C")

@@ -17,7 +17,7 @@ _DEEP = "expected lists of lists of numbers"
 
 
 def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """Return the numbers as float64 (bool for a mask of true and false), and their JSON path.
+    """The numbers as float64 (bool for a mask of true and false), and their JSON path.
 
     The path is `$`, or `$.q` where the file is an object of named lists.
     Errors: InputError with the path of the first cell that is no number, or of the first list of another length.
@@ -38,7 +38,7 @@ def read_json(raw: Raw, name: str) -> tuple[Matrix, str]:
 
 
 def parse_json(text: str, label: str) -> Any:
-    """Return the JSON value with every number as a float; InputError for invalid JSON and for repeated keys."""
+    """The JSON value with every number as a float; InputError for invalid JSON and for repeated keys."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def parse_json(text: str, label: str) -> Any:
 
 
 def _shape(value: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the shape, measured along first items only, and the first cell (None if a list is empty)."""
+    """The shape, measured along first items only, and the first cell (None if a list is empty)."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) < MOST_AXES:
         shape.append(len(value))

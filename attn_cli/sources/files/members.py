@@ -1,4 +1,4 @@
-"""Which of several named arrays is meant."""
+"""The choice among several named arrays of a file."""
 
 import difflib
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _ALIASES = {
 
 
 def choose_member(names: Sequence[str], member: str | None, role: str, label: str) -> str:
-    """Return the name of the array to read: `member` if given, else the name that fits `role`, else the only name.
+    """The name of the array to read: `member` if given, else the name that fits `role`, else the only name.
 
     Errors: InputError that lists the names.
 
@@ -52,5 +52,5 @@ def _named(names: Sequence[str], member: str, label: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return the name in a form for comparison, in which W_Q, Wq and wq are equal."""
+    """The name in a form for comparison, in which W_Q, Wq and wq are equal."""
     return name.casefold().replace("_", "")

@@ -30,7 +30,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError
 
 
 class NpyHeader(NamedTuple):
-    """What the header of a .npy file says, and the offset at which the numbers begin."""
+    """The header of a .npy file, and the offset at which the numbers begin."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -39,12 +39,12 @@ class NpyHeader(NamedTuple):
 
     @property
     def promised_bytes(self) -> int:
-        """How many bytes of numbers the header promises."""
+        """The bytes of numbers that the header promises."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy(data: Bytes, name: str, label: str) -> Matrix:
-    """Return the matrix in the bytes of a .npy file, as a view of them.
+    """The matrix in the bytes of a .npy file, as a view of them.
 
     Errors: InputError before anything is allocated, where the header is broken or promises more than is there.
     Source: numpy.lib.format, versions 1.0 to 3.0.
@@ -56,7 +56,7 @@ def read_npy(data: Bytes, name: str, label: str) -> Matrix:
 
 
 def read_any_npy(data: Bytes, label: str) -> np.ndarray:
-    """Return the array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
+    """The array in the bytes of a .npy file, of any shape and of any dtype but Python objects, as a view.
 
     Errors: as `read_npy`.
     """
@@ -68,7 +68,7 @@ def read_any_npy(data: Bytes, label: str) -> np.ndarray:
 
 
 def read_npz(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """Return the array that `raw.member`, or else `name`, picks from a .npz file, and its label.
+    """The array that `raw.member`, or else `name`, picks from a .npz file, and its label.
 
     Only that array is unpacked, in memory and if it fits there; names in the archive are never used as paths.
     """
@@ -96,7 +96,7 @@ def npz_archive(raw: Raw) -> Iterator[zipfile.ZipFile]:
 
 
 def unpacked(archive: zipfile.ZipFile, entry: str, label: str) -> Bytes:
-    """Return the bytes of a .npy file in an archive, as many as its own header promises.
+    """The bytes of a .npy file in an archive, as many as its own header promises.
 
     Errors: InputError where the header promises more than the archive says is there, LimitError where the memory is
     too small; both before anything is unpacked but the header.
@@ -128,7 +128,7 @@ def _view(data: Bytes, header: NpyHeader, label: str) -> np.ndarray:
 
 
 def _header(data: Bytes, label: str) -> NpyHeader:
-    """Return the header; InputError where it is broken or gives a shape that no array can have."""
+    """The header; InputError where it is broken or gives a shape that no array can have."""
     start = data[:12].tobytes()
     if not start.startswith(b"\x93NUMPY") and len(start) >= _MAGIC_BYTES:
         raise InputError(f"{label} is not a .npy file: it begins with the bytes {start[:6].hex(' ')}", READABLE)

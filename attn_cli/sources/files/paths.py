@@ -1,4 +1,4 @@
-"""What a name leads to: a file, a folder, something else or nothing, without an exception of the system's."""
+"""Files, folders, pipes and devices behind names, found without exceptions of the system's."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from attn_cli.text import excerpt
 
 
 class PathKind(Enum):
-    """What a path leads to; the value is what a message calls it."""
+    """The kind of thing at a path; the value is its name in messages."""
 
     FILE = "a file"
     FOLDER = "a folder"
@@ -29,15 +29,15 @@ def expanded(name: str) -> Path:
 
 
 def leads_somewhere(name: str) -> bool:
-    """Whether there is a file, a folder or anything else at `name`; False also for what can be no name."""
+    """True if there is a file, a folder or anything else at `name`; False also for what can't be a name."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
         return False
 
 
-def kind_of_path(path: Path, kind: type[AttnError]) -> PathKind:
-    """What `path` leads to; an error of `kind` where the system won't say: a name too long, no permission.
+def kind_of_path(path: Path, error_type: type[AttnError]) -> PathKind:
+    """The kind of thing at `path`; an error of `error_type` where the system won't say: name too long, no permission.
 
     >>> from attn_cli.errors import InputError
     >>> kind_of_path(Path("/dev/null"), InputError)
@@ -48,7 +48,7 @@ def kind_of_path(path: Path, kind: type[AttnError]) -> PathKind:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a null byte in the name
         return PathKind.NOTHING
     except OSError as error:
-        raise kind(
+        raise error_type(
             f"{excerpt(str(path))} can't be read: {reason(error)}", "check the name and its permissions"
         ) from None
     if stat.S_ISREG(mode):

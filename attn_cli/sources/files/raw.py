@@ -43,7 +43,7 @@ class Raw:
 
 
 def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
-    """Return the bytes that `spec` names; large files are mapped, not read.
+    """The bytes that `spec` names; large files are mapped, not read.
 
     Errors: InputError for what is missing, a folder, a device, unreadable, empty, closed or a terminal.
     """
@@ -57,13 +57,13 @@ def open_raw(spec: str, stdin: BinaryIO | None) -> Raw:
 
 
 def is_file(spec: str) -> bool:
-    """Whether `spec` names a plain file, or an array in one, which can be read more than once."""
+    """True if `spec` names a plain file, or an array in one, which can be read more than once."""
     path = Path(_split(spec)[0])
     return leads_somewhere(str(path)) and path.is_file()
 
 
 def _split(spec: str) -> tuple[str, str | None]:
-    """Return the path and the member (or None); if a file has the whole spec as its name, there is no member."""
+    """The path and the member (or None); if a file has the whole spec as its name, there is no member."""
     if spec.startswith("-:"):
         return "-", spec[2:]
     if ":" not in spec or os.path.lexists(spec):

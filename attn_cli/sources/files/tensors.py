@@ -23,7 +23,7 @@ _DTYPES = {
 
 
 class SafetensorsHeader(NamedTuple):
-    """What the header says of each tensor by its name, its metadata, and where the numbers begin."""
+    """A header: each tensor by its name, the metadata, and the offset at which the numbers begin."""
 
     tensors: dict[str, Any]
     metadata: dict[str, str]
@@ -31,7 +31,7 @@ class SafetensorsHeader(NamedTuple):
 
 
 def read_safetensors(raw: Raw, name: str) -> tuple[Matrix, str]:
-    """Return the array that `raw.member`, or else `name`, picks, and its label; bfloat16 and float8 come as float32.
+    """The array that `raw.member`, or else `name`, picks, and its label; bfloat16 and float8 come as float32.
 
     Errors: InputError where the safetensors library finds a fault in the file.
     """
@@ -58,7 +58,7 @@ def stored_precision(raw: Raw, name: str) -> str | None:
 
 
 def safetensors_header(raw: Raw) -> SafetensorsHeader:
-    """Return what the file says of its tensors.
+    """The header of the file.
 
     The safetensors library checks the whole header first (sizes, overlaps, gaps), so offsets are valid here. Its NumPy
     reader isn't used, because it copies and has no bfloat16. Errors: as `read_safetensors`.
@@ -81,7 +81,7 @@ def safetensors_header(raw: Raw) -> SafetensorsHeader:
 
 
 def tensor_bytes(raw: Raw, header: SafetensorsHeader, member: str) -> Bytes:
-    """Return the bytes of a tensor, whatever its dtype and shape, as a view."""
+    """The bytes of a tensor, whatever its dtype and shape, as a view."""
     begin, end = map(int, header.tensors[member]["data_offsets"])
     return raw.data[header.offset + begin : header.offset + end]
 
@@ -90,19 +90,19 @@ _AGAIN = "it may be truncated or still being written: save it again"
 
 
 def _from_bfloat16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """Return the float32 of which these are the upper 16 bits."""
+    """The float32 of which these are the upper 16 bits."""
     wide = bits.astype(np.uint32)
     wide <<= 16
     return wide.view(np.float32)
 
 
 def _from_float8_e5m2(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Return the numbers, which are the upper 8 bits of a float16."""
+    """The numbers, which are the upper 8 bits of a float16."""
     return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
 
 
 def _from_float8_e4m3(bits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Return the numbers: 4 bits of exponent (bias 7), 3 of fraction; no Inf, all ones is NaN.
+    """The numbers: 4 bits of exponent (bias 7), 3 of fraction; no Inf, all ones is NaN.
 
     Source: Micikevicius et al. 2022, "FP8 formats for deep learning", table 1.
     """

@@ -65,7 +65,7 @@ class Matrices:
 
     @property
     def from_embeddings(self) -> bool:
-        """Whether q, k and v were made from embeddings here, and not given."""
+        """True if q, k and v were made from embeddings here, and not given."""
         return self.embedded is not None
 
     @property
@@ -76,7 +76,7 @@ class Matrices:
 
     @property
     def joined(self) -> bool:
-        """Whether the output has its heads side by side."""
+        """True if the output has its heads concatenated."""
         return self.from_embeddings or self.projection is not None
 
     @property

@@ -101,7 +101,7 @@ class MaskEntry:
         return self.syntax.partition(":")[0]
 
     def takes(self, text: str) -> bool:
-        """Whether `text` is this name, with an argument if it takes one; a file called `text` takes precedence then."""
+        """True if `text` is this name, with an argument if it takes one; a file called `text` takes precedence then."""
         if not self.example:
             return text == self.name
         return text.partition(":")[0] == self.name and not leads_somewhere(text)
@@ -124,7 +124,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> MaskParts:
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:
-    """How far query 0 stands behind key 0: as given, m - n where the last query meets the last key, else 0."""
+    """The distance from key 0 to query 0: as given, m - n where the last query meets the last key, else 0."""
     given = next((text for text in options.masks if re.fullmatch(r"causal:-?\d+", text)), None)
     if given is not None:
         return int(given.partition(":")[2])

@@ -81,7 +81,7 @@ class MatrixOptions:
 
     @property
     def has_embeddings(self) -> bool:
-        """Whether q, k and v are to be made from embeddings, or from words."""
+        """True if q, k and v are to be made from embeddings, or from words."""
         return self.x is not None or self.text is not None
 
     def check(self) -> None:
@@ -93,12 +93,12 @@ class MatrixOptions:
 
     @property
     def is_latent(self) -> bool:
-        """Whether keys and values come from latents."""
+        """True if keys and values come from latents."""
         return self.latent is not None or self.sets(*LATENTS)
 
     @property
     def rotary(self) -> bool:
-        """Whether q and k are rotated by rotary positions."""
+        """True if q and k are rotated by rotary positions."""
         return (self.positions or "").startswith("rotary")
 
     def _changes(self) -> list[str]:
@@ -107,7 +107,7 @@ class MatrixOptions:
         return [*names, *([] if self.softmax else ["--no-softmax"])]
 
     def sets(self, *names: str) -> bool:
-        """Whether any option of these names is given."""
+        """True if any option of these names is given."""
         return any(getattr(self, name) is not None for name in names)
 
 

@@ -95,7 +95,7 @@ def project(options: MatrixOptions, reader: MatrixReader, embedded: Embedded) ->
 
 
 def _changed(options: MatrixOptions) -> bool:
-    """Whether the user projects x or adds positions to it, so that a table's own q, k and v are not meant."""
+    """True if the user projects x or adds positions to it, so that a table's own q, k and v are not meant."""
     projections = (options.wq, options.wk, options.wv, options.seed)
     return options.positions == "sinusoidal" or any(w is not None for w in projections)
 

@@ -27,7 +27,7 @@ def open_table_file(name: str) -> WordTable:
     """The table in a file, whose format is recognised: text, word2vec's binary, gzip of them, npz, safetensors or JSON.
 
     Only words that are looked up are read, as far as the format allows. Raises LoadError for a file that isn't there,
-    InputError for one that is no table.
+    InputError for one that isn't a table.
     """
     path = expanded(name)
     kind = kind_of_path(path, LoadError)

@@ -63,12 +63,12 @@ class RecordTable:
 
     @property
     def extent(self) -> str:
-        """How many words were read: all words of the file once a word was not found."""
+        """The number of words read so far: all words of the file once a word was not found."""
         return f"{len(self._hashes):,} words"
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """The count of numbers in a vector."""
         return self.format.d
 
     def look_up(self, words: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class WordIndex(Protocol):
-    """What knows words: a table."""
+    """A table that can be asked for words."""
 
     def look_up(self, words: Sequence[str]) -> None:
         """Find these words for `index`, all in one call."""

@@ -88,7 +88,7 @@ class VectorTable:
 
     @property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """The count of numbers in a vector."""
         return int(self.vectors.shape[1])
 
     @property

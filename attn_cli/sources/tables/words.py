@@ -1,4 +1,4 @@
-"""How a text becomes words for a table."""
+"""Words of a text, as tables of word vectors hold them."""
 
 import unicodedata
 

@@ -18,7 +18,7 @@ class ModelCache(NamedTuple):
 
 
 def cached_models() -> ModelCache:
-    """What is in the cache that HF_HUB_CACHE, HF_HOME or a default names; no models where there is no such folder."""
+    """The models in the cache that HF_HUB_CACHE, HF_HOME or a default names; none where there is no such folder."""
     folder = str(constants.HF_HUB_CACHE)
     try:
         cache = scan_cache_dir(folder)
@@ -31,9 +31,9 @@ def cached_models() -> ModelCache:
 
 
 def is_cached(name: str, revision: str | None = None) -> bool:
-    """Whether the configuration of that model on the hub is in the cache."""
-    found = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=revision)
-    return isinstance(found, str)
+    """True if the configuration of that model on the hub is in the cache."""
+    path = try_to_load_from_cache(name, "config.json", cache_dir=constants.HF_HUB_CACHE, revision=revision)
+    return isinstance(path, str)
 
 
 def cached_names() -> list[str]:
@@ -42,7 +42,7 @@ def cached_names() -> list[str]:
     return sorted(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)
 
 
-def instead_of(name: str) -> str:
+def suggest_cached(name: str) -> str:
     """A hint for a model that isn't in the cache: the one with the most similar name, or those that are there."""
     names = cached_names()
     if not names:

@@ -141,22 +141,22 @@ def _generating_model(origin: Origin, config: PreTrainedConfig) -> tuple[PreTrai
 
     Raises InputError for a type, or a checkpoint, that has no such head.
     """
-    kind = generating_class(config)
-    if kind is None:
+    cls = generating_class(config)
+    if cls is None:
         saved = (getattr(config, "architectures", None) or [config.model_type])[0]
         raise InputError(
             f"{origin.name} ({saved}) can't generate text", "leave out --generate, or choose a model that does"
         )
-    return _load_class(kind, origin, config)
+    return _load_class(cls, origin, config)
 
 
-def _load_class(kind: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model of class `kind`, and the report."""
+def _load_class(cls: Any, origin: Origin, config: PreTrainedConfig) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model of class `cls`, and the report."""
     quantisation: dict[str, Any] = {}
     if origin.gguf:
         # Otherwise packed weights may be multiplied by a kernel downloaded from the hub.
         quantisation["quantization_config"] = GgufConfig(dequantize=True)
-    return kind.from_pretrained(
+    return cls.from_pretrained(
         origin.path,
         config=config,
         attn_implementation="eager",

@@ -1,4 +1,4 @@
-"""The hub: asked once and not for long, and never about what lies on this machine."""
+"""One request with a timeout to the hub; none for local models."""
 
 import os
 import queue
@@ -23,7 +23,7 @@ constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def hub_timeout() -> float:
-    """How many seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 6. InputError for what is no such number."""
+    """The seconds to wait for the hub: ATTN_HUB_TIMEOUT, or 6; InputError unless it is a number from 0 to 3600."""
     text = os.environ.get("ATTN_HUB_TIMEOUT") or str(DEFAULT_TIMEOUT)
     try:
         seconds = float(text)
@@ -103,7 +103,7 @@ def _until_silent(send: Callable[..., Any], seconds: float) -> Callable[..., Any
 
 
 def _problem(origin: Origin, seconds: float) -> str:
-    """What is wrong with the hub's answer, as the end of a sentence; "" for an answer.
+    """The problem with the hub's answer, as the end of a sentence; "" for an answer.
 
     Asked in a thread, because looking up a host's name knows no timeout.
     """

@@ -9,7 +9,7 @@ from huggingface_hub import errors as hub_errors
 from safetensors import SafetensorError, safe_open
 
 from attn_cli.errors import LimitError, LoadError
-from attn_cli.sources.huggingface.load.cache import instead_of
+from attn_cli.sources.huggingface.load.cache import suggest_cached
 from attn_cli.sources.huggingface.load.hub import not_in_cache
 from attn_cli.sources.huggingface.load.origin import Origin
 
@@ -46,7 +46,7 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
         return LoadError(f"{origin.name} has no such revision", "see the branches and tags on its page")
     if isinstance(error, hub_errors.RepositoryNotFoundError):
         return LoadError(
-            f"the hub has no model {origin.name}", f"private ones need hf auth login; {instead_of(origin.name)}"
+            f"the hub has no model {origin.name}", f"private ones need hf auth login; {suggest_cached(origin.name)}"
         )
     if origin.local and isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
         return LoadError(

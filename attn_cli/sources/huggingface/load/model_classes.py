@@ -1,4 +1,4 @@
-"""Which class loads a model: the stack without a head, unless the stack can be loaded only with its head.
+"""The class that loads a model: of the stack without a head, unless the stack can be loaded only with its head.
 
 To generate, a model needs its head; attention is then captured in the stack inside, whose layers have the same names.
 """
@@ -77,12 +77,12 @@ def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedMode
     return inner if model_class(config) is AutoModel and _is_stack(type(inner), config) else model
 
 
-def _is_stack(kind: Any, config: PreTrainedConfig) -> bool:
-    """Whether `AutoModel` would load class `kind`, from transformers or from code that comes with the model."""
+def _is_stack(cls: Any, config: PreTrainedConfig) -> bool:
+    """True if `AutoModel` would load class `cls`, from transformers or from code that comes with the model."""
     remote = (getattr(config, "auto_map", None) or {}).get("AutoModel")
     if remote is not None:
-        return bool(str(remote).rpartition(".")[2] == kind.__name__)
-    return kind in _stacks(config)
+        return bool(str(remote).rpartition(".")[2] == cls.__name__)
+    return cls in _stacks(config)
 
 
 def _stacks(config: PreTrainedConfig) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What compiled libraries print by themselves, past Python's streams, while files of a model are read."""
+"""Silence for compiled libraries, which print past Python's streams while files of a model are read."""
 
 import os
 import sys

@@ -32,7 +32,7 @@ PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 
 @dataclass(frozen=True)
 class OriginOptions:
-    """How to find and load a model.
+    """The settings by which a model is found and loaded.
 
     revision           the branch, tag or commit on the hub; None for its main branch
     device             auto, cpu, cuda, cuda:N or mps
@@ -78,13 +78,13 @@ class Origin:
 
     @property
     def offline(self) -> bool:
-        """Whether the hub must not be asked."""
+        """True if the hub must not be asked."""
         asked_for = self.options.offline or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
         return self.local or asked_for or bool(self.hub_problem)
 
     @property
     def settings(self) -> str:
-        """What states the model's sizes, as messages name it."""
+        """The file, or its part, that states the model's sizes, as messages name it."""
         return "its header" if self.gguf else "its config.json"
 
     @property
@@ -137,8 +137,8 @@ def _check_options(options: OriginOptions) -> None:
 def _check_cached(origin: Origin) -> None:
     """Raise LoadError for an id that is not in the cache while the hub must not be asked; it names those that are."""
     from attn_cli.sources.huggingface.load.cache import (  # imported here: local models don't need it
-        instead_of,
         is_cached,
+        suggest_cached,
     )
 
     if not is_cached(origin.path, origin.options.revision):
@@ -147,7 +147,7 @@ def _check_cached(origin: Origin) -> None:
             raise LoadError(f"no model at {origin.name}, and none of that name in the cache", f"did you mean {near}?")
         raise LoadError(
             f"{origin.name}: offline, and not in the cache",
-            f"{instead_of(origin.name)}; with a network: hf download {origin.name}",
+            f"{suggest_cached(origin.name)}; with a network: hf download {origin.name}",
         )
 
 

@@ -1,4 +1,4 @@
-"""What transformers reports of a checkpoint's weights: those that it lacks, or that have another shape."""
+"""Transformers' report on a checkpoint's weights: those that it lacks, or that have another shape."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ _HEADS = re.compile(
 
 
 def loses_stack(model: PreTrainedModel, report: dict[str, Any]) -> bool:
-    """Whether the files hold a weight of the stack, not of a head on it, that the model has no place for.
+    """True if the files hold a weight of the stack, not of a head on it, that the model has no place for.
 
     report  what `from_pretrained` gives for `output_loading_info=True`
     """

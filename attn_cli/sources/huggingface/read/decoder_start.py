@@ -1,4 +1,4 @@
-"""What the decoder of an encoder-decoder reads: its start token, then the user's text."""
+"""The tokens that the decoder of an encoder-decoder reads: its start token, then the user's text."""
 
 from dataclasses import replace
 from typing import Any

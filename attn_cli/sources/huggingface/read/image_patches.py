@@ -92,7 +92,7 @@ def tiles_of(config: PreTrainedConfig, arrays: Mapping[str, Any]) -> torch.Tenso
 
 
 def pixel_grid(vision: PreTrainedConfig, tiles: torch.Tensor | None) -> PatchGrid | None:
-    """How many patches of the vision tower's size fit into a tile, down and across; None where either is unknown."""
+    """The patches of the vision tower's size that fit into a tile, down and across; None where either is unknown."""
     size = getattr(vision, "patch_size", None)
     if tiles is None or size is None:
         return None

@@ -1,4 +1,4 @@
-"""How many tokens a model reads, by the number of its positions, and the refusal of longer texts."""
+"""The number of tokens that a model can read, and the refusal of longer texts."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _MOST_LETTERS = 400  # letters per position: no tokenizer makes a longer text fi
 
 
 def position_count(config: PreTrainedConfig, *, decoder: bool = False) -> int | None:
-    """How many positions a model, or its decoder, has a place for; None where positions are unlimited."""
+    """The number of positions of a model, or of its decoder; None where positions are unlimited."""
     config = text_configuration(config, decoder=decoder)
     more = ("max_target_positions",) if decoder else ()
     for name in (*more, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):

@@ -86,7 +86,7 @@ class PromptReader:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether the model has a decoder beside an encoder."""
+        """True if the model has a decoder beside an encoder."""
         return bool(getattr(self.loaded.model.config, "is_encoder_decoder", False))
 
     @property

@@ -1,4 +1,4 @@
-"""Which patches of an image the image tokens in a text hold.
+"""The patches of an image that the image tokens in a text hold.
 
 Known for the types in `known_types`, and for one image; nothing is guessed for others.
 """

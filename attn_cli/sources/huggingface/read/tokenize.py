@@ -87,7 +87,7 @@ def aligned(
 
 
 def _alike(some: Sequence[Token], others: Sequence[Token]) -> int:
-    """How many tokens at the start have equal ids."""
+    """The number of tokens at the start with equal ids."""
     pairs = enumerate(zip(some, others, strict=False))
     return next((at for at, (a, b) in pairs if a.id != b.id), min(len(some), len(others)))
 

@@ -1,4 +1,4 @@
-"""Which patch of the image each token of a vision tower stands for.
+"""The patch of the image that each token of a vision tower stands for.
 
 Known for the types in `known_types`, and for one image; nothing is guessed for others.
 """

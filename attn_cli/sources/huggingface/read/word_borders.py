@@ -1,4 +1,4 @@
-"""Which tokens are pieces of one word: by the characters where they touch, not by the vocabulary.
+"""Tokens that are pieces of one word: by the characters where they touch, not by the vocabulary.
 
 Tokens with white space between them are never one word. Those that touch are, unless a word ends there by Unicode's
 categories: letters, digits and the underscore go together, and every token of punctuation or symbols is a word by
@@ -86,7 +86,7 @@ def _between(text: str, one: Token, other: Token) -> Border:
 
 
 def border_at(text: str, at: int) -> Border:
-    """Whether a word goes on at character `at` of a text; "unspaced" where that needs a dictionary.
+    """True if a word goes on at character `at` of a text; "unspaced" where that needs a dictionary.
 
     >>> [border_at("don't 3.14, snake_case", at) for at in (3, 4, 7, 8, 10, 17)]
     ['joined', 'joined', 'joined', 'joined', 'apart', 'joined']
@@ -109,7 +109,7 @@ def border_at(text: str, at: int) -> Border:
 
 
 def _links(left: str, mark: str, right: str) -> bool:
-    """Whether a mark stands inside a word or a number."""
+    """True if a mark stands inside a word or a number."""
     return (mark in _IN_WORDS and left.isalpha() and right.isalpha()) or (
         mark in _IN_NUMBERS and left.isdecimal() and right.isdecimal()
     )
@@ -122,7 +122,7 @@ def _in_word(character: str) -> bool:
 
 @lru_cache(4096)
 def _extends(character: str) -> bool:
-    """Whether the character is part of the one before it: an accent, a joiner, a skin tone."""
+    """True if the character is part of the one before it: an accent, a joiner, a skin tone."""
     if unicodedata.category(character)[0] == "M" or "\U0001f3fb" <= character <= "\U0001f3ff":
         return True
     return unicodedata.category(character) == "Cf" and character != _ZERO_SPACE
@@ -134,5 +134,5 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _is_flag_part(character: str) -> bool:
-    """Whether the character is one of the two letters that make a flag."""
+    """True if the character is one of the two letters that make a flag."""
     return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -84,7 +84,7 @@ def _check_link(folder: Path, path: Path, name: str) -> None:
 
 
 def _is_inside(folder: Path, path: Path) -> bool:
-    """Whether what `path` leads to lies in the folder, or among the files of the hub's cache that belong to it."""
+    """True if what `path` leads to lies in the folder, or among the files of the hub's cache that belong to it."""
     real, home = path.resolve(), folder.resolve()
     # snapshots/REVISION/FILE is a link to blobs/HASH in the hub's cache
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home

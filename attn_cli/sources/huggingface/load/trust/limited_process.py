@@ -118,7 +118,7 @@ def _limit() -> None:
 
 
 def _received(reader: int) -> bytes:
-    """What the forked process writes until it ends; nothing where it takes more than a minute."""
+    """The output of the forked process until it ends; nothing where it takes more than a minute."""
     pieces: list[bytes] = []
     end = time.monotonic() + _MOST_WAIT
     while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
