@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig
 
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.known_types import REGISTERS, GivenGrid, MergedSquares, RowByRow, type_of
-from attn_cli.sources.huggingface.read.image_patches import (
+from attn_cli.sources.huggingface.read.image_grid import (
     Patch,
     pixel_grid,
     row_by_row,

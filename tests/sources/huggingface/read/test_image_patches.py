@@ -13,7 +13,7 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.known_types import TYPES, CoarserGrid, EachPatch, MergedSquares, RowByRow
-from attn_cli.sources.huggingface.read.text_patches import with_patches
+from attn_cli.sources.huggingface.read.image_tokens import with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from attn_cli.summaries.reduce import reduce

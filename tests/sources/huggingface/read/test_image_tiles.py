@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from attn_cli.call import AttentionCall, Call
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.read.text_patches import with_patches
+from attn_cli.sources.huggingface.read.image_tokens import with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
 from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from tests.architectures.tiny import tiny_model

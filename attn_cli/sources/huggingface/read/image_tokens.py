@@ -22,7 +22,7 @@ from attn_cli.sources.huggingface.known_types import (
     Squares,
     type_of,
 )
-from attn_cli.sources.huggingface.read.image_patches import (
+from attn_cli.sources.huggingface.read.image_grid import (
     Patch,
     PatchGrid,
     pixel_grid,
