@@ -98,10 +98,10 @@ def open_source(
     from attn_cli.sources.media import read_media
 
     origin = find(model, OriginOptions(**loading, reads_text=inputs is None and image is None and audio is None))
-    from attn_cli.sources.huggingface.load.hub import reached
+    from attn_cli.sources.huggingface.load.hub import check_hub
 
     media = read_media(image, audio)
-    origin = reached(origin)
+    origin = check_hub(origin)
     # torch and transformers (2 s) are imported here only, so not for tables, matrices and mistyped paths.
     from attn_cli.sources.huggingface.generate.prompts import TextGenerator
     from attn_cli.sources.huggingface.load.checkpoint import load

@@ -17,7 +17,7 @@ from attn_cli.sources.repeats import longest_repeat, repeat_lengths
 from attn_cli.sources.score_overflow import require_finite_scores
 from attn_cli.sources.tables import WordTable, split_words
 from attn_cli.sources.tables.expression import split_terms, with_signs_apart
-from attn_cli.sources.tables.spelling import asked, near_words
+from attn_cli.sources.tables.spelling import near_words, with_suggestions
 from attn_cli.sources.tables.table import Vectors
 from attn_cli.text import excerpt, listed
 
@@ -127,7 +127,8 @@ class TableSource:
         if missing:
             apart = excerpt(with_signs_apart(text))
             hint = f"; signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
-            raise InputError(f"not in the table {self.table.name}: {listed(asked(missing[:20], self.table), 20)}",
+            words = listed(with_suggestions(missing[:20], self.table), 20)
+            raise InputError(f"not in the table {self.table.name}: {words}",
                              f"it knows {self.table.extent}{hint}")  # fmt: skip
         tokens = [Token(at, term.word, rows[at], term.start, term.end) for at, term in enumerate(terms)]
         return Prompt(text, tuple(tokens), self._recased(tokens)), [term.sign for term in terms]

@@ -4,7 +4,7 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora import Document, RejectedRecord
 
 MOST_NAMED = 10_000
 
@@ -25,7 +25,7 @@ class PoisonRecord(NamedTuple):
     detail: str
 
     @classmethod
-    def of(cls, record: Document | Poison, reason: str, detail: str) -> "PoisonRecord":
+    def of(cls, record: Document | RejectedRecord, reason: str, detail: str) -> "PoisonRecord":
         """Of a record, or of the piece of a document."""
         piece = record.piece if isinstance(record, Document) else 0
         return cls(record.number, *record.origin, piece, reason, detail)

@@ -7,7 +7,7 @@ from attn_cli.encoded_text import EncodedText
 from attn_cli.scans.read.poison import PoisonRecord, PoisonRecords
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.read.scannable import ScansTexts
-from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora import Document, RejectedRecord
 from attn_cli.sources.corpora.pieces import pieces_of
 
 _READ_TOGETHER = 2**18  # characters, eight times those of a shard: only documents that are cut have more
@@ -31,7 +31,7 @@ class ShardTexts:
         self.source, self.options, self.poison = source, options, poison
         self.limit = options.longest if source.positions is None else min(source.positions, options.longest)
 
-    def groups(self, documents: Sequence[Document | Poison]) -> Iterator[list[ReadText]]:
+    def groups(self, documents: Sequence[Document | RejectedRecord]) -> Iterator[list[ReadText]]:
         """The texts, all at once but for long documents that are cut."""
         pieces: list[Document] = []
         characters = 0
@@ -44,9 +44,9 @@ class ShardTexts:
                     pieces, characters = [], 0
         yield self._readable(pieces)
 
-    def _pieces(self, document: Document | Poison) -> Iterator[Document]:
+    def _pieces(self, document: Document | RejectedRecord) -> Iterator[Document]:
         """The texts of a document, none of one that is poison."""
-        if isinstance(document, Poison):
+        if isinstance(document, RejectedRecord):
             self._note(document, document.reason, document.detail)
         elif not document.text.strip():
             self._note(document, "empty", "white space alone")
@@ -94,7 +94,7 @@ class ShardTexts:
         if held:
             yield from self.source.encode(held)
 
-    def _note(self, record: Document | Poison, reason: str, detail: str) -> None:
+    def _note(self, record: Document | RejectedRecord, reason: str, detail: str) -> None:
         self.poison.note(PoisonRecord.of(record, reason, detail))
 
     def _note_too_long(self, piece: Document, tokens: str) -> None:

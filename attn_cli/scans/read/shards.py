@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attn_cli.sources.corpora import Document, Poison
+from attn_cli.sources.corpora import Document, RejectedRecord
 
 DOCUMENTS = 256  # of a shard at most
 CHARACTERS = 2**15  # of a shard at most, unless a single document has more
@@ -16,12 +16,12 @@ class Shard(NamedTuple):
     """
 
     number: int
-    documents: tuple[Document | Poison, ...]
+    documents: tuple[Document | RejectedRecord, ...]
 
 
-def shards_of(documents: Iterator[Document | Poison], first: int = 0) -> Iterator[Shard]:
+def shards_of(documents: Iterator[Document | RejectedRecord], first: int = 0) -> Iterator[Shard]:
     """The shards of the documents, numbered from `first`: fixed by the documents alone."""
-    held: list[Document | Poison] = []
+    held: list[Document | RejectedRecord] = []
     characters = 0
     for document in documents:
         held.append(document)

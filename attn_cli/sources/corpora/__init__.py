@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from attn_cli.errors import InputError, reason
 from attn_cli.sources.corpora.columns import ArrowRows, ParquetRows
-from attn_cli.sources.corpora.document import BadRecordError, Document, Poison, RecordPlace, TextField
+from attn_cli.sources.corpora.document import BadRecordError, Document, RecordPlace, RejectedRecord, TextField
 from attn_cli.sources.corpora.fingerprint import content_hash
 from attn_cli.sources.corpora.inputs import KINDS, CorpusFile, files_of
 from attn_cli.sources.corpora.line_records import JsonLines, Lines, SeparatedRows, refuse_other_fields
@@ -20,7 +20,17 @@ from attn_cli.sources.corpora.record_reader import RecordReader
 from attn_cli.sources.corpora.sample import Sample, drawn
 from attn_cli.text import excerpt
 
-__all__ = ["KINDS", "Corpus", "Document", "Poison", "RecordPlace", "Sample", "TextField", "open_corpus", "pieces_of"]
+__all__ = [
+    "KINDS",
+    "Corpus",
+    "Document",
+    "RecordPlace",
+    "RejectedRecord",
+    "Sample",
+    "TextField",
+    "open_corpus",
+    "pieces_of",
+]
 
 _ALL = sys.maxsize
 PROBED = 100_000  # records of standard input, which may have no end: one in twenty of them must be a text
@@ -40,8 +50,8 @@ class Corpus:
     fields: tuple[str, ...] = ()
     sample: Sample | None = None
 
-    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | Poison]:
-        """The documents with numbers from `start` to below `stop`, in order, and Poison for records that are none.
+    def documents(self, start: int = 0, stop: int | None = None) -> Iterator[Document | RejectedRecord]:
+        """The documents with numbers from `start` to below `stop`, in order, and the rejected records among them.
 
         Records before `start` and outside of the sample are passed over without being parsed; where a file says how
         many it has (.parquet), without being read. Errors: InputError for a file that can't be read, or is a table
@@ -124,14 +134,14 @@ def open_corpus(
     return corpus if sample is None else replace(corpus, sample=drawn(sample, seed, corpus.count))
 
 
-def _document(number: int, origin: RecordPlace, reader: RecordReader, raw: Any) -> Document | Poison:
+def _document(number: int, origin: RecordPlace, reader: RecordReader, raw: Any) -> Document | RejectedRecord:
     try:
         if isinstance(raw, BadRecordError):
             raise raw
         text, fields = reader.parse(raw)
     except BadRecordError as error:
-        return Poison(number, origin, error.reason, error.detail)
-    return Document(number, origin, text, fields) if text else Poison(number, origin, "empty", "no text")
+        return RejectedRecord(number, origin, error.reason, error.detail)
+    return Document(number, origin, text, fields) if text else RejectedRecord(number, origin, "empty", "no text")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A document of a corpus, and what stands in its place where a record holds none."""
+"""Documents of a corpus, and rejected records in their places."""
 
 from typing import NamedTuple
 
@@ -44,11 +44,11 @@ class Document(NamedTuple):
     start: int = 0
 
 
-class Poison(NamedTuple):
-    """A record that is no document.
+class RejectedRecord(NamedTuple):
+    """A record without a usable text, and why.
 
     number, origin  as a document's
-    reason          why, in words that are the same for every record of the kind: "not UTF-8", "no such field"
+    reason          in words that are the same for every record of the kind: "not UTF-8", "no such field"
     detail          what is wrong with this one
     """
 
@@ -59,7 +59,7 @@ class Poison(NamedTuple):
 
 
 class BadRecordError(Exception):
-    """Raised by readers for a record that is no document: `reason` and `detail` as in Poison."""
+    """Raised by readers for a record without a usable text: `reason` and `detail` as in RejectedRecord."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)

@@ -23,7 +23,7 @@ def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
 
     Of several words that are one slip away it is that of the likelier slip, then the one that the table has first.
     """
-    guesses = {word: [*dict.fromkeys(_slips(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
+    guesses = {word: [*dict.fromkeys(_one_edit_away(word.lower()))] for word in words if 2 < len(word) <= _LONGEST}
     table.look_up([guess for candidates in guesses.values() for guess in candidates])
     near = {}
     for word, candidates in guesses.items():
@@ -34,13 +34,13 @@ def near_words(words: Sequence[str], table: WordIndex) -> dict[str, str]:
     return near
 
 
-def asked(words: Sequence[str], table: WordIndex) -> list[str]:
+def with_suggestions(words: Sequence[str], table: WordIndex) -> list[str]:
     """The words, each with the one that was probably meant: "bnak (bank?)"."""
     near = near_words(words, table)
     return [f"{word} ({near[word]}?)" if word in near else word for word in words]
 
 
-def _slips(word: str) -> Iterator[str]:
+def _one_edit_away(word: str) -> Iterator[str]:
     """All words that are one slip away, the likelier slips first."""
     cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     yield from (left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1)

@@ -19,7 +19,7 @@ from pyarrow import ipc, parquet
 
 from attn_cli.errors import AttnError, InputError
 from attn_cli.sources import corpora
-from attn_cli.sources.corpora import Corpus, Document, Poison, TextField, inputs, line_records, open_corpus
+from attn_cli.sources.corpora import Corpus, Document, RejectedRecord, TextField, inputs, line_records, open_corpus
 from attn_cli.sources.corpora.inputs import files_of
 
 TEXTS = ["one", "two words", "drei\tTab", "vier, mit Komma", "中文", 'six "quoted"', "seven"]
@@ -82,7 +82,7 @@ def texts_of(corpus: Corpus, start: int = 0, stop: int | None = None) -> list[st
 
 
 def poisons_of(corpus: Corpus) -> list[tuple[int, str]]:
-    return [(item.number, item.reason) for item in corpus.documents() if isinstance(item, Poison)]
+    return [(item.number, item.reason) for item in corpus.documents() if isinstance(item, RejectedRecord)]
 
 
 @pytest.mark.parametrize("packing", PACKERS)

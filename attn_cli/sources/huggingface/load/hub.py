@@ -34,7 +34,7 @@ def hub_timeout() -> float:
     return seconds
 
 
-def reached(origin: Origin) -> Origin:
+def check_hub(origin: Origin) -> Origin:
     """The origin of a model on the hub after the hub has answered; from the cache alone where it doesn't.
 
     One request that takes no longer than `hub_timeout`, before libraries ask again and again. A local model, and one
@@ -73,7 +73,7 @@ def network_of(origin: Origin) -> Iterator[None]:
     constants.HF_HUB_OFFLINE = before or origin.offline
     session = None if constants.HF_HUB_OFFLINE else get_session()
     if session is not None:
-        session.send = _until_silent(session.send, hub_timeout())  # type: ignore[method-assign]
+        session.send = _with_timeout(session.send, hub_timeout())  # type: ignore[method-assign]
     try:
         yield
     except (InputError, LimitError):
@@ -88,7 +88,7 @@ def network_of(origin: Origin) -> Iterator[None]:
             del session.send
 
 
-def _until_silent(send: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+def _with_timeout(send: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     """`send` of a client of HTTP with a limit of time; libraries are offline after the first request that fails."""
 
     def bounded(request: Any, **options: Any) -> Any:
@@ -97,7 +97,7 @@ def _until_silent(send: Callable[..., Any], seconds: float) -> Callable[..., Any
             return send(request, **options)
         except Exception as error:  # of any type, and as many types as there are clients of HTTP
             constants.HF_HUB_OFFLINE = True
-            raise hub_errors.OfflineModeIsEnabled(_no_answer(error, seconds)) from error
+            raise hub_errors.OfflineModeIsEnabled(_connection_problem(error, seconds)) from error
 
     return bounded
 
@@ -108,22 +108,22 @@ def _problem(origin: Origin, seconds: float) -> str:
     Asked in a thread, because looking up a host's name knows no timeout.
     """
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=lambda: answers.put(_asked(origin, seconds)), daemon=True).start()
+    threading.Thread(target=lambda: answers.put(_probe(origin, seconds)), daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except queue.Empty:
         return f"didn't answer in {seconds:g} s"
 
 
-def _asked(origin: Origin, seconds: float) -> str:
+def _probe(origin: Origin, seconds: float) -> str:
     url = hf_hub_url(origin.path, "config.json", revision=origin.options.revision)
     try:
         status = get_session().get(url, headers=build_hf_headers(), timeout=seconds).status_code
     except Exception as error:  # of any type, as above
-        return _no_answer(error, seconds)
+        return _connection_problem(error, seconds)
     return f"has failed (HTTP {status})" if status >= 500 or status == 429 else ""
 
 
-def _no_answer(error: Exception, seconds: float) -> str:
+def _connection_problem(error: Exception, seconds: float) -> str:
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return f"didn't answer in {seconds:g} s" if "timed out" in line.lower() else f"can't be reached: {line}"

@@ -41,7 +41,7 @@ class OriginOptions:
     offline            whether the hub must not be asked
     reads_text         whether texts will be read, so that a tokenizer has to be there
     device_map         one of DEVICE_MAPS, or a device; spreads the weights by the package accelerate
-    predicts           whether a model that has a head of words is loaded with it
+    predicts           whether a model that has a language-model head is loaded with it
     known_texts        texts that will be read, as far as they are known
     chosen             the layers and heads that will be looked at
     """

@@ -16,9 +16,8 @@ from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import nonempty_file
 from attn_cli.sources.files.raw import Raw, open_raw
 from attn_cli.sources.huggingface.anatomy.forward_arguments import takes_any
-from attn_cli.sources.huggingface.read.image_tokens import with_patches
+from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
-from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from attn_cli.text import excerpt
 
 PREFIX = "input."

@@ -13,7 +13,7 @@ from huggingface_hub import errors as hub_errors
 from huggingface_hub.utils import get_session
 
 from attn_cli.errors import InputError, LoadError
-from attn_cli.sources.huggingface.load.hub import hub_timeout, network_of, reached
+from attn_cli.sources.huggingface.load.hub import check_hub, hub_timeout, network_of
 from attn_cli.sources.huggingface.load.load_errors import load_error
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
 from tests.program import SHORT
@@ -62,7 +62,7 @@ def server(kind: type[BaseHTTPRequestHandler] = Failing) -> Iterator[ThreadingHT
 
 def refused(words: str) -> None:
     with pytest.raises(LoadError, match=words) as caught:
-        reached(MODEL)
+        check_hub(MODEL)
     assert "no/model" in caught.value.message
     assert "127.0.0.1" in caught.value.message
     assert "--offline" in caught.value.hint
@@ -111,7 +111,7 @@ def test_what_is_in_the_cache_is_read_from_there_while_the_hub_fails(
                         lambda *_, **__: str(snapshot / "config.json"))  # fmt: skip
     with server() as hub:
         at(monkeypatch, hub.server_address[1])
-        origin = reached(MODEL)
+        origin = check_hub(MODEL)
     assert origin.offline
     assert "not all in the cache, and the hub at" in load_error(hub_errors.OfflineModeIsEnabled(), origin).message
 
@@ -128,7 +128,7 @@ class FallsSilent(Failing):
 def test_a_hub_that_stops_answering_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     with server(FallsSilent) as hub:
         at(monkeypatch, hub.server_address[1])
-        origin = reached(MODEL)
+        origin = check_hub(MODEL)
         monkeypatch.setenv("ATTN_HUB_TIMEOUT", "0.5")
         with pytest.raises(LoadError, match=r"no/model is not all in the cache.* stopped answering"):
             load_weights(origin, hub.server_address[1])
@@ -151,9 +151,9 @@ def load_weights(origin: Origin, port: int) -> None:
 def test_nothing_is_asked_offline_nor_for_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     at(monkeypatch, 1)
     folder = Origin("./m", "./m", OriginOptions())
-    assert reached(folder) is folder
+    assert check_hub(folder) is folder
     offline = Origin("a/b", "a/b", OriginOptions(offline=True), local=False)
-    assert reached(offline) is offline
+    assert check_hub(offline) is offline
     with network_of(folder), pytest.raises(hub_errors.OfflineModeIsEnabled):
         get_session().get("http://127.0.0.1:1/")
     assert not constants.HF_HUB_OFFLINE

@@ -13,9 +13,8 @@ from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.anatomy.streams import TEXT_STREAMS
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.known_types import TYPES, CoarserGrid, EachPatch, MergedSquares, RowByRow
-from attn_cli.sources.huggingface.read.image_tokens import with_patches
+from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
-from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from tests.architectures.check import built

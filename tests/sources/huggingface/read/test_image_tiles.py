@@ -10,9 +10,8 @@ from transformers import PreTrainedModel
 from attn_cli.call import AttentionCall, Call
 from attn_cli.prompt import Token
 from attn_cli.sources.huggingface.capture.session import capture
-from attn_cli.sources.huggingface.read.image_tokens import with_patches
+from attn_cli.sources.huggingface.read.image_tokens import tower_tokens, with_patches
 from attn_cli.sources.huggingface.read.tokenize import labels
-from attn_cli.sources.huggingface.read.tower_patches import tower_tokens
 from tests.architectures.tiny import tiny_model
 
 COLUMNS = 10  # of the patches of a Qwen2.5-VL, which come one after the other in squares of 2 x 2
