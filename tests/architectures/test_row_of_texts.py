@@ -11,13 +11,9 @@ from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import Call
 from attn_cli.kernel.walk.padded import padded_numbers
 from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
-from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
-from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.capture.session import Capture
 from attn_cli.sources.huggingface.one_row import reads_in_one_row
 from attn_cli.sources.huggingface.read.batching import padded as padded_batch
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
@@ -126,8 +122,6 @@ def run(
 ) -> tuple[Numbers, torch.Tensor]:
     """What is noted of the rows of texts, and the model's first output."""
     visit = Numbers(needs, in_bands=in_bands)
-    ledger = Ledger(model, Selection(), BatchLabels(None, None, encoder_decoder=False))
-    visitor = BatchVisitor(visit, ledger, row_of_texts=beside)
-    with watched(model, visitor), torch.no_grad():
+    with Capture(model, visit, row_of_texts=beside), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

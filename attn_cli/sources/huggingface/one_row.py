@@ -11,11 +11,9 @@ from transformers import PreTrainedModel
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS
-from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import NotInOneRowError, RowOfTexts
-from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.read.batching import padded, reads_alone
 from attn_cli.sources.huggingface.read.positions import counted_from, position_count
 
@@ -67,9 +65,6 @@ def _texts(model: PreTrainedModel) -> list[np.ndarray]:
 
 def _hidden(model: PreTrainedModel, arguments: Mapping[str, Any], texts: RowOfTexts | None) -> torch.Tensor:
     """The model's first output; attention is computed by attn, and shown to nobody."""
-    labels = BatchLabels(None, None, encoder_decoder=False)
-    visitor = BatchVisitor(lambda call: None, Ledger(model, Selection(layers=()), labels))
-    visitor.row_of_texts = texts
-    with watched(model, visitor):
+    with Capture(model, lambda call: None, Ledger(model, Selection(layers=()), unlabelled(model)), row_of_texts=texts):
         output: torch.Tensor = model(**arguments)[0]
     return output

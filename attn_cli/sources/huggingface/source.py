@@ -30,11 +30,11 @@ from attn_cli.sources.huggingface.anatomy.other_mixers import blocks_without_att
 from attn_cli.sources.huggingface.anatomy.pass_memory import bytes_of_token
 from attn_cli.sources.huggingface.anatomy.vocabulary import outside_vocabulary
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
+from attn_cli.sources.huggingface.capture.batch_visitor import Visit
 from attn_cli.sources.huggingface.capture.eager_check import layer_unlike_eager
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.session import capture, watched
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, TRANSFORMERS, is_newer_than_tested
 from attn_cli.sources.huggingface.failures import why_failed, why_missing
 from attn_cli.sources.huggingface.intervene.experiment import ModelExperiment
@@ -169,26 +169,21 @@ class ModelSource:
         Raises LoadError if a selected layer's attention can't be captured, or its W_O not be found, InputError for a
         layer that doesn't exist and for inputs that don't fit the model, MemoryError where memory is too small.
         """
-        model = self.loaded.model
         self._check_layers(selection)
         arguments = self._without_cache(self.reader.arguments(prompts))
         with self._explained(arguments, unfit=isinstance(prompts[0], ArrayPrompt)):
+            texts, others = [prompt.tokens for prompt in prompts], [prompt.others for prompt in prompts]
+            labels = BatchLabels(texts, others, encoder_decoder=self.reader.has_decoder)
             found = self._projections(arguments) if projections else None
-            with (
-                capture(
-                    model,
-                    visit,
-                    selection=selection,
-                    texts=[prompt.tokens for prompt in prompts],
-                    others=[prompt.others for prompt in prompts],
-                    rotations=rotations,
-                ) as ledger,
-                torch.no_grad(),
-            ):
-                ledger.projections = found
-                ledger.end_after_selection()
-                model(**arguments)
-        if failure := why_missing(model, ledger, selection, self.about["model"]):
+            ledger = Ledger(self.loaded.model, selection, labels, self.module_places, found)
+            self._run(visit, arguments, ledger, end="after selection", rotations=rotations)
+
+    def _run(self, visit: Visit, arguments: Mapping[str, Any], ledger: Ledger, **how: Any) -> None:
+        """One captured pass; errors where a selected layer is missing. `how` is of `Capture`."""
+        model = self.loaded.model
+        with Capture(model, visit, ledger, **how), torch.no_grad():
+            model(**arguments)
+        if failure := why_missing(model, ledger, ledger.selection, self.about["model"]):
             raise failure
 
     @contextmanager
@@ -336,17 +331,10 @@ class ModelSource:
         arguments = self._without_cache(arguments)
         if "logits_to_keep" in signature(model.forward).parameters:
             arguments["logits_to_keep"] = 1
-        with self._explained(arguments):
-            labels = BatchLabels(None, None, encoder_decoder=self.reader.has_decoder)
-            ledger = Ledger(model, selection, labels, self.module_places)
-            visitor = BatchVisitor(visit, ledger, row_of_texts=row)
-            with watched(model, visitor), onednn_linear(), torch.no_grad():
-                usual = self._usual_runs.get(selection)
-                if usual is not None:
-                    ledger.end_after_selection(at_once=usual)
-                model(**arguments)
-        if failure := why_missing(model, ledger, selection, self.about["model"]):
-            raise failure
+        end = {None: "whole", False: "after selection", True: "at once"}[self._usual_runs.get(selection)]
+        ledger = Ledger(model, selection, unlabelled(model), self.module_places)
+        with self._explained(arguments), onednn_linear():
+            self._run(visit, arguments, ledger, end=end, row_of_texts=row)
         self._usual_runs.setdefault(selection, ledger.runs_are_usual)
 
     def _row_of_texts(self, texts: Sequence[np.ndarray], padded: Mapping[str, torch.Tensor]) -> RowOfTexts | None:

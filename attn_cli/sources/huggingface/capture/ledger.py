@@ -51,7 +51,12 @@ class Ledger:
     """
 
     def __init__(
-        self, model: PreTrainedModel, selection: Selection, labels: BatchLabels, places: ModulePlaces | None = None
+        self,
+        model: PreTrainedModel,
+        selection: Selection,
+        labels: BatchLabels,
+        places: ModulePlaces | None = None,
+        projections: OutputProjections | None = None,
     ) -> None:
         self.selection, self.labels = selection, labels
         self.calls: dict[tuple[str, int], int] = {}
@@ -59,7 +64,7 @@ class Ledger:
         self.runs: dict[nn.Module, int] = {}
         self.unseen: list[ModulePlace] = []
         self.not_over_keys: list[ModulePlace] = []
-        self.projections: OutputProjections | None = None
+        self.projections = projections
         self._model = model
         self.places = places or ModulePlaces(model)
         self._runs_needed: dict[nn.Module, int] = {}

@@ -10,7 +10,8 @@ unknown one, others choose classes by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Literal
 
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, PreTrainedTokenizerBase
@@ -26,10 +27,88 @@ from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
 from attn_cli.sources.huggingface.capture.own_code import OwnCode
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced
+from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
+End = Literal["whole", "after selection", "at once"]
+"""Where a pass ends: whole; before the first call after those selected; with the last selected call, where every module
+has run as often as it has places in a whole pass before."""
 
-@contextmanager
+
+class Capture(AbstractContextManager[Ledger]):
+    """The attention of every forward pass of a model, shown to a visitor while the pass runs.
+
+        with Capture(model, visit) as ledger:
+            model(**inputs)
+
+    model        its outputs stay what they were to within rounding; its configuration is put back at the end
+    visit        gets each `AttentionCall` of the selected layers, text by text, or all texts at once if a `BatchVisit`
+    ledger       what is selected, the labels of the tokens, W_O; all layers and numbered tokens by default
+    end          where a pass ends; a pass that isn't whole gives no model output
+    rotations    calls can say how rotary positions turned their queries and keys
+    tap          a function through which every layer's output goes
+    row_of_texts the texts of the pass, where they are in one row of tokens
+
+    Entered, it gives the ledger: which layers attended and how often, and which could not be captured. Attention
+    outside the registry is captured by a function mode; `Place.way` says how each call was. The registry of
+    transformers is one for the whole process: don't run other models in other threads meanwhile.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        visit: Visit,
+        ledger: Ledger | None = None,
+        *,
+        end: End = "whole",
+        rotations: bool = False,
+        tap: Tap | None = None,
+        row_of_texts: RowOfTexts | None = None,
+    ) -> None:
+        self.model, self.tap = model, tap
+        self.ledger = ledger or Ledger(model, ALL, unlabelled(model))
+        if end != "whole":
+            self.ledger.end_after_selection(at_once=end == "at once")
+        self.visitor = BatchVisitor(
+            visit, self.ledger, rotations=RotationReader() if rotations else None, row_of_texts=row_of_texts
+        )
+        self._exits = ExitStack()
+        self._ran: set[nn.Module] = set()
+
+    def __enter__(self) -> Ledger:
+        """Put attn's functions in place of the model's."""
+        with ExitStack() as stack:
+            for context in self._contexts():
+                stack.enter_context(context)
+            self._exits = stack.pop_all()
+        return self.ledger
+
+    def _contexts(self) -> Iterator[AbstractContextManager[Any]]:
+        """All that holds while it is open."""
+        model, ledger, visitor = self.model, self.ledger, self.visitor
+        yield replaced(AttentionInterface, {"eager": AttentionFunction(ledger, visitor, self.tap).compute})
+        yield replaced(AttentionMaskInterface, {"eager": lazy_mask})
+        yield all_named(model, "eager")
+        if visitor.row_of_texts is None:
+            yield hooked(model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True))
+        else:
+            ledger.labels.read_arguments(model, (), visitor.row_of_texts.padded)
+        yield visitor.blocks.watching(ledger.places.attention_blocks)
+        if visitor.rotations is not None:
+            yield visitor.rotations.watching(ledger.places.attention)
+        in_registry = ledger.places.in_registry
+        yield hooked(*(module.register_forward_pre_hook(lambda x, _: self._ran.add(x)) for module in in_registry))
+        yield watching(OwnCode(ledger, visitor, self.tap))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
+        """Put everything back; the end of a pass after its selection is no error."""
+        is_over = error is None or isinstance(error, SelectionDone)
+        self._exits.__exit__(None, None, None)
+        if is_over:
+            self.ledger.record_silent(self._ran)
+        return is_over and error is not None
+
+
 def capture(
     model: PreTrainedModel,
     visit: Visit,
@@ -39,8 +118,11 @@ def capture(
     others: Sequence[Mapping[str, Sequence[Token]]] | None = None,
     rotations: bool = False,
     tokenizer: PreTrainedTokenizerBase | None = None,
-) -> Iterator[Ledger]:
+) -> Capture:
     """Context manager: calls `visit` once per selected layer and text of every forward pass of `model`.
+
+        with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
+            model(**inputs)
 
     visit      gets each `AttentionCall`: queries `[h, n, d]`, keys `[g, m, d]`, values `[g, m, e]` and their rule. The
                arrays are the model's own: read them during the visit, and don't change them.
@@ -51,56 +133,13 @@ def capture(
     others     for each text the tokens of the streams that read something else, by stream: decoder, vision, audio
     rotations  also find out, for calls that ask, how rotary positions turned their queries and keys
 
-    Yields the ledger of the pass: which layers attended and how often, and which could not be captured. If its
-    `projections` are set, to what `find_projections` returns, calls carry W_O. Its `end_after_selection()` ends passes
-    after the last selected layer: an exception is raised through the model and caught here, and there is no model
-    output then. Attention outside the registry is captured by a function mode; `Place.way` says how each call was
-    captured.
-
-    The model's outputs stay what they were to within rounding, its configuration is put back at the end. The registry
-    of transformers is one for the whole process: don't run other models in other threads meanwhile.
-
-        with capture(model, lambda call: summaries.append(reduce(call, TopKeys(5)))):
-            model(**inputs)
+    The rest is as for `Capture`.
     """
     is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
     labels = BatchLabels(texts, others, encoder_decoder=is_pair, tokenizer=tokenizer)
-    ledger = Ledger(model, selection, labels)
-    reader = RotationReader() if rotations else None
-    visitor = BatchVisitor(visit, ledger, rotations=reader)
-    with watched(model, visitor):
-        yield ledger
+    return Capture(model, visit, Ledger(model, selection, labels), rotations=rotations)
 
 
-@contextmanager
-def watched(
-    model: PreTrainedModel,
-    visitor: BatchVisitor,
-    *,
-    tap: Tap | None = None,
-) -> Iterator[None]:
-    """Context manager: passes the attention of every forward pass of `model` to `visitor`, as in `capture`.
-
-    tap  a function through which every layer's output goes
-    """
-    ledger = visitor.ledger
-    function = AttentionFunction(ledger, visitor, tap)
-    ran: set[nn.Module] = set()
-    with ExitStack() as stack:
-        stack.enter_context(replaced(AttentionInterface, {"eager": function.compute}))
-        stack.enter_context(replaced(AttentionMaskInterface, {"eager": lazy_mask}))
-        stack.enter_context(all_named(model, "eager"))
-        if visitor.row_of_texts is None:
-            labelling = model.register_forward_pre_hook(ledger.labels.read_arguments, with_kwargs=True)
-            stack.callback(labelling.remove)
-        else:
-            ledger.labels.read_arguments(model, (), visitor.row_of_texts.padded)
-        stack.enter_context(visitor.blocks.watching(ledger.places.attention_blocks))
-        if visitor.rotations is not None:
-            stack.enter_context(visitor.rotations.watching(ledger.places.attention))
-        noting = [module.register_forward_pre_hook(lambda x, _: ran.add(x)) for module in ledger.places.in_registry]
-        stack.enter_context(hooked(*noting))
-        stack.enter_context(watching(OwnCode(ledger, visitor, tap)))
-        stack.enter_context(suppress(SelectionDone))
-        yield
-    ledger.record_silent(ran)
+def unlabelled(model: PreTrainedModel) -> BatchLabels:
+    """The labels of a pass whose tokens are numbered."""
+    return BatchLabels(None, None, encoder_decoder=bool(getattr(model.config, "is_encoder_decoder", False)))

@@ -20,10 +20,8 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.capture.attention_function import Tap
-from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
-from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.session import watched
+from attn_cli.sources.huggingface.capture.session import Capture, unlabelled
 from attn_cli.sources.huggingface.residual.output_projection import OutputProjection, Projections
 
 
@@ -86,10 +84,8 @@ class _Search:
         def ignore(call: Call) -> None:
             """The weights aren't needed."""
 
-        is_pair = bool(getattr(self.model.config, "is_encoder_decoder", False))
-        labels = BatchLabels(None, None, encoder_decoder=is_pair)
-        visitor = BatchVisitor(ignore, Ledger(self.model, Selection(), labels))
-        with watched(self.model, visitor, tap=tap), self._hooks(look), torch.no_grad():
+        ledger = Ledger(self.model, Selection(), unlabelled(self.model), self.places)
+        with Capture(self.model, ignore, ledger, tap=tap), self._hooks(look), torch.no_grad():
             self.model(**arguments)
 
     def _hooks(self, look: Callable[..., None]) -> AbstractContextManager[None]:
