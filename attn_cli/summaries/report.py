@@ -1,7 +1,7 @@
 """The result of a command, as views get it: texts, summaries or an answer, and the source."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from attn_cli.display import Displayed
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.fields import Field, Rows, made
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.reduce import Kind, Summary
 
@@ -18,18 +19,24 @@ class Answer(ABC):
 
     name           selects the file in `views/answers` that draws it
     several_texts  whether it can be about several texts, so that JSON has `inputs` in place of `input`
+    fields         of the `result` of the JSON object, where they are declared
+    table          the name of the one whose rows are the flat ones
     """
 
     name: ClassVar[str]
     several_texts: ClassVar[bool] = False
+    fields: ClassVar[Sequence[Field]] = ()
+    table: ClassVar[str] = ""
 
-    @abstractmethod
     def records(self) -> Iterator[dict[str, Any]]:
         """Flat rows, for csv, tsv and jsonl."""
+        table = next(field for field in self.fields if isinstance(field.type, Rows) and field.name == self.table)
+        assert isinstance(table.type, Rows)
+        yield from (made(table.type.fields, row) for row in table.read(self))
 
-    @abstractmethod
     def document(self) -> dict[str, Any]:
         """The `result` of the JSON object."""
+        return made(self.fields, self)
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:

@@ -1,13 +1,14 @@
 """attn cost: operations and bytes of attention over n tokens, with the chosen keys and with other kinds of keys."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.walk.plan import tile_of
+from attn_cli.summaries.fields import COUNT, FLAG, TEXT, Field, Rows, each, object_schema, or_none
 from attn_cli.summaries.report import Answer
 
 _SCORE_BYTES = 4  # scores and weights are float32 whatever the model's precision
@@ -29,6 +30,42 @@ class Variant:
     next_token_operations: int
 
 
+_OPERATIONS = ("projections", "scores", "softmax", "mixing")
+_VARIANT = (
+    Field("variant", TEXT, "multi-head, grouped, multi-query, latent or window, with its sizes", "name"),
+    Field("requested", FLAG, "whether these are the sizes that were asked about", "asked"),
+    Field("kv_heads", or_none(COUNT), "key heads; null for latents",
+          lambda each: None if each.layer.rank else each.layer.kv_heads),
+    Field("rank", or_none(COUNT), "numbers of a latent; null for none", lambda each: each.layer.rank or None),
+    Field("window", or_none(COUNT), "keys that a query sees; null for all", "layer.window"),
+    Field("cache_bytes", COUNT, "of all layers after all tokens"),
+    Field("matrix_operations", COUNT, "scores and mixing, of all layers"),
+    Field("next_token_operations", COUNT, "of all layers, with a cache"),
+)  # fmt: skip
+FIELDS = (
+    Field("tokens", COUNT, "how long the text is", "n"),
+    Field("batch", COUNT, "texts at once"),
+    Field("layers", COUNT, "layers of attention"),
+    Field("windowed_layers", COUNT, "layers whose queries see a window", "windowed"),
+    Field("heads", COUNT, "query heads", "layer.heads"),
+    Field("kv_heads", COUNT, "key heads", "layer.kv_heads"),
+    Field("head_size", COUNT, "numbers of a query or key", "layer.d"),
+    Field("value_size", COUNT, "numbers of a value", "layer.e"),
+    Field("width", COUNT, "numbers of an embedding", "layer.width"),
+    Field("rank", or_none(COUNT), "numbers of a latent; null for none", lambda cost: cost.layer.rank or None),
+    Field("window", or_none(COUNT), "keys that a query sees; null for all", "layer.window"),
+    Field("causal", FLAG, "whether later keys are blocked"),
+    Field("bytes_per_number", COUNT, "of what is kept", "itemsize"),
+    Field("operations", object_schema([Field(name, COUNT, "of all layers") for name in _OPERATIONS]),
+          "on the whole text, by part"),
+    Field("matrix_bytes_per_layer", COUNT, "of the weights, if held in float32", "matrix_bytes"),
+    Field("matrix_bytes", COUNT, "the same of all layers", lambda cost: cost.matrix_bytes * cost.layers),
+    Field("band_bytes", COUNT, "what attn holds of the weights at a time"),
+    Field("band", each({"type": "integer", "minimum": 1}), "heads and rows of that"),
+    Field("variants", Rows(_VARIANT), "other ways to keep keys"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Cost(Answer):
     """The cost of `layers` layers over n tokens.
@@ -39,6 +76,8 @@ class Cost(Answer):
     """
 
     name: ClassVar[str] = "cost"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "variants"
 
     n: int
     batch: int
@@ -52,45 +91,6 @@ class Cost(Answer):
     band: tuple[int, int]
     band_bytes: int
     variants: tuple[Variant, ...]
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per variant."""
-        for variant in self.variants:
-            yield {
-                "variant": variant.name,
-                "requested": variant.asked,
-                "kv_heads": None if variant.layer.rank else variant.layer.kv_heads,
-                "rank": variant.layer.rank or None,
-                "window": variant.layer.window,
-                "cache_bytes": variant.cache_bytes,
-                "matrix_operations": variant.matrix_operations,
-                "next_token_operations": variant.next_token_operations,
-            }
-
-    def document(self) -> dict[str, Any]:
-        """Sizes, operations, bytes, variants."""
-        layer = self.layer
-        return {
-            "tokens": self.n,
-            "batch": self.batch,
-            "layers": self.layers,
-            "windowed_layers": self.windowed,
-            "heads": layer.heads,
-            "kv_heads": layer.kv_heads,
-            "head_size": layer.d,
-            "value_size": layer.e,
-            "width": layer.width,
-            "rank": layer.rank or None,
-            "window": layer.window,
-            "causal": self.causal,
-            "bytes_per_number": self.itemsize,
-            "operations": dict(self.operations),
-            "matrix_bytes_per_layer": self.matrix_bytes,
-            "matrix_bytes": self.matrix_bytes * self.layers,
-            "band_bytes": self.band_bytes,
-            "band": list(self.band),
-            "variants": list(self.records()),
-        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The variants' names and numbers."""
@@ -109,7 +109,7 @@ def cost_of(
     itemsize  bytes of a kept number
     """
     shares = ((layer, windowed), (replace(layer, window=None), layers - windowed))
-    operations = dict.fromkeys(("projections", "scores", "softmax", "mixing"), 0)
+    operations = dict.fromkeys(_OPERATIONS, 0)
     for kind, count in shares:
         cells = kind.cells(n, n, causal=causal)
         operations["projections"] += 2 * batch * count * n * kind.projections

@@ -1,13 +1,14 @@
 """attn layers: what every block of a model mixes tokens with, by what rule, and how its attention was captured."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.model_blocks import Block
+from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, TEXT, Field, Rows, or_none
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.report import Answer
@@ -44,21 +45,46 @@ class Layer:
     note: str | None = None
 
 
+_LAYER = (
+    Field("stream", TEXT, "self; encoder, decoder and cross; vision, audio, text and resampler"),
+    Field("layer", COUNT, "the model's own block number, from 0"),
+    Field(
+        "mixer",
+        TEXT,
+        "softmax attention, or what the block has in its place: Mamba, linear attention, convolution, "
+        "recurrence, no attention",
+    ),
+    Field("name", TEXT, "path of the module in the model"),
+    Field(
+        "way",
+        or_none(TEXT),
+        "how it was seen: registry, softmax, sdpa, dispatch, returned; computed for a table; null without "
+        "attention, or if it did not run",
+    ),
+    Field("calls", COUNT, "how often it ran in one forward pass; 0 if it did not"),
+    Field("heads", COUNT, "query heads; 0 without attention, or if attention did not run and does not say"),
+    Field("kv_heads", COUNT, "key/value heads, each shared by heads / kv_heads query heads"),
+    Field("scale", NUMBER, "what q kᵀ is multiplied with; null where only weights were seen"),
+    Field("mask", or_none(TEXT), "which keys a query may attend to, in words"),
+    Field("softcap", NUMBER, "scores stay below it, by a tanh; null without"),
+    Field("bias", or_none(FLAG), "whether something is added to scores; null where only weights were seen"),
+    Field("sink", or_none(FLAG), "whether a learned sink takes a share of every row; null likewise"),
+    Field(
+        "note", or_none(TEXT), "why softmax attention showed nothing: it did not run, and what it needs; null if it ran"
+    ),
+)
+FIELDS = (Field("layers", Rows(_LAYER, closed=True), "stream by stream, in the order of the blocks", "rows"),)
+
+
 @dataclass(frozen=True, eq=False)
 class Layers(Answer):
     """All blocks of a model, stream by stream, in the order of the blocks."""
 
     name: ClassVar[str] = "layers"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "layers"
 
     rows: tuple[Layer, ...]
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per attention module or block."""
-        yield from (asdict(row) for row in self.rows)
-
-    def document(self) -> dict[str, Any]:
-        """The rows, under `layers`."""
-        return {"layers": list(self.records())}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A column for every field; what is None is "" among words and NaN among numbers."""

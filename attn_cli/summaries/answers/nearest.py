@@ -1,13 +1,28 @@
 """attn nearest: the words nearest to a sum of words, by the angle between their vectors."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.summaries.fields import COSINE, COUNT, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
+
+_WORD = (
+    Field("rank", COUNT, "0 for the nearest", itemgetter(0)),
+    Field("word", TEXT, "as the table writes it", itemgetter(1)),
+    Field("id", COUNT, "its row in the table", itemgetter(2)),
+    Field("cosine", COSINE, "of the angle between its vector and the sum of the asked ones, each made 1 long",
+          itemgetter(3)),
+)  # fmt: skip
+FIELDS = (
+    Field("signs", each({"enum": [1, -1]}),
+          "for every token of the input whether its vector was added or taken away"),
+    Field("nearest", Rows(_WORD), "nearest first", "ranked"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +34,8 @@ class Neighbours(Answer):
     """
 
     name: ClassVar[str] = "nearest"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "nearest"
 
     words: tuple[str, ...]
     rows: tuple[int, ...]
@@ -26,14 +43,10 @@ class Neighbours(Answer):
     signs: tuple[int, ...]
     target: np.ndarray
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per word."""
-        for rank, (word, row, cosine) in enumerate(zip(self.words, self.rows, self.cosines.tolist(), strict=True)):
-            yield {"rank": rank, "word": word, "id": row, "cosine": cosine}
-
-    def document(self) -> dict[str, Any]:
-        """The signs of the question's words, and the rows."""
-        return {"signs": list(self.signs), "nearest": list(self.records())}
+    @property
+    def ranked(self) -> list[tuple[int, str, int, float]]:
+        """Rank, word, row in the table and cosine of each."""
+        return list(zip(range(len(self.words)), self.words, self.rows, self.cosines.tolist(), strict=True))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`words`, `ids`, `cosines` `[k]`, and the `target` `[d]`."""

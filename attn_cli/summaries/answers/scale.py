@@ -1,13 +1,36 @@
 """attn scale: two demonstrations of the scale, with growing scores and with growing vectors."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from attn_cli.kernel.lessons.scale import Saturation, Spread
+from attn_cli.summaries.fields import COUNT, FINITE, Field, Rows, each
 from attn_cli.summaries.report import Answer
+
+_SATURATION = (
+    Field("factor", FINITE, "what the scores were multiplied with"),
+    Field("scores", each(FINITE), "the scores then"),
+    Field("weights", each(FINITE), "their softmax"),
+    Field("entropy_bits", FINITE, "of the weights"),
+    Field("slope", FINITE, "the largest w (1 - w)"),
+)
+_SPREAD = (
+    Field("d", COUNT, "numbers of a query and of a key"),
+    Field("variance", FINITE, "of q · k"),
+    Field("scaled_variance", FINITE, "of q · k / sqrt(d)"),
+    Field("top_weight", FINITE, "mean of a row's largest weight, without the scale"),
+    Field("scaled_top_weight", FINITE, "with it"),
+)
+FIELDS = (
+    Field("saturation", Rows(_SATURATION), "softmax of growing scores"),
+    Field("variance", Rows(_SPREAD), "products of growing vectors", "spread"),
+    Field("keys", COUNT, "keys that each query meets"),
+    Field("samples", COUNT, "queries for each size"),
+    Field("seed", COUNT, "of the random numbers"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,42 +38,14 @@ class Scaling(Answer):
     """Softmax of growing scores, and the variance of q · k as d grows: `samples` queries, each against `keys` keys."""
 
     name: ClassVar[str] = "scale"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "variance"
 
     saturation: tuple[Saturation, ...]
     spread: tuple[Spread, ...]
     keys: int
     samples: int
     seed: int
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per d."""
-        for row in self.spread:
-            yield {
-                "d": row.d,
-                "variance": row.variance,
-                "scaled_variance": row.scaled_variance,
-                "top_weight": row.top_weight,
-                "scaled_top_weight": row.scaled_top_weight,
-            }
-
-    def document(self) -> dict[str, Any]:
-        """Both demonstrations."""
-        return {
-            "saturation": [
-                {
-                    "factor": row.factor,
-                    "scores": row.scores,
-                    "weights": row.weights,
-                    "entropy_bits": row.entropy_bits,
-                    "slope": row.slope,
-                }
-                for row in self.saturation
-            ],
-            "variance": list(self.records()),
-            "keys": self.keys,
-            "samples": self.samples,
-            "seed": self.seed,
-        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`factors`, `weights`, and the columns of the second demonstration."""

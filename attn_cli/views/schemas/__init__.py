@@ -7,7 +7,8 @@
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
-stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that.
+stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that. One
+with a dot is a module of the summaries, and A the name of a list of fields there (`attn_cli/summaries/fields.py`).
 
 The number in `attn.NAME/1` is the fragment's "$id", from which outputs take it too. It changes by one rule: adding a
 field keeps the number, because a reader that ignores unknown fields goes on working; removing a field, renaming it or
@@ -16,6 +17,7 @@ giving its values another type, unit or meaning raises it.
 
 import json
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +113,13 @@ def _items(value: Any) -> list[Any]:
 
 
 def _piece(address: str) -> Any:
-    """The value in FILE.json under the keys A, B, for the address "FILE#A/B"."""
+    """The value in FILE.json under the keys A, B, for the address "FILE#A/B"; for "room.module#LIST" its fields."""
     file, keys = address.split("#")
+    if "." in file:
+        from attn_cli.summaries.fields import properties  # imported here: `schema_names` needs no numpy
+
+        fields: dict[str, Any] = properties(getattr(import_module(f"attn_cli.summaries.{file}"), keys))
+        return fields
     piece: Any = _LISTS[file]() if file in _LISTS else _read(file)
     for key in keys.split("/"):
         piece = piece[key]

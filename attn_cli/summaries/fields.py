@@ -1,0 +1,98 @@
+"""Fields of machine output, declared beside what they are read from: rows, objects and JSON Schema are made of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+Schema = dict[str, Any]
+
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": ["number", "null"]}  # what is NaN or infinite is null
+FINITE: Schema = {"type": "number"}
+SHARE: Schema = NUMBER | {"minimum": 0, "maximum": 1.0001}
+COSINE: Schema = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+
+
+def or_none(schema: Schema) -> Schema:
+    """The same, or null."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
+    """A list of such values, each of this meaning, `count` of them if that is fixed."""
+    items = {**item, "description": meaning} if meaning else item
+    return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The type of a list of objects, made of a sequence of things.
+
+    meaning  of one of them
+    count    how many they are, if that is fixed
+    closed   whether they have no fields but these
+    """
+
+    fields: Sequence["Field"]
+    meaning: str = ""
+    count: int | None = None
+    closed: bool = False
+
+    def schema(self) -> Schema:
+        """As JSON Schema."""
+        more = {"additionalProperties": False} if self.closed else {}
+        return each(object_schema(self.fields) | more, self.meaning, self.count)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value of a row or object.
+
+    meaning   with its unit, as the JSON Schema says it
+    value     where it is read: the path of an attribute, or a function; the attribute of its own name if not given
+    optional  whether it is left out where it is None
+    """
+
+    name: str
+    type: Schema | Rows
+    meaning: str = ""
+    value: str | Callable[[Any], Any] = ""
+    optional: bool = False
+    read: Callable[[Any], Any] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        read = attrgetter(self.value or self.name) if isinstance(self.value, str) else self.value
+        object.__setattr__(self, "read", read)
+
+    def schema(self) -> dict[str, Any]:
+        """Its JSON Schema."""
+        schema = self.type.schema() if isinstance(self.type, Rows) else self.type
+        return {**schema, **({"description": self.meaning} if self.meaning else {})}
+
+
+def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
+    """The object of these fields, read from a thing."""
+    document: dict[str, Any] = {}
+    for one in fields:
+        value = one.read(thing)
+        if value is None and one.optional:
+            continue
+        document[one.name] = [made(one.type.fields, row) for row in value] if isinstance(one.type, Rows) else value
+    return document
+
+
+def object_schema(fields: Sequence[Field]) -> dict[str, Any]:
+    """The JSON Schema of such an object."""
+    return {
+        "type": "object",
+        "required": [one.name for one in fields if not one.optional],
+        "properties": properties(fields),
+    }
+
+
+def properties(fields: Sequence[Field]) -> dict[str, Any]:
+    """The JSON Schema of each field."""
+    return {one.name: one.schema() for one in fields}
