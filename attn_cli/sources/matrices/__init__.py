@@ -21,7 +21,6 @@ from attn_cli.sources.matrices.embedding import Embedded, embed
 from attn_cli.sources.matrices.heads import InHeads, in_heads
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.projecting import Projected, own_matrices, project
-from attn_cli.sources.matrices.reading import reader_of
 from attn_cli.sources.matrices.rules import RuleParts, rule_of
 from attn_cli.sources.matrices.shapes import ScoreShape, check_output_projection
 from attn_cli.sources.score_overflow import require_finite_scores
@@ -160,10 +159,7 @@ def open_matrices(options: MatrixOptions) -> Matrices:
     InputError that names both shapes where two don't fit.
     """
     options.check()
-    reader = reader_of(options)
-    projected = (
-        project(options, reader, embed(options, reader)) if options.has_embeddings else own_matrices(options, reader)
-    )
+    projected = project(options, embed(options)) if options.has_embeddings else own_matrices(options)
     return _ruled(options, projected, in_heads(options, projected))
 
 

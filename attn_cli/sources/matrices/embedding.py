@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.errors import InputError
+from attn_cli.kernel.definition.positions import sinusoidal
 from attn_cli.prompt import Prompt
 from attn_cli.sources import is_table, open_table_source
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.positions import with_sinusoids
-from attn_cli.sources.matrices.reading import MatrixReader
+from attn_cli.sources.matrices.reading import read_matrix
 
 
 class Words(NamedTuple):
@@ -53,7 +53,7 @@ class Embedded:
         return tuple(note for words in texts if words is not None for note in words.prompt.warnings)
 
 
-def embed(options: MatrixOptions, reader: MatrixReader) -> Embedded:
+def embed(options: MatrixOptions) -> Embedded:
     """The embeddings that the options name, with sinusoidal positions added where they ask for them.
 
     Raises InputError where the batch axes of x and context differ.
@@ -62,19 +62,25 @@ def embed(options: MatrixOptions, reader: MatrixReader) -> Embedded:
     words = None if options.text is None else words_of(options.text, options.model, dtype)
     context_words = None if options.context_text is None else words_of(options.context_text, options.model, dtype)
     if words is None:
-        assert options.x is not None  # callers check that there are embeddings
-        x = reader.matrix(options.x, "x")
+        matrix = read_matrix(options, "x")
+        assert matrix is not None  # callers check that there are embeddings
+        x = matrix
     else:
         x = words.x
-    context = reader.optional(options.context, "context") if context_words is None else context_words.x
+    context = read_matrix(options, "context") if context_words is None else context_words.x
     heads = options.heads or (1 if words is None else words.heads)
     if options.positions == "sinusoidal":
-        x, context = with_sinusoids(x), None if context is None else with_sinusoids(context)
+        x, context = _with_sinusoids(x), None if context is None else _with_sinusoids(context)
     embedded = Embedded(x, context, heads, words, context_words)
     source = embedded.source
     if source.shape[:-2] != x.shape[:-2]:
         raise InputError(f"the batch axes differ (x {x.shape}, context {source.shape})", "all but the last two axes")
     return embedded
+
+
+def _with_sinusoids(x: np.ndarray) -> np.ndarray:
+    """`x [..., n, width]` plus the sinusoids of positions 0 to n - 1, in the precision of x."""
+    return np.asarray(x + sinusoidal(np.arange(x.shape[-2], dtype=np.float64), x.shape[-1]).astype(x.dtype))
 
 
 def words_of(text: str, model: str, dtype: type | None = None) -> Words:

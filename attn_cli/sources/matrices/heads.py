@@ -7,8 +7,8 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.latent import Latent
 from attn_cli.kernel.definition.positions import Rotation
+from attn_cli.sources.matrices.mask_syntax import offset_of
 from attn_cli.sources.matrices.options import MatrixOptions
-from attn_cli.sources.matrices.positions import rotation_of, turned
 from attn_cli.sources.matrices.projecting import KeysAndValues, Projected
 from attn_cli.sources.matrices.shapes import batch_axes, cut_into_heads
 
@@ -44,8 +44,8 @@ def _of_matrices(options: MatrixOptions, projected: Projected, kv: KeysAndValues
     lead = batch_axes(q, k, v, shapes)
     rotation = None
     if options.rotary:
-        rotation = rotation_of(options, q.shape[-2], k.shape[-2])
-        q, k = turned(q, rotation, rotation.offset), turned(k, rotation)
+        rotation = _rotation(options, q.shape[-2], k.shape[-2])
+        q, k = _rotated(q, rotation, rotation.offset), _rotated(k, rotation)
     return InHeads(q, k, v, lead, q.shape[-1], rotation)
 
 
@@ -56,9 +56,21 @@ def _of_latents(options: MatrixOptions, projected: Projected, latent: Latent) ->
     if options.rotary:
         if latent.shared is None:
             raise InputError("rotary positions need the shared key part", "add --wkr FILE [width, p], p even")
-        rotation = rotation_of(options, q.shape[-2], latent.c.shape[-2])
-        q = np.concatenate((q[..., :d], turned(q[..., d:], rotation, rotation.offset)), axis=-1)
-        latent = replace(latent, shared=turned(latent.shared, rotation))
+        rotation = _rotation(options, q.shape[-2], latent.c.shape[-2])
+        q = np.concatenate((q[..., :d], _rotated(q[..., d:], rotation, rotation.offset)), axis=-1)
+        latent = replace(latent, shared=_rotated(latent.shared, rotation))
     operands = latent.absorbed(q) if options.absorb else latent.expanded(q)
     lead = batch_axes(*operands, {name: getattr(operands, name).shape for name in "qkv"})
     return InHeads(*operands, lead, q.shape[-1], latent=latent)
+
+
+def _rotation(options: MatrixOptions, n: int, m: int) -> Rotation:
+    """The rotary positions of n queries and m keys; the queries' positions are those of a causal mask."""
+    return Rotation(options.rope_base, options.positions == "rotary-interleaved", offset_of(options, n, m))
+
+
+def _rotated(x: np.ndarray, rotation: Rotation, offset: int = 0) -> np.ndarray:
+    """`x [..., n, d]` rotated by the rotary positions offset, offset + 1, ...; InputError for an odd d."""
+    if x.shape[-1] % 2:
+        raise InputError(f"rotary positions turn pairs of columns, and a head is {x.shape[-1]} wide", "an even size")
+    return np.asarray(rotation.turn(x, offset).astype(x.dtype))

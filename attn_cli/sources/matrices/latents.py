@@ -6,19 +6,19 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
 from attn_cli.kernel.definition.latent import Latent, rms_norm
 from attn_cli.sources.matrices.options import LATENTS, MatrixOptions
-from attn_cli.sources.matrices.random_projections import drawn_matrix, head_size, shared_key_width
-from attn_cli.sources.matrices.reading import MatrixReader
+from attn_cli.sources.matrices.random_projections import drawn_matrix, drawn_shapes
+from attn_cli.sources.matrices.reading import read_matrix
 from attn_cli.sources.matrices.shapes import product
 
 
-def latent_of(options: MatrixOptions, reader: MatrixReader, context: np.ndarray, q_width: int, heads: int) -> Latent:
+def latent_of(options: MatrixOptions, context: np.ndarray, q_width: int, heads: int) -> Latent:
     """The latents of `context [..., m, width]`: down-projection W_DKV, up-projections W_UK and W_UV, shared key W_KR.
 
     W_DKV `[width, r]`, W_UK `[r, h * d]`, W_UV `[r, h * e]`, W_KR `[width, p]` (none without rotary positions).
     Raises InputError for a missing projection, for shapes that don't fit, and where queries of `q_width` don't.
     """
     width = context.shape[-1]
-    matrices = _matrices(options, reader, width, heads)
+    matrices = _matrices(options, width, heads)
     down, up_k, up_v, rotary = matrices.values()
     missing = next((name for name in LATENTS[:3] if matrices[name] is None), None)
     if down is None or up_k is None or up_v is None:
@@ -26,7 +26,7 @@ def latent_of(options: MatrixOptions, reader: MatrixReader, context: np.ndarray,
             f"latent keys need --{missing}", "--wdkv [width, r], --wuk [r, heads * d], --wuv [r, heads * e]"
         )
     c = product(context, down, "wdkv")  # [..., m, width] @ [width, r]
-    weights = reader.optional(options.latent_norm, "latent_norm")
+    weights = read_matrix(options, "latent_norm")
     if weights is not None:
         if weights.size != c.shape[-1]:
             raise InputError(
@@ -46,16 +46,13 @@ def latent_of(options: MatrixOptions, reader: MatrixReader, context: np.ndarray,
     return Latent(c, split_heads(up_k, heads), split_heads(up_v, heads), shared)
 
 
-def _matrices(options: MatrixOptions, reader: MatrixReader, width: int, heads: int) -> dict[str, np.ndarray | None]:
+def _matrices(options: MatrixOptions, width: int, heads: int) -> dict[str, np.ndarray | None]:
     """The latents' projections in the order of `LATENTS`: read, else drawn where there is a seed, else None."""
-    matrices = {name: reader.optional(getattr(options, name), name) for name in LATENTS}
+    matrices = {name: read_matrix(options, name) for name in LATENTS}
     if options.seed is None:
         return matrices
-    d = head_size(options, width, heads)
     down = matrices["wdkv"]
-    rank = options.latent or (d if down is None else down.shape[-1])
-    shapes = {"wdkv": (width, rank), "wuk": (rank, heads * d), "wuv": (rank, heads * d)}
-    shapes |= {"wkr": (width, p)} if (p := shared_key_width(options, d)) else {}
+    shapes = drawn_shapes(options, width, width, heads, options.latent or (0 if down is None else down.shape[-1]))
     return {
         name: drawn_matrix(options.seed, name, shapes[name]) if matrix is None and name in shapes else matrix
         for name, matrix in matrices.items()

@@ -12,8 +12,8 @@ from attn_cli.kernel.definition.latent import Latent
 from attn_cli.sources.matrices.embedding import Embedded
 from attn_cli.sources.matrices.latents import latent_of
 from attn_cli.sources.matrices.options import LATENTS, PROJECTIONS, MatrixOptions
-from attn_cli.sources.matrices.random_projections import drawn_matrix, head_size, shared_key_width
-from attn_cli.sources.matrices.reading import MatrixReader
+from attn_cli.sources.matrices.random_projections import drawn_matrix, drawn_shapes
+from attn_cli.sources.matrices.reading import read_matrix
 from attn_cli.sources.matrices.shapes import product
 
 
@@ -57,24 +57,23 @@ class ProjectionMatrices(NamedTuple):
     drawn: tuple[str, ...] = ()
 
 
-def own_matrices(options: MatrixOptions, reader: MatrixReader) -> Projected:
+def own_matrices(options: MatrixOptions) -> Projected:
     """The user's own q, k (q if missing) and v (k if missing)."""
-    assert options.q is not None  # callers check that q is given
-    q = reader.matrix(options.q, "q")
-    k = q if options.k is None else reader.matrix(options.k, "k")
-    v = k if options.v is None else reader.matrix(options.v, "v")
-    wo = reader.optional(options.wo, "wo")
-    return Projected(q, KeysAndValues(k, v), options.heads, options.heads is not None or q.ndim > 2, wo)
+    q, k, v, wo = (read_matrix(options, name) for name in ("q", "k", "v", "wo"))
+    assert q is not None  # callers check that it is given
+    k = q if k is None else k
+    kv = KeysAndValues(k, k if v is None else v)
+    return Projected(q, kv, options.heads, options.heads is not None or q.ndim > 2, wo)
 
 
-def project(options: MatrixOptions, reader: MatrixReader, embedded: Embedded) -> Projected:
+def project(options: MatrixOptions, embedded: Embedded) -> Projected:
     """q, k and v of embeddings: products with W_Q, W_K and W_V, or the table's own q, k, v if its x is unchanged."""
     x, source, heads = embedded.x, embedded.source, embedded.heads
-    ws = projections_of(options, reader, x.shape[-1], source.shape[-1], heads)
+    ws = projections_of(options, x.shape[-1], source.shape[-1], heads)
     q = product(x, ws.wq, "wq")
     kv: KeysAndValues | Latent
     if options.is_latent:
-        kv = latent_of(options, reader, source, q.shape[-1], heads)
+        kv = latent_of(options, source, q.shape[-1], heads)
     else:
         name = "x" if embedded.context is None else "context"
         kv = KeysAndValues(product(source, ws.wk, "wk", name), product(source, ws.wv, "wv", name))
@@ -100,40 +99,17 @@ def _changed(options: MatrixOptions) -> bool:
     return options.positions == "sinusoidal" or any(w is not None for w in projections)
 
 
-def projections_of(
-    options: MatrixOptions, reader: MatrixReader, width: int, context_width: int, heads: int
-) -> ProjectionMatrices:
+def projections_of(options: MatrixOptions, width: int, context_width: int, heads: int) -> ProjectionMatrices:
     """W_Q `[width, h * d]`, W_K and W_V `[context width, g * d]`, W_O `[h * d, width]`: read, else drawn, else None."""
-    matrices = {name: reader.optional(getattr(options, name), name) for name in PROJECTIONS}
+    matrices = {name: read_matrix(options, name) for name in PROJECTIONS}
     names: tuple[str, ...] = ()
     if options.seed is not None:
-        shapes = _shapes(options, width, context_width, heads)
-        drawn = [name for name in shapes if matrices[name] is None]
-        if "wo" in drawn and (options.wv is not None or options.wuv is not None):
+        shapes = drawn_shapes(options, width, context_width, heads)
+        drawn = [name for name in (*PROJECTIONS, *LATENTS) if name in shapes and not options.sets(name)]
+        if "wo" in drawn and options.sets("wv", "wuv"):
             # its number of rows is the width of values, which is unknown where W_V or W_UV is a file
             drawn.remove("wo")
-        matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn}
-        names = tuple(f"W_{name[1].upper()}" for name in drawn) + _drawn_latents(options, width, heads)
+        matrices |= {name: drawn_matrix(options.seed, name, shapes[name]) for name in drawn if name in PROJECTIONS}
+        names = tuple(f"W_{name[1:].upper()}" for name in drawn)
     wq, wk, wv, wo = matrices.values()
     return ProjectionMatrices(wq, wk, wv, wo, names)
-
-
-def _shapes(options: MatrixOptions, width: int, context_width: int, heads: int) -> dict[str, tuple[int, int]]:
-    """The shapes of the projections that can be drawn; latents take the place of W_K and W_V."""
-    d, groups = head_size(options, width, heads), options.kv_heads or heads
-    if options.is_latent:
-        return {"wq": (width, heads * (d + shared_key_width(options, d))), "wo": (heads * d, width)}
-    return {
-        "wq": (width, heads * d),
-        "wk": (context_width, groups * d),
-        "wv": (context_width, groups * d),
-        "wo": (heads * d, width),
-    }
-
-
-def _drawn_latents(options: MatrixOptions, width: int, heads: int) -> tuple[str, ...]:
-    """The names of the latents' projections that are drawn."""
-    if not options.is_latent:
-        return ()
-    parts = LATENTS if shared_key_width(options, head_size(options, width, heads)) else LATENTS[:3]
-    return tuple(f"W_{name[1:].upper()}" for name in parts if getattr(options, name) is None)

@@ -1,4 +1,4 @@
-"""Projections drawn from a seed, and default sizes for them."""
+"""Projections drawn from a seed, and their sizes."""
 
 import numpy as np
 
@@ -6,11 +6,27 @@ from attn_cli.errors import InputError
 from attn_cli.sources.matrices.options import MatrixOptions
 
 
-def head_size(options: MatrixOptions, width: int, heads: int) -> int:
-    """The size of a head for drawn projections: the option --head-dim, else width / heads."""
-    if options.head_dim is None and width % heads:
-        raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
-    return options.head_dim or width // heads
+def drawn_shapes(
+    options: MatrixOptions, width: int, context_width: int, heads: int, rank: int = 0
+) -> dict[str, tuple[int, int]]:
+    """The shapes of the projections that can be drawn, by their options' names.
+
+    Projections of latents of `rank` numbers take the place of W_K and W_V.
+    """
+    d, groups = _head_size(options, width, heads), options.kv_heads or heads
+    if not options.is_latent:
+        keys = (context_width, groups * d)
+        return {"wq": (width, heads * d), "wk": keys, "wv": keys, "wo": (heads * d, width)}
+    # the key part that all heads share is half a head wide, as in DeepSeek-V2
+    shared = max(2, d // 2 // 2 * 2) if options.rotary else 0
+    return {
+        "wq": (width, heads * (d + shared)),
+        "wdkv": (context_width, rank or d),
+        "wuk": (rank or d, heads * d),
+        "wuv": (rank or d, heads * d),
+        **({"wkr": (context_width, shared)} if shared else {}),
+        "wo": (heads * d, width),
+    }
 
 
 def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
@@ -22,6 +38,8 @@ def drawn_matrix(seed: int, name: str, shape: tuple[int, int]) -> np.ndarray:
     return np.asarray(stream.normal(size=shape) / np.sqrt(shape[0]))
 
 
-def shared_key_width(options: MatrixOptions, d: int) -> int:
-    """The width of the drawn key part that all heads share: half a head, as in DeepSeek-V2; 0 without rotation."""
-    return max(2, d // 2 // 2 * 2) if options.rotary else 0
+def _head_size(options: MatrixOptions, width: int, heads: int) -> int:
+    """The size of a head: the option --head-dim, else width / heads."""
+    if options.head_dim is None and width % heads:
+        raise InputError(f"x is {width} wide, which {heads} heads don't divide", "say the size of a head: --head-dim D")
+    return options.head_dim or width // heads
