@@ -64,5 +64,5 @@ def _written(scene: Scene, view: Viewpoint) -> list[str]:
     queries = scene.layer(view).queries
     following = view.query + 1
     if following < len(queries) and queries[following].generated:
-        return [f"wrote {short_label(queries[following], scene)}"]
+        return [f"generated {short_label(queries[following], scene)}"]
     return []

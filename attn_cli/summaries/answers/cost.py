@@ -33,7 +33,7 @@ class Variant:
 _OPERATIONS = ("projections", "scores", "softmax", "mixing")
 _VARIANT = (
     Field("variant", TEXT, "multi-head, grouped, multi-query, latent or window, with its sizes", "name"),
-    Field("requested", FLAG, "whether these are the sizes that were asked about", "asked"),
+    Field("requested", FLAG, "true for the requested sizes", "asked"),
     Field("kv_heads", or_none(COUNT), "key heads; null for latents",
           lambda each: None if each.layer.rank else each.layer.kv_heads),
     Field("rank", or_none(COUNT), "numbers of a latent; null for none", lambda each: each.layer.rank or None),
@@ -54,15 +54,15 @@ FIELDS = (
     Field("width", COUNT, "numbers of an embedding", "layer.width"),
     Field("rank", or_none(COUNT), "numbers of a latent; null for none", lambda cost: cost.layer.rank or None),
     Field("window", or_none(COUNT), "keys that a query sees; null for all", "layer.window"),
-    Field("causal", FLAG, "whether later keys are blocked"),
-    Field("bytes_per_number", COUNT, "of what is kept", "itemsize"),
+    Field("causal", FLAG, "true if later keys are masked"),
+    Field("bytes_per_number", COUNT, "of a cached number", "itemsize"),
     Field("operations", object_schema([Field(name, COUNT, "of all layers") for name in _OPERATIONS]),
           "on the whole text, by part"),
-    Field("matrix_bytes_per_layer", COUNT, "of the weights, if held in float32", "matrix_bytes"),
+    Field("matrix_bytes_per_layer", COUNT, "of the weights, if stored in float32", "matrix_bytes"),
     Field("matrix_bytes", COUNT, "the same of all layers", lambda cost: cost.matrix_bytes * cost.layers),
-    Field("band_bytes", COUNT, "what attn holds of the weights at a time"),
+    Field("band_bytes", COUNT, "bytes of weights that attn stores at a time"),
     Field("band", each({"type": "integer", "minimum": 1}), "heads and rows of that"),
-    Field("variants", Rows(_VARIANT), "other ways to keep keys"),
+    Field("variants", Rows(_VARIANT), "alternatives for the KV cache"),
 )  # fmt: skip
 
 

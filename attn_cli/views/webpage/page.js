@@ -8,8 +8,8 @@ const FIRST_HEAD = 1;
 const SLANT = 44, OVER = 14; // pixels: how far slanted labels, and upright ones, stand over the right edge
 const KEYS = [
   ["arrows", "the cell, token or head beside; with shift ten further"], ["Enter, click", "hold what the cursor is on"], ["Esc", "let go"],
-  ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "turn round: who looks at this token?"],
-  ["/", "find a token: word, word#2, number, + for written ones"], ["n N", "the next, the one before"], ["< >", "written token before, after"],
+  ["[ ]", "head before, after"], ["{ }", "layer before, after"], ["v", "transpose: who attends to this token?"],
+  ["/", "find a token: word, word#2, number, + for generated ones"], ["n N", "the next, the one before"], ["< >", "generated token before, after"],
   ["+ - 0", "zoom in, out, whole"], ["s", "how weights become colours"], ["t", "pictures of heads, or their numbers"], ["?", "these keys"],
 ];
 const $ = (id) => document.getElementById(id);
@@ -407,7 +407,7 @@ function reveal(span) {
 
 function table(list, most) {
   const { q, k, turned } = look, name = turned ? queryName : keyName;
-  $("asked").textContent = turned ? `who looks at ${keyName(k)}` : `what ${queryName(q)} looks at`;
+  $("asked").textContent = turned ? `who attends to ${keyName(k)}` : `what ${queryName(q)} attends to`;
   $("turn").setAttribute("aria-pressed", turned);
   $("what").textContent = turned ? "query" : "key";
   const entries = list.slice(0, LINES).map(([at, weight]) => [name(at), shown(weight), Math.abs(weight) / most, at]);

@@ -159,7 +159,7 @@ def test_keys_do_what_they_do_in_the_terminal(shown: Browser) -> None:
         browser.press(key)
         browser.until(f"look.layer === {head[0]} && look.head === {head[1]}")
     browser.press("v")
-    assert at(browser)["turned"] and "who looks at 5 river" in text_of(browser, "asked")
+    assert at(browser)["turned"] and "who attends to 5 river" in text_of(browser, "asked")
     browser.press("v")
     assert not at(browser)["turned"]
     for key, size in {"+": 10, "=": 8, "-": 16, "0": 99}.items():
@@ -268,7 +268,7 @@ def test_pickers_and_streams(browser: Browser, tmp_path: Path) -> None:
     assert browser.run("document.activeElement === document.body")  # where keys are commands
     assert "head 2 · cross" in text_of(browser, "name")
     browser.driver.find_element(By.ID, "t0-5").click()
-    assert at(browser)["turned"] and at(browser)["k"] == 5 and "who looks at 5" in text_of(browser, "asked")
+    assert at(browser)["turned"] and at(browser)["k"] == 5 and "who attends to 5" in text_of(browser, "asked")
     browser.until("location.hash.startsWith('#cross:l0h2q')")
     browser.driver.execute_script(choose, "stream", "decoder")
     browser.until("look.layer === 1")
