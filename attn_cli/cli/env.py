@@ -5,7 +5,8 @@ import sys
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.shell.settings import settings, settings_file
 from attn_cli.cli.kit.shell.signature import takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes, status_line
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode
 from attn_cli.summaries.answers.env import OutputStream, Row, installation
 from attn_cli.summaries.report import Report
@@ -27,7 +28,7 @@ def env(*, output: OutputOptions) -> ExitCode:
     """
     with output.view() as view:
         warnings: list[str] = []
-        with status_line("asking torch for its devices ...", quiet=output.quiet):
+        with StatusLine("asking torch for its devices ...", quiet=output.quiet):
             devices = _devices(warnings)
         rows: list[Row] = [{"name": name, "value": str(value), "origin": origin}
                            for name, (value, origin) in settings().items()]  # fmt: skip

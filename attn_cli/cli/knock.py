@@ -6,8 +6,9 @@ import typer
 
 from attn_cli.cli.kit.run.text_command import TextCommandOptions
 from attn_cli.cli.kit.shell.signature import takes_options
-from attn_cli.cli.kit.stderr.lines import print_notes, ticking_line
+from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Predicting
@@ -73,7 +74,8 @@ def knock(
         notes: tuple[str, ...] = ()
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
-        with ticking_line(f"reading {len(prompt.tokens):,} tokens, baseline run", quiet=options.quiet):
+        with StatusLine(quiet=options.quiet) as line:
+            line.tick(f"reading {len(prompt.tokens):,} tokens, baseline run")
             experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
             if vector is not None and experiment.target is not None:
                 raise InputError("--vector is for encoders: this model chooses next tokens", "leave out --vector")

@@ -14,7 +14,7 @@ from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
 from attn_cli.cli.kit.run.sizes import bytes_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
-from attn_cli.cli.kit.stderr.scan_progress import scan_progress
+from attn_cli.cli.kit.stderr.scan_progress import ScanLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.scans.read.scan_options import ScanOptions
 from attn_cli.scans.run.scan import Running, run_scan
@@ -89,7 +89,7 @@ def scan(
         selection_of(options.layer, options.head), documents.chunk, documents.stride, documents.seed or 0
     )
     before = None if running.ray is None else f"starting workers of Ray, each with {excerpt(options.model, 40)}"
-    with scan_progress(corpus, before, quiet=running.quiet) as report:
+    with ScanLine(corpus, before, quiet=running.quiet) as report:
         how = Running(memory, running.ray, running.cores, running.strict, running.force, report)
         done = run_scan(opens, corpus, output, what, how)
     if died := done.get("replaced_workers"):

@@ -10,9 +10,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit import memory, progress
+from attn_cli.cli.kit.run import memory
+from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.run.loop import CommandRequest, answer_texts
 from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
 from tests.program import SHORT, attn, refused
@@ -113,12 +115,13 @@ def test_what_comes_last_counts_for_what_it_is_worth(clock: Clock, monkeypatch: 
 
 def test_a_long_first_layer_is_told_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal, shown = Terminal(), threading.Event()
+    real = StatusLine.set
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr(progress, "_FIRST_LINE", 0.0)
-    monkeypatch.setattr(progress, "over_the_line", lambda line: f"{line}{shown.set() or ''}")
+    monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
     with Progress(layers=30, texts=1, earlier_texts=2, quiet=False, verbose=False):
         assert shown.wait(SHORT)
-    assert terminal.getvalue().startswith("text 3 · layer 1 of 30\r")  # and removed at the end
+    assert terminal.getvalue().startswith("\rtext 3 · layer 1 of 30  \r")  # and removed at the end
 
 
 def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

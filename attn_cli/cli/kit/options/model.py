@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.stderr.lines import print_notes, ticking_line
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Reading, is_recording, is_table, open_source
@@ -59,7 +60,8 @@ class LoadOptions:
             return source
         check_names(self.device, self.dtype)
         start = time.monotonic()
-        with ticking_line(_loading(model), quiet=quiet or is_table(model) or is_recording(model)):
+        with StatusLine(quiet=quiet or is_table(model) or is_recording(model)) as line:
+            line.tick(_loading(model))
             source = open_source(
                 model,
                 revision=self.revision,

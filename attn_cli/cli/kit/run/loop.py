@@ -8,8 +8,9 @@ from functools import partial
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HiddenNotes, HidingOptions
 from attn_cli.cli.kit.run.texts import Texts
-from attn_cli.cli.kit.stderr.lines import TextNotes, counting_line, print_line, print_notes
+from attn_cli.cli.kit.stderr.lines import TextNotes, print_line, print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
@@ -191,9 +192,9 @@ def _question(request: CommandRequest, number: int, text: str | InputError) -> Q
 def _written(request: CommandRequest, number: int, text: str) -> Question:
     """As `_read`, while the tokens that the model writes are counted; with `verbose` the time that they took."""
     start = time.monotonic()
-    with counting_line(f"writing token {{}} of up to {request.generate}", quiet=request.quiet) as count:
+    with StatusLine(quiet=request.quiet) as line:
         if isinstance(request.source, Generating):
-            request.source.on_token(count)
+            request.source.on_token(lambda count: line.set(f"writing token {count} of up to {request.generate}"))
         question = _read(request, number, text)
     generated = question.prompt.generated
     if generated is not None:

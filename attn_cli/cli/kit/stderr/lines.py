@@ -1,21 +1,15 @@
-"""Output on stderr: errors, warnings, notes, and a status line during slow work."""
+"""Lines on stderr: errors, warnings and notes."""
 
-import os
 import shutil
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from attn_cli.interrupts import last_words
 from attn_cli.text import visible
 from attn_cli.views.drawing import above
 
 _INDENT = " " * len("attn: ")
-_TICK = 1.0  # seconds
 _MOST_LINE_NOTES = 20  # a corpus has as many notes as lines
 
 
@@ -80,67 +74,3 @@ class TextNotes:
             self.left -= len(notes)
             if self.left <= 0:
                 print_notes(["no more notes on lines here; --json has them all, as warnings"], quiet=self.quiet)
-
-
-def over_the_line(message: str) -> str:
-    """What shows `message` in place of the line that the cursor is on, which stays at its end: ^C still fits there."""
-    from attn_cli.views.drawing.cells import fit  # here: it loads Rich, and --help says nothing on stderr
-
-    shown = fit(message, shutil.get_terminal_size().columns - len("^C") - 1)
-    return f"\r{shown}  \r{shown.rstrip()}"
-
-
-def blank_line() -> str:
-    """What removes the line that the cursor is on, without an escape code: any terminal can do this."""
-    return f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r"
-
-
-@contextmanager
-def status_line(message: str, *, quiet: bool) -> Iterator[None]:
-    """Context manager: shows `message` on stderr while its block runs; only on a terminal and unless `quiet`."""
-    on_terminal = not quiet and sys.stderr.isatty()
-    wipe = partial(os.write, 2, blank_line().encode())
-    if on_terminal:
-        print(over_the_line(message), end="", file=sys.stderr, flush=True)
-        last_words.append(wipe)
-    try:
-        yield
-    finally:
-        if on_terminal:
-            last_words.remove(wipe)
-            print(blank_line(), end="", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def ticking_line(message: str, *, quiet: bool) -> Iterator[None]:
-    """As `status_line`, with the seconds that have passed after the message."""
-    with counting_line(message + "{}", quiet=quiet) as say:
-        say("")
-        start, done = time.monotonic(), threading.Event()
-
-        def tick() -> None:
-            while not done.wait(_TICK):
-                say(f" · {time.monotonic() - start:.0f} s")
-
-        thread = threading.Thread(target=tick, daemon=True)
-        if not quiet and sys.stderr.isatty():
-            thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            if thread.is_alive():
-                thread.join()
-
-
-@contextmanager
-def counting_line(message: str, *, quiet: bool) -> Iterator[Callable[[object], None]]:
-    """Context manager: a function that shows `message` with its argument in place of {}, as `status_line` does."""
-    with status_line("", quiet=quiet):
-        on_terminal = not quiet and sys.stderr.isatty()
-
-        def say(part: object) -> None:
-            if on_terminal:
-                print(over_the_line(message.replace("{}", str(part))), end="", file=sys.stderr, flush=True)
-
-        yield say

@@ -1,13 +1,11 @@
 """Progress of a run: a line on stderr while it lasts, if that is a terminal; with --verbose its time and memory."""
 
-import os
-import sys
 import threading
 import time
 from types import TracebackType
 
-from attn_cli.cli.kit.stderr.lines import blank_line, over_the_line, print_notes
-from attn_cli.interrupts import last_words
+from attn_cli.cli.kit.stderr.lines import print_notes
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.sources.memory import peak_memory
 from attn_cli.text import decimal_bytes
 
@@ -39,18 +37,17 @@ class Progress:
     ) -> None:
         self.last = last
         self.layers, self.texts, self.earlier_texts, self.noun = layers, texts, earlier_texts, noun
-        self.on_terminal = not quiet and layers > 1 and sys.stderr.isatty()
+        self.line = StatusLine(quiet=quiet or layers <= 1)
         self.verbose = verbose and not quiet
         self.calls = 0
         self.start_time = self.last_draw = time.monotonic()
-        self.has_line = False
         self._waiting = threading.Timer(_FIRST_LINE, self._begin)
         self._waiting.daemon = True
 
     def __enter__(self) -> "Progress":
         """Start the clock."""
-        if self.on_terminal:
-            last_words.append(self._wipe)
+        self.line.__enter__()
+        if self.line.on_terminal:
             self._waiting.start()
         return self
 
@@ -59,10 +56,7 @@ class Progress:
         self._waiting.cancel()
         if self._waiting.is_alive():
             self._waiting.join()
-        if self.has_line:
-            print(blank_line(), end="", file=sys.stderr, flush=True)
-        if self.on_terminal:
-            last_words.remove(self._wipe)
+        self.line.__exit__(kind, error, _)
         if self.verbose and kind is None:
             peak = peak_memory()
             memory = f", peak memory {decimal_bytes(peak)}" if peak else ""
@@ -76,7 +70,7 @@ class Progress:
         if self.verbose and self.calls == self.texts and share < 1 and spent > _TELLING:
             note = f"the first {self.noun} took {spent:.2f} s, all will take about {spent / share:.1f} s"
             print_notes([note], quiet=False)
-        if self.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
+        if self.line.on_terminal and spent > _FIRST_LINE and now - self.last_draw > _BETWEEN_LINES:
             remaining = f" · {spent / share - spent:.0f} s left" if share < 1 else ""
             self._draw(min(-(-self.calls // self.texts), self.layers), remaining)
             self.last_draw = now
@@ -95,11 +89,4 @@ class Progress:
 
     def _draw(self, number: int, remaining: str) -> None:
         text = f"text {self.earlier_texts + 1} · " if self.earlier_texts or self.texts > 1 else ""
-        self.has_line = True
-        line = f"{text}{self.noun} {number} of {self.layers}{remaining}"
-        print(over_the_line(line), end="", file=sys.stderr, flush=True)
-
-    def _wipe(self) -> None:
-        """As a signal's handler may: without Python's own buffers."""
-        if self.has_line:
-            os.write(2, blank_line().encode())
+        self.line.set(f"{text}{self.noun} {number} of {self.layers}{remaining}")

@@ -1,76 +1,56 @@
 """Progress of a scan: a line on stderr with documents, tokens per second and time left, if that is a terminal."""
 
-import os
-import shutil
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from typing import Any
 
-from attn_cli.cli.kit.stderr.lines import blank_line, broken_between_words, over_the_line, ticking_line
-from attn_cli.interrupts import last_words
+from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.scans.run.run import ScanProgress
 from attn_cli.sources.corpora import Corpus
 
 _BETWEEN_LINES = 0.2  # seconds
 
 
-@contextmanager
-def scan_progress(
-    corpus: Corpus, before: str | None = None, *, quiet: bool
-) -> Iterator[Callable[[ScanProgress], None]]:
-    """Context manager: a function that shows how far a scan has come; the line is removed at the end.
+class ScanLine:
+    """Context manager that is called with how far a scan has come, and shows it.
 
     Where Ctrl-C or another signal ends the process, it says what is kept. Documents are counted meanwhile by a thread,
     so that nothing waits for that.
 
-    before  a status line until the function is called first
+    before  what is shown, with a clock, until the scan has come somewhere; None for nothing
     """
-    if quiet or not sys.stderr.isatty():
-        yield lambda progress: None
-        return
-    with ExitStack() as waiting:
-        if before is not None:
-            waiting.enter_context(ticking_line(before, quiet=quiet))
-        line = _Line(corpus, waiting.close)
-        last_words.append(line.end_at_once)
-        try:
-            yield line.draw
-        finally:
-            last_words.remove(line.end_at_once)
-            line.wipe()
 
-
-class _Line:
-    """The line of a scan; `first` is called before it is drawn for the first time."""
-
-    def __init__(self, corpus: Corpus, first: Callable[[], None]) -> None:
-        self.corpus, self.first = corpus, first
+    def __init__(self, corpus: Corpus, before: str | None = None, *, quiet: bool) -> None:
+        self.corpus, self.before = corpus, before
+        self.line = StatusLine(quiet=quiet, last=self._kept)
         self.last: ScanProgress | None = None
         self.total: int | None = None
         self.drawn = 0.0
-        threading.Thread(target=self._count, daemon=True).start()
 
-    def draw(self, progress: ScanProgress) -> None:
+    def __enter__(self) -> "ScanLine":
+        """Begin to count the documents."""
+        self.line.__enter__()
+        if self.before is not None:
+            self.line.tick(self.before)
+        if self.line.on_terminal:
+            threading.Thread(target=self._count, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Remove the line."""
+        self.line.__exit__(*error)
+
+    def __call__(self, progress: ScanProgress) -> None:
         """Show how far the scan has come, unless the line is fresh."""
         if self.last is None:
-            self.first()
+            self.line.wipe()
         self.last = progress
         if time.monotonic() - self.drawn > _BETWEEN_LINES:
             self.drawn = time.monotonic()
-            print(over_the_line(line_of(progress, self.total)), end="", file=sys.stderr, flush=True)
+            self.line.set(line_of(progress, self.total))
 
-    def wipe(self) -> None:
-        """Remove the line."""
-        if self.drawn:
-            print(blank_line(), end="", file=sys.stderr, flush=True)
-
-    def end_at_once(self) -> None:
-        """Say what is kept, as a signal's handler may: without Python's own buffers."""
-        if self.last is not None:
-            said = broken_between_words(last_line(self.last, self.total), shutil.get_terminal_size().columns)
-            os.write(2, (blank_line() + "\n".join(said) + "\n").encode())
+    def _kept(self) -> str:
+        return "" if self.last is None else last_line(self.last, self.total)
 
     def _count(self) -> None:
         count = self.corpus.count()
