@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from attn_cli.cli.kit.run import memory
-from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.run.loop import CommandRequest, answer_texts
+from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
