@@ -44,8 +44,7 @@ class LazyMask(torch.Tensor):
 
     def boolean(self) -> torch.Tensor | None:
         """The mask for torch's SDPA: booleans, or None where its `is_causal` says the same."""
-        with torch._C._EnableTorchFunction():  # as in `_elementwise`
-            mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
+        mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
 
     def padding(self) -> torch.Tensor | None:
@@ -69,30 +68,17 @@ class LazyMask(torch.Tensor):
         """Whether it depends on nothing but padding and how far the key is from the query."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift, arguments["use_vmap"]))
+        return _is_of_distance(_kernel_mask(arguments["mask_function"], 0, shift))
 
     def rule_mask(self, batch: int, keys: slice) -> Mask:
         """The mask of one text of the batch as a function of (query, key), right for the keys in `keys`."""
         arguments = self.arguments
         shift = (int(arguments.get("q_offset", 0)), int(arguments.get("kv_offset", 0)))
-        mask = _kernel_mask(arguments["mask_function"], batch, shift, arguments["use_vmap"])
+        mask = _kernel_mask(arguments["mask_function"], batch, shift)
         padding = self.padding()
         return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Materialize masks that are mapped over their cells by `vmap`, which doesn't run at the dispatch level."""
-
-        def materialized(x: Any) -> Any:
-            return x.materialized() if isinstance(x, LazyMask) and x.arguments["use_vmap"] else x
-
-        kwargs = kwargs or {}
-        with torch._C.DisableTorchFunctionSubclass():
-            if func.__name__ != "__get__":  # reading an attribute, such as its shape, needs no numbers
-                args, kwargs = tree_map(materialized, args), tree_map(materialized, kwargs)
-            return func(*args, **kwargs)
+    __torch_function__ = torch._C._disabled_torch_function_impl  # no work here; operations reach the dispatch level
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -112,15 +98,20 @@ class LazyMask(torch.Tensor):
 
 
 def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
-    """The mask function that attn registers: a `LazyMask`, or None where eager's own would be None."""
+    """The mask function that attn registers: a `LazyMask`, or None where eager's own would be None.
+
+    A mask whose function transformers maps over cells by vmap, for scalars alone, is eager's own from the start.
+    """
+    if arguments.get("use_vmap"):
+        return eager_mask(**arguments, dtype=dtype)
     if arguments.get("allow_is_bidirectional_skip") and arguments.get("local_size") is None:
         padding = arguments.get("attention_mask")
         if padding is None or bool(padding.all()):
             return None
-    return LazyMask(dtype, {"use_vmap": False, "device": "cpu", "q_offset": 0, "kv_offset": 0, **arguments})
+    return LazyMask(dtype, {"device": "cpu", "q_offset": 0, "kv_offset": 0, **arguments})
 
 
-def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool) -> Mask:
+def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Mask:
     """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell.
 
     The causal, window and combining functions of transformers are closures without public fields, so what they enclose
@@ -134,13 +125,13 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
     if function is bidirectional_mask_function:
         return Open()
     if name.startswith("and_masks.") and "mask_functions" in closure:
-        return all_of(*(_kernel_mask(part, batch, shift, vmap) for part in closure["mask_functions"]))
+        return all_of(*(_kernel_mask(part, batch, shift) for part in closure["mask_functions"]))
     if name.startswith("sliding_window_overlay.") and isinstance(closure.get("sliding_window"), int):
         return Window(closure["sliding_window"], offset)
     if name.startswith("sliding_window_bidirectional_overlay.") and isinstance(closure.get("sliding_window"), int):
         # transformers' number is the largest distance, inclusive
         return Window(closure["sliding_window"] + 1, offset, both_sides=True)
-    return MaskFunction(_elementwise(function, batch, shift, vmap), "mask function")
+    return MaskFunction(_elementwise(function, batch, shift), "mask function")
 
 
 def _is_of_distance(mask: Mask) -> bool:
@@ -158,24 +149,11 @@ def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
 
 
-def _elementwise(
-    function: Callable[..., Any], batch: int, shift: tuple[int, int], vmap: bool
-) -> Callable[[Array, Array], Array]:
+def _elementwise(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Callable[[Array, Array], Array]:
     """The function (batch, head, query, key) -> bool as (i, j) -> bool, for index arrays `[r, 1]` and `[1, c]`."""
 
     def allowed(i: Array, j: Array) -> Array:
-        i, j = i + shift[0], j + shift[1]
-        if not vmap:
-            at = torch.full((1, 1), batch, device=i.device)
-            return function(at, torch.zeros_like(at), i, j)
-        # Mask functions of a model or a user may work for scalars only; transformers maps over them with vmap as well.
-        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
-
-        rows = i[:, 0]
-        at, head = torch.full_like(rows, batch), torch.zeros_like(rows)  # mapped over, as older torch asks of an index
-        over_keys = torch.vmap(function, in_dims=(None, None, None, 0))
-        # Capture switches torch's function modes off, and before 2.11 an index that is mapped over needs this one.
-        with torch._C._EnableTorchFunction(), TransformGetItemToIndex():
-            return torch.vmap(over_keys, in_dims=(0, 0, 0, None))(at, head, rows, j[0])
+        at = torch.full((1, 1), batch, device=i.device)
+        return function(at, torch.zeros_like(at), i + shift[0], j + shift[1])
 
     return allowed
