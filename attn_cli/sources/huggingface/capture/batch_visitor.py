@@ -14,8 +14,8 @@ from attn_cli.sources.huggingface.capture.block_inputs import BlockInputs
 from attn_cli.sources.huggingface.capture.layer_batch import LayerBatch
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
+from attn_cli.sources.huggingface.capture.own_code.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
-from attn_cli.sources.huggingface.capture.seen_call import SeenCall, check_rows, rule_of
 from attn_cli.sources.huggingface.rope.reader import RotationReader
 
 Visit = Callable[[Call], None]

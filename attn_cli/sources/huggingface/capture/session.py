@@ -22,10 +22,10 @@ from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.capture.attention_function import AttentionFunction, Tap
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor, Visit
-from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger, SelectionDone
-from attn_cli.sources.huggingface.capture.own_code import OwnCode
+from attn_cli.sources.huggingface.capture.own_code.calls import OwnCode
+from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.rope.reader import RotationReader

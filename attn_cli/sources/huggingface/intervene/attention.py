@@ -13,7 +13,7 @@ from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells

@@ -15,9 +15,9 @@ from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.batch_labels import BatchLabels
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
-from attn_cli.sources.huggingface.capture.function_mode import watching
 from attn_cli.sources.huggingface.capture.lazy_mask import lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention, InterveningOwnCode
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch

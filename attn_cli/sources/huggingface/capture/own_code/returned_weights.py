@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from attn_cli.sources.huggingface.capture.own_code import OwnCodeVisitor
+from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
 from attn_cli.sources.huggingface.known_types import TYPES
 
 # By name, since importing the classes would load the code of their models.

@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
-from attn_cli.sources.huggingface.capture.own_code import OwnCodeVisitor
-from attn_cli.sources.huggingface.capture.returned_weights import request_weights, returns_weights
+from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
+from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
 _ATEN_SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default}

@@ -12,8 +12,8 @@ from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
-from attn_cli.sources.huggingface.capture.seen_call import mask_lowest
-from attn_cli.sources.huggingface.capture.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
+from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
 
 
 class OwnCodeVisitor(Protocol):
