@@ -78,7 +78,7 @@ class LazyMask(torch.Tensor):
         padding = self.padding()
         return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # no work here; operations reach the dispatch level
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
