@@ -542,7 +542,7 @@ def test_a_zip_with_a_password_or_without_arrays():
     whole = bytearray(Path("q.npz").read_bytes())
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         whole[whole.index(mark) + at] |= 1
-    assert refused(text(bytes(whole), "locked.npz")).message == "locked.npz is packed in a way that can't be read here"
+    assert refused(text(bytes(whole), "locked.npz")).message == "locked.npz uses a compression that can't be read here"
     with zipfile.ZipFile("book.xlsx", "w") as archive:
         archive.writestr("xl/book.xml", "<x/>")
     assert refused("book.xlsx").message == "book.xlsx is a zip file with no .npy array in it"
