@@ -1,21 +1,23 @@
 """One line in a notebook: what a command answers, as an object that shows itself and gives its rows and arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.display import Displayed
 from attn_cli.errors import InputError
+from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Source
 from attn_cli.sources import DEFAULT_MODEL, Loading, open_source
+from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.record import record as record_source
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
@@ -27,20 +29,30 @@ from attn_cli.summaries.reducers.top import TopKeys
 from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.token_syntax import picked_tokens
+from attn_cli.token_syntax import picked_rows, picked_tokens
 from attn_cli.views.data import arrays_of, to_json
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Model: TypeAlias = str | Source | Recording | tuple[Any, Any]
-"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer."""
+Model: TypeAlias = str | Source | Recording | tuple[Any, Any] | Any
+"""A `--model` value, an open source, a recording, or a transformers model with its tokenizer, in a tuple or apart."""
+
+Rows: TypeAlias = Sequence[int] | None
+"""The picked query rows of a call; None for all of them."""
 
 Numbers: TypeAlias = int | Sequence[int] | str | None
 """Layers or heads: one, several, or None for all; negative numbers count from the end.
 
 Or as `--head` takes them: "18.6" for head 6 of layer 18, "4-7".
 """
+
+
+class Opening(Loading, total=False):
+    """How a model is loaded, as for `open_source`; or the tokenizer of a transformers model that is there already."""
+
+    tokenizer: Any
+
 
 _ARGUMENTS = ("text", "model", "layers", "heads", "token", "mean", "k")  # of the functions below
 _LARGEST = 64  # cells of an overview's matrix
@@ -138,11 +150,12 @@ class Findings(Displayed):
 
 def inspect(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Loading],
+    **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """The overview of a text, as `attn inspect`: `.heads`, `.received`, and the matrix most worth a look.
 
-    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer)
+    model    "gpt2", a folder, a .gguf or .attn file, an open source, a recording, or (model, tokenizer); a model of
+             transformers is taken with tokenizer=, too
     layers   the layers to look at; heads likewise, or both at once: heads="18.6" is head 6 of layer 18
     loading  how a model is loaded, as for `open_source`
 
@@ -151,52 +164,68 @@ def inspect(
     """
     texts: dict[int, KindTexts] = {}
 
-    def reducers(call: Call) -> list[Reducer]:
+    def reducers(rows: object, call: Call) -> list[Reducer]:
         kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
         matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
         return [HeadStatistics(), kinds, ReceivedShares(), matrix]
 
-    return _found("inspect", text, _opened(model, loading), _selection(layers, heads), reducers)
+    return _found("inspect", text, _opened(text, model, loading), _selection(layers, heads), reducers)
 
 
 def heads(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, layers: Numbers = None, heads: Numbers = None,
-    **loading: Unpack[Loading],
+    **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """One row per head, as `attn heads`: entropy in bits, distance in tokens, weights from 0 to 1.
 
     Arguments and errors are those of `inspect`.
     """
     chosen = _selection(layers, heads)
-    return _found("heads", text, _opened(model, loading), chosen, lambda call: [HeadStatistics()])
+    return _found("heads", text, _opened(text, model, loading), chosen, lambda rows, call: [HeadStatistics()])
 
 
 def top(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, k: int = 5, token: str | int | None = None,
-    mean: bool = False, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
+    mean: bool = False, layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """The k keys that each query attends to most, as `attn top`: `.top` has a row for each, with weight and score.
 
     token  the queries: a word of the text, its number, or None for all; AttnError for a word that isn't there
     mean   the mean over the chosen heads; all else as for `inspect`
     """
+    chosen = _selection(layers, heads)
     return _found(
-        "top", text, _opened(model, loading), _selection(layers, heads),
-        lambda call: [TopKeys(k, rows=_rows(token, call), mean_heads=mean)],
-    )  # fmt: skip
+        "top",
+        text,
+        _opened(text, model, loading),
+        chosen,
+        lambda rows, call: [TopKeys(k, rows=rows, mean_heads=mean)],
+        token=token,
+    )
 
 
 def matrix(
     text: str | None = None, model: Model = DEFAULT_MODEL, *, token: str | int | None = None, mean: bool = False,
-    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Loading],
+    layers: Numbers = None, heads: Numbers = None, **loading: Unpack[Opening],
 ) -> Findings:  # fmt: skip
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
-    Scores are -inf where masked; arguments and errors are those of `top`. A matrix is held whole, n x m numbers a head.
+    Scores are -inf where masked; arguments and errors are those of `top`. A matrix is held whole, n x m numbers a head:
+    LimitError before the model runs where that is more than the free memory.
     """
+    source, chosen = _opened(text, model, loading), _selection(layers, heads)
+
+    def check(prompt: Prompt, rows: Rows) -> None:
+        kept = sum(1 if mean else layer.heads for layer in source.planned_layers(chosen))
+        n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens)
+        check_memory(
+            2 * 4 * kept * n * m, f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each",
+            "choose with layers=, heads= or token=, or add mean=True",
+        )  # fmt: skip
+
     return _found(
-        "matrix", text, _opened(model, loading), _selection(layers, heads),
-        lambda call: [FullMatrix(scores=True, rows=_rows(token, call), mean_heads=mean)],
+        "matrix", text, source, chosen, lambda rows, call: [FullMatrix(scores=True, rows=rows, mean_heads=mean)],
+        token=token, check=check,
     )  # fmt: skip
 
 
@@ -206,41 +235,78 @@ def record(
     *,
     layers: Numbers = None,
     heads: Numbers = None,
-    **loading: Unpack[Loading],
+    **loading: Unpack[Opening],
 ) -> Recording:
     """What a model leaves behind when it reads a text: any cell of any head again, without the model.
 
     Arguments and errors are those of `inspect`: `record("a river bank", "gpt2")`, `record("a river bank", (model,
     tokenizer))`. Queries and keys of all chosen layers stay in memory.
     """
-    if not isinstance(text, str):
-        raise TypeError(f"text is a str, and not {type(text).__name__}: record(text, model)")
-    return record_source(_opened(model, loading), text, selection=_selection(layers, heads))
+    return record_source(_opened(text, model, loading), text, selection=_selection(layers, heads))
 
 
-def _found(command: str, text: str | None, source: Source, selection: Selection, reducers: Any) -> Findings:
-    if not isinstance(text, str | None):
-        raise TypeError(f"text is a str, and not {type(text).__name__}: {text!r}")
+def _found(
+    command: str, text: str | None, source: Source, selection: Selection,
+    reducers: Callable[[Rows, Call], Sequence[Reducer]], *, token: str | int | None = None,
+    check: Callable[[Prompt, Rows], None] = lambda prompt, rows: None,
+) -> Findings:  # fmt: skip
+    """What reducers make of a text.
+
+    reducers  made for some rows of a call, None for all
+    token     the queries; looked for before the model runs
+    check     raises LimitError, before the model runs, where so many rows of the text take too much
+    """
     prompt = source.read(["" if text is None else text])[0]
+    pick = None if token is None else str(token)
+    check(prompt, picked_rows(pick, prompt)[0])
     summaries: list[Summary] = []
-    source.each([prompt], selection, lambda call: summaries.append(reduce(call, *reducers(call))))
+
+    def visit(call: Call) -> None:
+        try:
+            rows = None if pick is None else picked_tokens(pick, call.queries, prompt.text)[0]
+        except InputError:  # another stream has it
+            return
+        summaries.append(reduce(call, *reducers(rows, call)))
+
+    source.each([prompt], selection, visit)
     found = with_worthiest_alone(tuple(summaries)) if command == "inspect" else tuple(summaries)
     return Findings(Report(command, source.about, (prompt,), found, prompt.warnings))
 
 
-def _opened(model: Model, loading: Loading) -> Source:
-    """The source that `model` means; a transformers model is looked at where it is."""
-    for name in loading:
-        if name not in Loading.__annotations__:
-            near = get_close_matches(name, [*Loading.__annotations__, *_ARGUMENTS], 1)
+def _opened(text: object, model: Model, opening: Opening) -> Source:
+    """The source that `model` means; a transformers model is looked at where it is. TypeError for no text."""
+    if not isinstance(text, str | None):
+        raise TypeError(f"text is a str, and not {type(text).__name__}: the text comes first, then the model")
+    for name in opening:
+        if name not in Opening.__annotations__:
+            near = get_close_matches(name, [*Opening.__annotations__, *_ARGUMENTS], 1)
             raise TypeError(f"no argument is called {name!r}" + (f", did you mean {near[0]!r}?" if near else ""))
+    loading = dict(opening)
+    tokenizer = loading.pop("tokenizer", None)
     if isinstance(model, str):
-        return open_source(model, **loading)
+        if tokenizer is not None:
+            raise InputError(
+                f"{model} brings a tokenizer of its own", "leave out tokenizer=, or pass (model, tokenizer)"
+            )
+        return open_source(model, **cast(Loading, loading))
     if isinstance(model, Recording):
         return import_module("attn_cli.sources.recordings").RecordedSource(model, "the recording")
-    if isinstance(model, tuple):
-        return import_module("attn_cli.sources.huggingface.source").source_of(*model)
+    if isinstance(model, tuple) or _is_module(model):
+        parts = [*(model if isinstance(model, tuple) else [model]), *([] if tokenizer is None else [tokenizer])]
+        parts.sort(key=_is_module, reverse=True)  # in either order
+        if [_is_module(part) for part in parts] != [True, False]:
+            raise InputError(
+                "a transformers model needs its tokenizer", 'pass (model, tokenizer), or a name such as "gpt2"'
+            )
+        return import_module("attn_cli.sources.huggingface.source").source_of(*parts)
+    if not hasattr(model, "each"):
+        raise TypeError(f"model is a name, (model, tokenizer) or a recording, and not {type(model).__name__}")
     return model
+
+
+def _is_module(part: object) -> bool:
+    """Whether it is a model of torch, which needn't be imported to tell."""
+    return hasattr(part, "forward") and hasattr(part, "named_modules")
 
 
 def _selection(layers: Numbers, heads: Numbers) -> Selection:
@@ -255,7 +321,3 @@ def _in_words(numbers: Numbers) -> str:
     if numbers is None or isinstance(numbers, str):
         return numbers or "all"
     return ",".join(map(str, [numbers] if isinstance(numbers, int) else numbers))
-
-
-def _rows(token: str | int | None, call: Call) -> list[int] | None:
-    return None if token is None else list(picked_tokens(str(token), call.queries, "")[0])

@@ -45,6 +45,26 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
     return _together(places), (note,) if len(places) > 1 else ()
 
 
+def picked_rows(pick: str | None, prompt: Prompt) -> tuple[list[int] | None, tuple[str, ...]]:
+    """The picked rows of a text (None for all), and notes; no rows where only another stream has the picked tokens.
+
+    Raises InputError where no stream has it, unless the input's tokens have no names at all.
+    """
+    if pick is None:
+        return None, ()
+    errors = []
+    for tokens in filter(None, (prompt.tokens, *prompt.others.values())):
+        try:
+            rows, notes = picked_tokens(pick, tokens, prompt.text)
+        except InputError as error:
+            errors.append(error)
+        else:
+            return rows if tokens is prompt.tokens else [], notes
+    if errors:
+        raise errors[0]
+    return [], ()
+
+
 def first_place(pick: str, prompt: Prompt) -> tuple[list[int], tuple[str, ...]]:
     """The tokens of the first place that `pick` names, and notes. Raises InputError where it names none."""
     indices, notes = picked_tokens(pick, prompt.tokens, prompt.text)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attn_cli
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LimitError
 from tests.architectures.tiny import tiny_model
 from tests.media import tokenizer
 from tests.program import attn
@@ -145,7 +145,7 @@ def test_heads_as_the_screens_name_them() -> None:
 def test_what_is_no_argument_is_named_with_the_one_that_is() -> None:
     with pytest.raises(TypeError, match="'head', did you mean 'heads'"):
         attn_cli.heads("river bank", head=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="text is a str, and not int: 3"):
+    with pytest.raises(TypeError, match="text is a str, and not int: the text comes first"):
         attn_cli.heads(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"text is a str, and not tuple: record\(text, model\)"):
         attn_cli.record((None, None), "river bank")  # type: ignore[arg-type]
@@ -161,3 +161,35 @@ def test_arrays_have_the_names_of_the_npz_file(tmp_path: Path) -> None:
     assert sorted(arrays) == sorted(kept.files) and {"encoder.weights", "cross.weights"} <= set(arrays)
     for name in kept.files:
         np.testing.assert_array_equal(arrays[name], kept[name])
+
+
+def test_a_model_of_ones_own_is_taken_with_its_tokenizer_in_any_place() -> None:
+    model, words = tiny_model("bert", "tiny"), tokenizer()
+    expected = attn_cli.heads(TEXT, (model, words)).to_json()
+    for given in (
+        {"model": (words, model)},
+        {"model": model, "tokenizer": words},
+        {"model": (model,), "tokenizer": words},
+    ):
+        assert attn_cli.heads(TEXT, **given).to_json() == expected
+    for without in (model, (model,), (words,), (model, model)):
+        with pytest.raises(InputError, match=r"(?s)needs its tokenizer.*pass \(model, tokenizer\)"):
+            attn_cli.inspect(TEXT, without)
+    with pytest.raises(TypeError, match="the text comes first, then the model"):
+        attn_cli.inspect(model, TEXT)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="and not int"):
+        attn_cli.inspect(TEXT, 5)
+
+
+def test_a_token_that_is_not_there_is_noticed_before_the_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, words = tiny_model("bert", "tiny"), tokenizer()
+    monkeypatch.setattr(model, "forward", lambda *args, **kwargs: pytest.fail("the model ran"))
+    with pytest.raises(InputError, match=r"(?s)no token 'zebra'.*tokens:"):
+        attn_cli.top(TEXT, (model, words), token="zebra")
+
+
+def test_matrices_that_memory_cannot_hold_are_refused_before_the_model_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attn_cli.sources.memory.free_memory", lambda: 100)  # bytes
+    with pytest.raises(LimitError, match=r"(?s)1 head, 4 x 4 each take 0.128 KB.*0.1 KB are free.*token="):
+        attn_cli.matrix(TEXT, TOY)
+    assert attn_cli.matrix(TEXT, TOY, token="sat").cells

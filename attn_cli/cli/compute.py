@@ -12,7 +12,6 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.compute import ProblemOptions
 from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.run.memory import check_memory
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
@@ -20,6 +19,7 @@ from attn_cli.selection import Selection
 from attn_cli.selection_syntax import selection_of
 from attn_cli.sources.matrices import Matrices, open_matrices
 from attn_cli.sources.matrices.expected import read_expected
+from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.answers.check import Check
 from attn_cli.summaries.answers.check_output import Checked, CheckOutput
 from attn_cli.summaries.answers.compute import Computation

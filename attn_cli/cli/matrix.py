@@ -13,12 +13,12 @@ from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.loop import MemoryEstimate, ReducersFor, Rows
-from attn_cli.cli.kit.run.memory import check_memory
 from attn_cli.cli.kit.run.text_command import TextCommandOptions
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
 from attn_cli.source import Source
+from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.change_matrix import change_matrix
 from attn_cli.summaries.calls.image_grid import patch_grid
 from attn_cli.summaries.calls.in_words import is_in_words

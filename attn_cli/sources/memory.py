@@ -1,11 +1,30 @@
-"""The memory that a process may still take, and has taken."""
+"""The memory that a process may still take, and has taken; the guard that refuses what doesn't fit."""
 
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+from attn_cli.errors import LimitError
+from attn_cli.text import decimal_bytes
+
 _CONTROL_GROUP = Path("/sys/fs/cgroup")
+_USABLE = 0.9  # of the free memory; the rest is for the model's own forward pass and for writing
+
+
+def check_memory(size: int, subject: str, hint: str) -> str:
+    """A sentence that says how much of the free memory `subject` takes; `size` is in bytes.
+
+    Only whole matrices need it: most answers are computed from bands of a few rows, which take next to no memory.
+    Raises LimitError with `hint` if `size` doesn't fit.
+    """
+    free = free_memory()
+    words = f"{subject} take {decimal_bytes(size)}"
+    if free is None:
+        return words
+    if size > free * _USABLE:
+        raise LimitError(f"{words}, and {decimal_bytes(free)} are free", hint)
+    return f"{words} of {decimal_bytes(free)} free"
 
 
 def free_memory(*, swap: bool = False) -> int | None:

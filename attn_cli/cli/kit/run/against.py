@@ -9,7 +9,6 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.run.each_text import show_each
-from attn_cli.cli.kit.run.memory import check_memory
 from attn_cli.cli.kit.run.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.stderr.lines import print_notes
@@ -18,6 +17,7 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Source
 from attn_cli.sources import Reading
+from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.against.alignment import Aligner, TokenAlignment
 from attn_cli.summaries.against.kept import kept_bytes, kept_call, kept_rows
 from attn_cli.summaries.against.side_by_side import SideBySide, side_by_side

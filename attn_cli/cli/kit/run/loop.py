@@ -27,7 +27,7 @@ from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
-from attn_cli.token_syntax import picked_tokens
+from attn_cli.token_syntax import picked_rows, picked_tokens
 from attn_cli.views.view import View
 
 _SMALL_WINDOW = 8  # texts that are read before they are answered, whatever their length
@@ -208,28 +208,8 @@ def _read(request: CommandRequest, number: int, text: str) -> Question:
     streams = (prompt.tokens, *prompt.others.values())
     display = prompt_in_words(prompt) if request.words and any(map(has_words, streams)) else prompt
     notes = _no_words_note(prompt) if request.words and display is prompt else ()
-    rows, more = _picked_rows(display, request.token)
+    rows, more = picked_rows(request.token, display)
     return Question(number, prompt, display, rows, notes + more)
-
-
-def _picked_rows(prompt: Prompt, pick: str | None) -> tuple[Rows, tuple[str, ...]]:
-    """The picked rows of a text (None for all), and notes; no rows where only another stream has the picked tokens.
-
-    Raises InputError where no stream has it, unless the input's tokens have no names at all.
-    """
-    if pick is None:
-        return None, ()
-    errors = []
-    for tokens in filter(None, (prompt.tokens, *prompt.others.values())):
-        try:
-            rows, notes = picked_tokens(pick, tokens, prompt.text)
-        except InputError as error:
-            errors.append(error)
-        else:
-            return rows if tokens is prompt.tokens else (), notes
-    if errors:
-        raise errors[0]
-    return (), ()
 
 
 def _no_words_note(prompt: Prompt) -> tuple[str, ...]:
