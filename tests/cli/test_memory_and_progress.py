@@ -10,13 +10,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.run import memory
 from attn_cli.cli.kit.run.loop import CommandRequest, answer_texts
 from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import InputError
 from attn_cli.selection import Selection
+from attn_cli.sources import memory
 from tests.program import SHORT, attn, refused
 
 LIMIT = 4
