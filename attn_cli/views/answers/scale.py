@@ -41,7 +41,7 @@ def draw(scaling: Scaling, report: Report, screen: Screen) -> Iterator[Text | st
     yield ""
     yield _title(["the variance of q · k grows with d", "1 / sqrt(d) removes it"], screen)
     yield from _spread(scaling, screen, wide=wide)
-    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries per line",
+    notes = ["entries of q and k are normal", "with variance 1", f"{scaling.samples:,} queries each",
              f"seed {scaling.seed}", *([] if wide else ["second line: with 1 / sqrt(d)"])]  # fmt: skip
     yield packed_text(notes, screen, DIM)
 
