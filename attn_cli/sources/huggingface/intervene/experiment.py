@@ -79,8 +79,7 @@ class ModelExperiment:
             )
         self.floor = Floor()
         self.vector: Literal["mean", "first"] = "mean"
-        # ways whose rounding is known: with the text's loss or without, of one intervention alone or several
-        self._measured = set[tuple[Way, bool, bool]]()
+        self._measured = set[bool]()  # whether rounding is known: with the text's loss, and without
         self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
@@ -117,21 +116,11 @@ class ModelExperiment:
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """As for `Experiment`."""
-        tried = self._tried(interventions, with_loss)
-        yield from tried
-        for batch in self._batches(interventions[len(tried) :], with_loss):
-            yield from self._outcomes_of_batch(batch, with_loss)
-
-    def _tried(self, interventions: Sequence[Intervention], with_loss: bool) -> list[Outcome]:
-        """The outcomes of the first batch where its untouched copy is the first run from the cache; none otherwise."""
-        if self._obstacle or self._holds is not None or not interventions:
-            return []
-        batch = next(self._batches(interventions, with_loss))
-        if batch.way != "cache" or batch.skip or batch.first != self._runner.first:
-            return []
-        outcomes = self._with_copy("cache", batch.first, 0, batch.interventions, with_loss)
-        self._note(outcomes is not None)
-        return outcomes or []
+        done = 0
+        while done < len(interventions):
+            outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
+            yield from outcomes
+            done += len(outcomes)
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
         """As for `Experiment`."""
@@ -198,18 +187,28 @@ class ModelExperiment:
         return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=first)
 
     def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
-        """One run of these interventions side by side, with an untouched copy where it costs little or is the first."""
-        known = (batch.way, with_loss, len(batch.interventions) == 1)
-        is_cheap = len(batch.interventions) >= _MANY or self._rows_that_run(batch.first) <= MANY_ROWS
-        with_copy = is_cheap or known not in self._measured
+        """One run of these interventions side by side; an untouched copy is in the first, and where it costs little.
+
+        Empty where the first run from the cache shows that the cache doesn't hold: another way is next.
+        """
+        if batch.way == "cache" and self._holds is None:
+            is_whole = not batch.skip and batch.first == self._runner.first
+            tried = self._with_copy("cache", self._runner.first, 0, batch.interventions if is_whole else [], with_loss)
+            self._note(tried is not None)
+            return tried or []
+        with_copy = len(batch.interventions) >= _MANY or with_loss not in self._measured
         together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
         groups = [together] if self._is_widened() else [[intervention] for intervention in together]
         way, first, skip = batch.way, batch.first, batch.skip
         outcomes = [outcome for group in groups for outcome in self._run(way, first, skip, group, with_loss)]
         if with_copy:
-            self._measured.add(known)
-            self.floor.add(outcomes.pop())
+            self._add_copy(outcomes.pop(), with_loss)
         return outcomes
+
+    def _add_copy(self, copy: Outcome, with_loss: bool) -> None:
+        """Take what an untouched copy differs by as rounding."""
+        self._measured.add(with_loss)
+        self.floor.add(copy)
 
     def _run(
         self, way: Way, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
@@ -275,8 +274,7 @@ class ModelExperiment:
             return None
         if max(abs(copy.effect), copy.kl_bits or 0.0) >= _SAME:
             return None
-        self._measured.add((way, with_loss, len(interventions) <= 1))
-        self.floor.add(copy)
+        self._add_copy(copy, with_loss)
         return outcomes
 
     def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
