@@ -14,10 +14,10 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_l
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.intervene.baseline_run import PlainCalls
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
-from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
 from attn_cli.sources.huggingface.intervene.rows_from_cache import (
     Products,
     dense_cells,

@@ -14,7 +14,9 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
 from attn_cli.sources.huggingface.generate.detokenize import detokenize
-from attn_cli.sources.huggingface.intervene.answers import (
+from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
+from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
+from attn_cli.sources.huggingface.intervene.readout import (
     Asked,
     Said,
     outcomes_of_vectors,
@@ -22,8 +24,6 @@ from attn_cli.sources.huggingface.intervene.answers import (
     said,
     vectors_of,
 )
-from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
-from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.runner import Runner, Way
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt

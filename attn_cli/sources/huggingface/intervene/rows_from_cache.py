@@ -8,8 +8,8 @@ from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
+from attn_cli.sources.huggingface.intervene.baseline_run import PastCall
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
-from attn_cli.sources.huggingface.intervene.plain_calls import PastCall
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
 _ON_GPU = 2**26

@@ -20,9 +20,9 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention, InterveningOwnCode
+from attn_cli.sources.huggingface.intervene.baseline_run import PlainCalls
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, outermost_blocks, widened
-from attn_cli.sources.huggingface.intervene.plain_calls import PlainCalls
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 
 Way = Literal["cache", "prefix", "whole"]
