@@ -1,7 +1,7 @@
-"""Interventions: what is taken from a model's attention, and what the model then says.
+"""Interventions in a model's attention, and their effects against the baseline run.
 
-A head is silenced (its output is 0), or tokens are hidden (they can't be seen as keys), in chosen rows; the rest of the
-run is the model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
+A head is ablated (its output is 0), or tokens are hidden (masked as keys), in chosen rows; the rest of the run is the
+model's own. The rows that choose are those whose outputs decide the answer: row i chooses token i + 1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,10 @@ from typing import Literal, NamedTuple, Protocol
 
 from attn_cli.prompt import Token
 from attn_cli.selection import ALL, Selection
+
+RunMode = Literal["cache", "prefix", "whole"]
+"""How the model runs again: the last rows alone, with keys and values of the rows before them kept; whole passes that
+skip the blocks before the intervention; or whole passes."""
 
 
 class HeadPlace(NamedTuple):
@@ -36,25 +40,25 @@ class AttentionLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Intervention:
-    """What one run of the model lacks. Nothing by default: such a run is an untouched copy.
+    """One variant of the baseline run; an untouched copy of it by default.
 
-    silenced  heads whose output, before W_O, is 0 (or their mean, see `Experiment`)
-    hidden    tokens that can't be seen as keys: of the text, in an encoder-decoder of what the encoder reads. A row
-              sees itself nevertheless
-    rows      the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
-              in streams that read something else (an encoder, a vision tower) it holds in all rows
-    blind     the layers and heads for which `hidden` is hidden
+    ablated      heads whose output, before W_O, is 0 (or their mean, see `Experiment`)
+    hidden       tokens that are masked as keys: of the text, in an encoder-decoder of what the encoder reads. A row
+                 still sees itself
+    rows         the rows in which this holds; None for the experiment's rows. They are rows of the stack that answers;
+                 in streams that read something else (an encoder, a vision tower) it holds in all rows
+    hidden_from  the layers and heads from which `hidden` is hidden
     """
 
-    silenced: tuple[HeadPlace, ...] = ()
+    ablated: tuple[HeadPlace, ...] = ()
     hidden: tuple[int, ...] = ()
     rows: tuple[int, ...] | None = None
-    blind: Selection = ALL
+    hidden_from: Selection = ALL
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run with an intervention differs from the plain run; None for what the model or the rows don't have.
+    """The effect of one intervention against the baseline; None for numbers that the model or the rows don't have.
 
     bits      log2 p(target) with the intervention, less log2 p(target) without: negative where it made the target
               less likely. With several target tokens log2 p is added up
@@ -79,9 +83,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Target:
-    """What the answer is: the token that the last chosen row finds likeliest, or the tokens that were generated.
+    """The answer: the token that the last chosen row finds likeliest, or the tokens that were generated.
 
-    probability  of the one token, or of all of them in a row, in the plain run
+    probability  of the one token, or of all of them in a row, in the baseline
     rows         the rows that choose these tokens, one for each
     generated    whether the model wrote them; otherwise the likeliest next token
     """
@@ -93,8 +97,8 @@ class Target:
 
 
 @dataclass
-class Floor:
-    """The largest effects of untouched copies: rounding. Smaller effects than 4 times these are no effects.
+class NoiseFloor:
+    """The largest effects of untouched copies, which are rounding; an effect must be 4 times as large to count.
 
     FACTOR  how many times the floor an effect must be to be told from rounding
     """
@@ -117,45 +121,43 @@ class Floor:
 
 
 class Experiment(Protocol):
-    """A model, a text, the plain run over it, and any number of interventions.
+    """A model, a text, the baseline run over it, and any number of interventions.
 
-    layers   every attention layer that ran, in the order of the forward pass
-    rows     the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
-    tokens   the tokens of these rows' stack, all of them
-    target   the answer; None for a model without a head of words
-    floor    what untouched copies differed by, in all runs so far: every way of running has one, every batch of many
-    way      how runs are made: "cache" (the chosen rows alone, keys and values of the rows before kept), "prefix"
-             (whole passes, of which blocks below the intervention are skipped) or "whole"
-    why      why it isn't "cache"; "" where it is
-    vector   which vector of a model without a head of words is compared: "mean" of all tokens, or the "first", such as
-             that of [CLS]; may be set before outcomes are asked for
-    looked   whether the plain run was looked at as was asked; some attention shows itself in a run of its own alone
+    layers           every attention layer that ran, in the order of the forward pass
+    rows             the rows in which interventions hold, ascending; of the decoder in an encoder-decoder
+    tokens           the tokens of these rows' stack, all of them
+    target           the answer; None for a model without a language-model head
+    noise_floor      of untouched copies: in the first batch and every large one so far
+    vector           the vector of a model without a language-model head that is compared: "mean" of all tokens, or the
+                     "first", such as that of [CLS]; may be set before the first outcome
+    visited          whether the baseline run was shown to the visitor; some attention shows itself in a run of its own
+                     alone
     """
 
     layers: Sequence[AttentionLayer]
     rows: Sequence[int]
     tokens: Sequence[Token]
     target: Target | None
-    floor: Floor
+    noise_floor: NoiseFloor
     vector: Literal["mean", "first"]
-    looked: bool
+    visited: bool
 
     @property
-    def way(self) -> str:
-        """How runs are made; an untouched copy is run first, if none was."""
+    def run_mode(self) -> RunMode:
+        """The mode of runs with interventions; an untouched copy runs first, if none did."""
 
     @property
-    def why(self) -> str:
-        """Why not from the cache."""
+    def no_cache_reason(self) -> str:
+        """Why the mode isn't "cache"; "" where it is."""
 
     def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
         """The outcome of each intervention, in their order; neighbours with the same first block share a batch.
 
-        with_loss  whether also `loss_bits`, where all rows are rows of the experiment: half as much work again
+        with_loss  also `loss_bits`, where all rows are rows of the experiment: half as much work again
         """
 
     def passes(self, interventions: Sequence[Intervention]) -> float:
-        """About how many plain runs these interventions will cost."""
+        """The cost of these interventions, in baseline runs, about."""
 
-    def way_of(self, interventions: Sequence[Intervention]) -> str:
-        """How these run, as `way` says it: from the cache only if all their rows are among those that run then."""
+    def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
+        """The mode of these: "cache" only if all their rows are among those that run then."""

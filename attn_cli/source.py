@@ -68,8 +68,8 @@ class Predicting(Source, Protocol):
     """
 
     @property
-    def speaks(self) -> bool:
-        """Whether the model has a head of words. One that has none is asked for its mean vector, in all rows."""
+    def has_lm_head(self) -> bool:
+        """Whether the model has a language-model head. Of one without, the mean vector is compared, in all rows."""
 
     def experiment(
         self,
@@ -81,21 +81,21 @@ class Predicting(Source, Protocol):
         earliest: int | None = None,
         look: Look | None = None,
     ) -> Experiment:
-        """Run the prompt once, plainly; the experiment then makes interventions.
+        """Run the prompt once, as the baseline of interventions.
 
         rows        the rows in which interventions hold; None for those that choose: of what was generated, else the
                     last one. Encoders take all rows
         everywhere  all rows
-        mean        silence a head to its mean output over all other rows, not to 0
+        mean        ablate a head to its mean output over all other rows, not to 0
         earliest    the first row that interventions will name, where it is before these: keys and values are kept for
                     runs from there on, too
-        look        what is looked at while the model runs plainly; `looked` says whether it was
+        look        a visitor of the baseline run's attention calls; `visited` says whether it saw them
 
         Raises InputError for rows that the text doesn't have, and for a mean over fewer than 16 rows.
         """
 
     def logit_parts(self, prompt: Prompt, target: Target) -> LogitParts:
-        """What each head adds by itself to the logit of the target, less the mean logit, in one plain run.
+        """What each head adds by itself to the logit of the target, less the mean logit, in one run.
 
         Raises LoadError, with the check that failed, where the logit is no plain sum of what heads write.
         """

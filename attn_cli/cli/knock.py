@@ -12,7 +12,14 @@ from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection_syntax import selection_of
 from attn_cli.source import Predicting
-from attn_cli.summaries.answers.knock import Beside, chosen_heads, direct_of, interventions_of, knock_of, looks_of
+from attn_cli.summaries.answers.knock import (
+    HeadContext,
+    chosen_heads,
+    direct_of,
+    interventions_of,
+    knock_of,
+    top_keys_of,
+)
 from attn_cli.summaries.report import Report
 from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.view import View
@@ -82,12 +89,12 @@ def knock(
             experiment.vector = vector or "mean"
             layers = chosen_heads(experiment.layers, selection)
             passes = experiment.passes(interventions_of(layers))
-            beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
+            context = HeadContext(top_keys_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
         if passes > _MANY_PASSES and (everywhere or options.verbose):
             print_notes([f"about as much work as {passes:,.0f} baseline runs"], quiet=options.quiet)
         with Progress(len(layers), 1, number or 0, quiet=options.quiet, verbose=options.verbose) as progress:
             answer = knock_of(
-                experiment, layers, beside, mean=mean, together=together is not None, step=progress.step,
+                experiment, layers, context, mean=mean, together=together is not None, step=progress.step,
                 shown=None if view.largest is None else k,
             )  # fmt: skip
         warnings = (*prompt.warnings, *notes)

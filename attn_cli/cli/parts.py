@@ -63,7 +63,7 @@ def parts(
         if token is not None:
             rows, notes = picked_tokens(token, prompt.others.get("decoder", prompt.tokens), prompt.text)
         hiding.check(prompt, rows)
-        reads_all = isinstance(source, Predicting) and not source.speaks  # an encoder's special tokens read, too
+        reads_all = isinstance(source, Predicting) and not source.has_lm_head  # an encoder's special tokens read, too
         if rows is not None or (reads_all and hiding.no_special):
             rows = list(hiding.rows(rows, prompt.others.get("decoder", prompt.tokens)) or rows or ()) or None
         hidden = HiddenNotes()

@@ -1,9 +1,9 @@
-"""What becomes of the answer when a part of the text is hidden."""
+"""The effect on the answer of hiding a part of the text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attn_cli.intervention import Experiment, Intervention, Outcome, Target
+from attn_cli.intervention import Experiment, Intervention, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.summaries.text_parts import TextPart
@@ -11,22 +11,21 @@ from attn_cli.summaries.text_parts import TextPart
 
 @dataclass(frozen=True, eq=False)
 class HiddenParts:
-    """What becomes of the answer when one part is hidden.
+    """The effects on the answer of hiding one part each.
 
     outcomes    one for each part, in the order of the text; an effect that can't be told from rounding is 0
-    target      the answer; None of a model without a head of words, whose mean vectors are compared
+    target      the answer; None of a model without a language-model head, whose mean vectors are compared
     everywhere  whether parts were hidden from all rows after them, and not from the rows that read alone
     rounding    the largest effect of an untouched copy
-    way         how runs were made: "cache", "prefix" or "whole", and why it isn't "cache"
-    why         ""  where it is
+    run_mode, no_cache_reason  as for `Experiment`
     """
 
     outcomes: tuple[Outcome, ...]
     target: Target | None
     everywhere: bool
     rounding: float
-    way: str
-    why: str
+    run_mode: RunMode
+    no_cache_reason: str
 
     @property
     def effects(self) -> list[float]:
@@ -43,7 +42,7 @@ def hide_parts(
     everywhere: bool,
     step: Callable[[], None],
 ) -> HiddenParts:
-    """What hiding each part changes: a part of no tokens nothing, what can't be told from rounding neither."""
+    """Hide each part in turn; a part of no tokens, and what can't be told from rounding, has an effect of 0."""
     nothing = Outcome(bits=0.0) if experiment.target else Outcome(cosine_distance=0.0)
     # in an encoder, also one before a decoder, a part is hidden from all rows
     after = everywhere and experiment.target is not None and "decoder" not in prompt.others
@@ -52,22 +51,22 @@ def hide_parts(
     if after:  # runs of neighbours begin at about the same row
         by_first_row.sort(key=lambda number: rows[number][0])
     interventions = {
-        number: Intervention(hidden=parts[number].tokens, rows=rows[number] if after else None, blind=selection)
+        number: Intervention(hidden=parts[number].tokens, rows=rows[number] if after else None, hidden_from=selection)
         for number in by_first_row
     }
     outcomes = [nothing] * len(parts)
     for number, outcome in zip(interventions, experiment.outcomes([*interventions.values()]), strict=True):
         outcomes[number] = outcome
         step()
-    floor = experiment.floor
+    floor = experiment.noise_floor
     real = tuple(nothing if floor.is_rounding(outcome.effect) else outcome for outcome in outcomes)
-    way = experiment.way_of([*interventions.values()])
-    why = experiment.why or ("" if way == "cache" else "rows see what comes after them")
-    return HiddenParts(real, experiment.target, everywhere, floor.effect, way, why)
+    run_mode = experiment.run_mode_of([*interventions.values()])
+    no_cache = experiment.no_cache_reason or ("" if run_mode == "cache" else "rows see what comes after them")
+    return HiddenParts(real, experiment.target, everywhere, floor.effect, run_mode, no_cache)
 
 
 def runs_to_hide(prompt: Prompt, parts: Sequence[TextPart], *, everywhere: bool, whole: bool) -> float:
-    """About how many plain runs hiding all parts takes, with one for an untouched copy; 1 from the reading rows alone.
+    """The cost of hiding all parts in baseline runs, about, with an untouched copy; 1 from the reading rows alone.
 
     everywhere  the rows from each part's beginning on run again, by a model's cache
     whole       all rows do, as in an encoder

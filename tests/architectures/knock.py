@@ -1,9 +1,9 @@
 """How `attn knock` runs a type: the rows that choose alone, from the cache, or why not; held against whole passes.
 
 cache    the last row alone, with the keys and values of the rows before it
-prefix   whole passes that skip the blocks below the silenced head; after it why not from the cache
+prefix   whole passes that skip the blocks below the ablated head; after it why not from the cache
 whole    whole passes; after it why
-no       no head can be silenced; after it why
+no       no head can be ablated; after it why
 """
 
 import math
@@ -25,7 +25,7 @@ SAME = 1e-4  # bits
 
 
 def knock_from_cache(model: PreTrainedModel, inputs: Inputs) -> str:
-    """The way in which heads of a type that chooses next tokens are silenced; "" for a type that doesn't.
+    """The way in which heads of a type that chooses next tokens are ablated; "" for a type that doesn't.
 
     inputs  of text alone
     """
@@ -62,9 +62,13 @@ def _way(experiment: ModelExperiment) -> str:
     bits = [outcome.bits or 0.0 for outcome in experiment.outcomes(interventions)]
     if any(map(math.isnan, bits)):
         return "no: the tiny model's own numbers are NaN"
-    words = experiment.way if experiment.way == "cache" else f"{experiment.way}: {experiment.why}"
-    if experiment.way == "whole":
+    words = (
+        experiment.run_mode
+        if experiment.run_mode == "cache"
+        else f"{experiment.run_mode}: {experiment.no_cache_reason}"
+    )
+    if experiment.run_mode == "whole":
         return words
-    experiment._obstacle, experiment._next_way = "whole passes are the measure", "whole"
+    experiment._no_cache_reason, experiment._mode_without_cache = "whole passes are the measure", "whole"
     apart = max(abs(a - (b.bits or 0.0)) for a, b in zip(bits, experiment.outcomes(interventions), strict=True))
     return words if apart <= SAME else f"{words}, differs {apart:.0e}"

@@ -89,5 +89,8 @@ def _floors() -> Iterator[Row]:
         answer = knock(source, "The capital of France is")
         seconds = time.process_time() - begin
         yield Row(
-            f"smollm2-135m in {dtype}: the floor of knock", "thousandths of a bit", seconds, 1000 * answer.floor.effect
+            f"smollm2-135m in {dtype}: the floor of knock",
+            "thousandths of a bit",
+            seconds,
+            1000 * answer.noise_floor.effect,
         )

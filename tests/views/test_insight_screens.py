@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from attn_cli import head_kinds, open_source
-from attn_cli.intervention import Floor, HeadPlace, Outcome, Target
+from attn_cli.intervention import HeadPlace, NoiseFloor, Outcome, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answers.knock import Knock, KnockedHead
 from attn_cli.summaries.answers.parts import PartsRead
@@ -39,7 +39,7 @@ def knock_of(words: list[str], answer: str) -> Report:
         )
     )
     target = Target((Token(5, answer),), 0.773, (4,), False)
-    knock = Knock(heads, target, tokens[4:], False, False, Floor(effect=1e-6), "cache", "", shown=2)
+    knock = Knock(heads, target, tokens[4:], False, False, NoiseFloor(effect=1e-6), "cache", "", shown=2)
     return Report("knock", SOURCE, (Prompt(" ".join(words), tokens),), answer=knock)
 
 

@@ -249,8 +249,8 @@ class ModelSource:
             self.each([prompt], selection, visit)
 
     @property
-    def speaks(self) -> bool:
-        """Whether the model was loaded with its head of words."""
+    def has_lm_head(self) -> bool:
+        """Whether the model was loaded with its language-model head."""
         return self.loaded.generating is not None
 
     def experiment(

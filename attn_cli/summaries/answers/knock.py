@@ -1,4 +1,4 @@
-"""attn knock: each head silenced, and what the model's answer loses by it."""
+"""attn knock: each head ablated, and its effect on the answer."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -8,7 +8,16 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import AttentionLayer, Experiment, Floor, HeadPlace, Intervention, Outcome, Target
+from attn_cli.intervention import (
+    AttentionLayer,
+    Experiment,
+    HeadPlace,
+    Intervention,
+    NoiseFloor,
+    Outcome,
+    RunMode,
+    Target,
+)
 from attn_cli.logit_parts import LogitParts
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
@@ -17,45 +26,44 @@ from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.overall import Overall, OverallKeys
 from attn_cli.summaries.report import Answer
 
-_LOOKS = 3  # keys that are noted for a head
+_TOP_KEYS = 3  # keys that are noted for a head
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
 
-Looks = dict[HeadPlace, tuple[tuple[Token, float], ...]]
+TopKeysOfHeads = dict[HeadPlace, tuple[tuple[Token, float], ...]]
 """For each head the keys that it attends to most in the rows that choose, with their mean weights there."""
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What is said of heads beside their effects.
+class HeadContext:
+    """What each head attended to, and its direct part of the target's logit.
 
-    looks      what they attend to
-    direct     what they add by themselves to the logit of the target; None where that isn't known
-    no_direct  why it isn't known, "" where it is or where there is no target
+    direct            None where it isn't known
+    no_direct_reason  why it isn't known; "" where it is or where there is no target
     """
 
-    looks: Looks
+    top_keys: TopKeysOfHeads
     direct: LogitParts | None = None
-    no_direct: str = ""
+    no_direct_reason: str = ""
 
 
 ChosenHeads = tuple[AttentionLayer, Sequence[HeadPlace]]
-"""A layer, and those of its heads that are silenced."""
+"""A layer, and those of its heads that are ablated."""
 
 
 @dataclass(frozen=True)
 class KnockedHead:
-    """One head, silenced alone.
+    """One head, ablated alone.
 
     kv_head  the key/value head that it reads
     outcome  what the run without it says
-    looks    the keys that it attends to most in the rows that choose, with their mean weights
+    top_keys the keys that it attends to most in the rows that choose, with their mean weights
     direct   what it adds by itself to the logit of the target, less the mean logit; None where that isn't known
     """
 
     place: HeadPlace
     kv_head: int
     outcome: Outcome
-    looks: tuple[tuple[Token, float], ...] = ()
+    top_keys: tuple[tuple[Token, float], ...] = ()
     direct: float | None = None
 
 
@@ -63,13 +71,13 @@ class KnockedHead:
 class Knock(Answer):
     """What each head does for an answer: heads by their effect, the most needed first.
 
-    target      the answer; None for a model without a head of words, whose mean vector is compared instead
-    row_tokens  the tokens in whose rows heads were silenced; `everywhere` if these are all rows
-    mean        whether heads were silenced to their mean, not to 0
-    together    the outcome of all these heads silenced at once; None unless it was asked for
-    floor       what untouched copies differed by: rounding
-    way, why    how runs were made, and why not from the cache (as for `Experiment`)
-    no_direct   why the heads' direct parts aren't known; "" where they are
+    target      the answer; None for a model without a language-model head, whose mean vector is compared instead
+    row_tokens  the tokens in whose rows heads were ablated; `everywhere` if these are all rows
+    mean        whether heads were ablated to their mean, not to 0
+    together    the outcome of all these heads ablated at once; None unless it was asked for
+    noise_floor the largest effects of untouched copies: rounding
+    run_mode, no_cache_reason  as for `Experiment`
+    no_direct_reason   why the heads' direct parts aren't known; "" where they are
     vector      which vector is compared where there is no target: "mean" or "first"
     shown       how many heads a screen names; None for all. Data has all
     """
@@ -81,17 +89,17 @@ class Knock(Answer):
     row_tokens: tuple[Token, ...]
     everywhere: bool
     mean: bool
-    floor: Floor
-    way: str
-    why: str
+    noise_floor: NoiseFloor
+    run_mode: RunMode
+    no_cache_reason: str
     together: Outcome | None = None
     shown: int | None = None
-    no_direct: str = ""
+    no_direct_reason: str = ""
     vector: Literal["mean", "first"] = "mean"
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The rows in which heads were silenced."""
+        """The rows in which heads were ablated."""
         return tuple(token.index for token in self.row_tokens)
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -99,7 +107,7 @@ class Knock(Answer):
         several = len({head.place.stream for head in self.heads}) > 1
         for head in self.heads:
             stream = {"stream": head.place.stream} if several else {}
-            key, weight = head.looks[0] if head.looks else (None, None)
+            key, weight = head.top_keys[0] if head.top_keys else (None, None)
             yield stream | {
                 "layer": head.place.layer,
                 "head": head.place.head,
@@ -116,7 +124,7 @@ class Knock(Answer):
         heads = []
         for row, head in zip(self.records(), self.heads, strict=True):
             cut = {name: value for name, value in row.items() if name not in ("key", "key_token", "weight")}
-            keys = [{"key": key.index, "key_token": key.text, "weight": weight} for key, weight in head.looks]
+            keys = [{"key": key.index, "key_token": key.text, "weight": weight} for key, weight in head.top_keys]
             heads.append(cut | {"top_keys": keys})
         return {
             "target": _target(self.target),
@@ -125,10 +133,10 @@ class Knock(Answer):
             "mean": self.mean,
             "heads": heads,
             "together": None if self.together is None else asdict(self.together),
-            "noise_floor": asdict(self.floor),
-            "run_mode": self.way,
-            "no_cache_reason": self.why,
-            "no_direct_reason": self.no_direct,
+            "noise_floor": asdict(self.noise_floor),
+            "run_mode": self.run_mode,
+            "no_cache_reason": self.no_cache_reason,
+            "no_direct_reason": self.no_direct_reason,
             "vector": None if self.target is not None else self.vector,
         }
 
@@ -164,19 +172,19 @@ def knock(
     together: bool = False,
     vector: Literal["mean", "first"] = "mean",
 ) -> Knock:
-    """Silence each chosen head of a model in turn, and compare what it says with what the plain run says.
+    """Ablate each chosen head of a model in turn, and compare its answer with the baseline's.
 
     source      a model opened with `open_source(model, predicts=True)`
-    rows        the rows in which heads are silenced; None for those that choose the answer (with `everywhere` all)
-    mean        silence a head to its mean output over the other rows, not to 0
+    rows        the rows in which heads are ablated; None for those that choose the answer (with `everywhere` all)
+    mean        ablate a head to its mean output over the other rows, not to 0
     selection   the heads; all by default
-    together    silence all chosen heads at once, too
+    together    ablate all chosen heads at once, too
     vector      which vector of an encoder is compared: the mean of all tokens, or the first, such as that of [CLS]
 
     Effects are in bits: log2 p(answer) without the head, less log2 p(answer). The answer is the likeliest next token of
     the last row, or what was generated. Encoders: 1 - cosine of the vectors with and without the head.
 
-    Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be silenced.
+    Raises InputError for a head or row that isn't there, LoadError for a model in which heads can't be ablated.
 
         knocked = knock(open_source("gpt2", predicts=True), "The capital of France is")
         for head in knocked.heads[:5]:
@@ -186,8 +194,8 @@ def knock(
     experiment = source.experiment(prompt, rows, everywhere=everywhere, mean=mean)
     experiment.vector = vector
     layers = chosen_heads(experiment.layers, selection)
-    beside = Beside(looks_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
-    return knock_of(experiment, layers, beside, mean=mean, together=together)
+    context = HeadContext(top_keys_of(source, prompt, experiment), *direct_of(source, prompt, experiment))
+    return knock_of(experiment, layers, context, mean=mean, together=together)
 
 
 def chosen_heads(layers: Sequence[AttentionLayer], selection: Selection) -> list[ChosenHeads]:
@@ -213,23 +221,23 @@ def interventions_of(layers: Sequence[ChosenHeads]) -> list[Intervention]:
     return [Intervention((head,)) for _, heads in layers for head in heads]
 
 
-def looks_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> Looks:
-    """What every head of the model attends to most, in the rows that choose; in all rows of other streams."""
-    looks: Looks = {}
+def top_keys_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> TopKeysOfHeads:
+    """The keys that every head of the model attends to most, in the rows that choose; in all rows of other streams."""
+    top_keys: TopKeysOfHeads = {}
     choosing = None if experiment.target is None else sorted(set(experiment.target.rows))
 
     def visit(call: Call) -> None:
         rows = choosing if call.place.stream in _ANSWERING else None
-        summary = reduce(call, OverallKeys(_LOOKS, rows=rows))
+        summary = reduce(call, OverallKeys(_TOP_KEYS, rows=rows))
         part = summary.part(Overall)
         assert part is not None
         for at, head in enumerate(summary.place.heads):
             pairs = zip(part.keys[at].tolist(), part.shares[at].tolist(), strict=True)
             keys = tuple((summary.keys[key], float(weight)) for key, weight in pairs if key >= 0)
-            looks.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
+            top_keys.setdefault(HeadPlace(call.place.layer, head, call.place.stream), keys)
 
     source.each([prompt], ALL, visit)
-    return looks
+    return top_keys
 
 
 def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tuple[LogitParts | None, str]:
@@ -245,7 +253,7 @@ def direct_of(source: Predicting, prompt: Prompt, experiment: Experiment) -> tup
 def knock_of(
     experiment: Experiment,
     layers: Sequence[ChosenHeads],
-    beside: Beside,
+    context: HeadContext,
     *,
     mean: bool = False,
     together: bool = False,
@@ -257,12 +265,12 @@ def knock_of(
     shown  how many heads a screen will name: the text's loss is then found for these alone, else for all
     """
     outcomes = experiment.outcomes(interventions_of(layers), with_loss=shown is None)
-    direct = {} if beside.direct is None else beside.direct.heads
+    direct = {} if context.direct is None else context.direct.heads
     heads: list[KnockedHead] = []
     for layer, places in layers:
         for place in places:
-            group, looks = layer.groups[place.head], beside.looks.get(place, ())
-            heads.append(KnockedHead(place, group, next(outcomes), looks, direct.get(place)))
+            group, top_keys = layer.groups[place.head], context.top_keys.get(place, ())
+            heads.append(KnockedHead(place, group, next(outcomes), top_keys, direct.get(place)))
         step()
     # Signed bits: the most negative helped most. Distances have no sign: the largest first.
     heads.sort(key=lambda head: head.outcome.effect * (1 if head.outcome.cosine_distance is None else -1))
@@ -274,8 +282,8 @@ def knock_of(
         (at_once,) = experiment.outcomes([Intervention(tuple(head.place for head in heads))], with_loss=True)
     rows = tuple(experiment.tokens[row] for row in experiment.rows)
     return Knock(
-        tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.floor,
-        experiment.way, experiment.why, at_once, shown, beside.no_direct, experiment.vector,
+        tuple(heads), experiment.target, rows, len(rows) == len(experiment.tokens), mean, experiment.noise_floor,
+        experiment.run_mode, experiment.no_cache_reason, at_once, shown, context.no_direct_reason, experiment.vector,
     )  # fmt: skip
 
 

@@ -156,8 +156,8 @@ def _hidden(hidden: HiddenParts) -> dict[str, Any]:
     return {
         "everywhere": hidden.everywhere,
         "noise_floor": hidden.rounding,
-        "run_mode": hidden.way,
-        "no_cache_reason": hidden.why,
+        "run_mode": hidden.run_mode,
+        "no_cache_reason": hidden.no_cache_reason,
     }
 
 
@@ -191,7 +191,7 @@ def read_parts(
     earliest = min((rows[0] for part in parts if (rows := rows_after(part, len(prompt.tokens)))), default=None)
     look = Look(selection, watcher.visit)
     experiment, obstacle = _experiment(source, prompt, reading, look, earliest=earliest if everywhere else None)
-    if experiment is None or not experiment.looked:
+    if experiment is None or not experiment.visited:
         watcher.forget()
         source.each([prompt], selection, watcher.visit)
     hidden = None
@@ -209,7 +209,7 @@ def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[st
     tokens = prompt.others.get("decoder", prompt.tokens)
     if chosen := tuple(token.index - 1 for token in tokens if token.generated and token.index > 0):
         return "generated", chosen
-    makes_vector = isinstance(source, Predicting) and not source.speaks  # of all rows of an encoder
+    makes_vector = isinstance(source, Predicting) and not source.has_lm_head  # of all rows of an encoder
     if "decoder" in prompt.others or makes_vector:
         return "all", tuple(token.index for token in tokens)
     return "last part", rows_of_last(prompt, parts)
@@ -218,7 +218,7 @@ def _rows(source: Source, prompt: Prompt, parts: Sequence[TextPart]) -> tuple[st
 def _experiment(
     source: Source, prompt: Prompt, rows: tuple[int, ...], look: Look, *, earliest: int | None
 ) -> tuple[Experiment | None, str]:
-    """The model's plain run, looked at; None, with the reason, where no part can be hidden afterwards."""
+    """The model's baseline, visited; None, with the reason, where no part can be hidden afterwards."""
     if not isinstance(source, Predicting):
         return None, ""
     try:

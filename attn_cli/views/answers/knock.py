@@ -126,7 +126,7 @@ def _line(name: str, knock: Knock, effect: float, longest: float, head: KnockedH
     if layout.writes:
         line.append("        " if head.direct is None else f" {head.direct:>+7.2f}")
     room = layout.keys
-    for key, weight in (look for look in head.looks if look[1] >= _LEAST_WEIGHT or look is head.looks[0]):
+    for key, weight in (look for look in head.top_keys if look[1] >= _LEAST_WEIGHT or look is head.top_keys[0]):
         piece = f"{fit(token_label(key), _TOKEN).rstrip()} {weight:.2f}"
         if cell_len(piece) + 2 > room:
             break
@@ -149,18 +149,21 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · noise floor {knock.floor.effect:.4f}", DIM
+    yield (
+        f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · noise floor {knock.noise_floor.effect:.4f}",
+        DIM,
+    )
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
         yield f"direct: the head's own contribution to the logit of {word}, minus the mean logit", DIM
-    if knock.no_direct:
-        yield f"no direct contributions: {visible(knock.no_direct)}", DIM
+    if knock.no_direct_reason:
+        yield f"no direct contributions: {visible(knock.no_direct_reason)}", DIM
     yield "a small effect does not mean the head is unused: later layers can compensate", DIM
 
 
 def _number(knock: Knock, effect: float) -> str:
     """An effect in digits; 0 for one that can't be told from rounding."""
-    if knock.floor.is_rounding(effect):
+    if knock.noise_floor.is_rounding(effect):
         return "0"
     return f"{effect:.4f}" if knock.target is None else f"{effect:+.2f}"
 

@@ -101,7 +101,7 @@ def test_what_is_hidden_equals_whole_passes_with_a_written_mask(kind: str, every
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
     assert answer.hidden.effects[1] == 0
     is_cached = kind != "gptj"
-    assert (answer.hidden.way == "cache") is is_cached and (answer.hidden.why == "") is is_cached
+    assert (answer.hidden.run_mode == "cache") is is_cached and (answer.hidden.no_cache_reason == "") is is_cached
     assert max(map(abs, answer.hidden.effects)) > 0.01
 
 
@@ -134,11 +134,11 @@ def test_parts_of_many_rows_are_hidden_from_all_that_follow(kind: str) -> None:
     for part, effect in zip(parts, answer.hidden.effects, strict=True):
         hidden = masked_log2_p(source, prompt, range(part.tokens[-1] + 1, n), part.tokens)
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer.hidden.way == "cache"
+    assert answer.hidden.run_mode == "cache"
     some = read_parts(source, prompt, parts, everywhere=True, selection=Selection((1,), (0, 2)))
     experiment = source.experiment(prompt, everywhere=True)  # whole passes
     rows = tuple(range(9, n))
-    blind = Intervention(hidden=parts[1].tokens, rows=rows, blind=Selection((1,), (0, 2)))
+    blind = Intervention(hidden=parts[1].tokens, rows=rows, hidden_from=Selection((1,), (0, 2)))
     (outcome,) = experiment.outcomes([blind])
     assert some.hidden is not None and some.hidden.outcomes[1].bits == pytest.approx(outcome.bits, abs=1e-5)
 

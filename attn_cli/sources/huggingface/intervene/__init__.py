@@ -1,1 +1,1 @@
-"""Running a model again with heads silenced or tokens hidden: what its answer rests on."""
+"""Running a model again with heads ablated or tokens hidden: what its answer rests on."""

@@ -1,4 +1,4 @@
-"""The attention of a batch of interventions: outputs of silenced heads are 0, hidden keys are masked."""
+"""The attention of a batch of interventions: outputs of ablated heads are 0, hidden keys are masked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_l
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
-from attn_cli.sources.huggingface.intervene.baseline_run import PlainCalls
+from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
@@ -31,23 +31,23 @@ _WHOLE = 2**19  # cells of a variant; more are quicker in bands, which leave out
 
 
 class InterveningAttention:
-    """Computes the attention of every layer that uses the registry, in a plain run or in that of a batch.
+    """Computes the attention of every layer that uses the registry, in the baseline or in that of a batch.
 
-    plain   takes in the calls of the plain run; runs with interventions take from it what they need
-    calls   numbers the calls of this run
-    batch   the interventions of this run; None for the plain run
-    visitor looks at the calls of the plain run that the ledger selects; None where nobody looks
+    baseline  the calls of the baseline: it collects them, runs with interventions read from them
+    calls     numbers the calls of this run
+    batch     the interventions of this run; None for the baseline
+    visitor   of the calls of the baseline that the ledger selects; None if not requested
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        plain: PlainCalls,
+        baseline: BaselineRun,
         calls: BlockCalls,
         batch: InterventionBatch | None = None,
         visitor: BatchVisitor | None = None,
     ) -> None:
-        self.ledger, self.plain, self.calls, self.batch, self.visitor = ledger, plain, calls, batch, visitor
+        self.ledger, self.baseline, self.calls, self.batch, self.visitor = ledger, baseline, calls, batch, visitor
 
     def compute(
         self,
@@ -80,37 +80,37 @@ class InterveningAttention:
         place, is_selected = self.ledger.record(module, way)
         number = self.calls.next_attention()
         if self.batch is None:
-            output = self._looked_at(place, qkv, rule, sink_per_query) if is_selected else None
-            return self._plain_output(number, place, qkv, rule, sink_per_query, output)
+            output = self._visited(place, qkv, rule, sink_per_query) if is_selected else None
+            return self._baseline_output(number, place, qkv, rule, sink_per_query, output)
         # by its number, since the ledger counts no calls in blocks that were skipped
-        layer, stream = self.plain.where(number)
+        layer, stream = self.baseline.where(number)
         query, key, _ = qkv
         (_, h, n, _), m = query.shape, key.shape[2] + self.batch.first
-        hidden = self.batch.hidden(self.plain.layers[layer, stream], n, m)
+        hidden = self.batch.hidden(self.baseline.layers[layer, stream], n, m)
         if self.batch.first:
             output = self._output_of_rows(number, qkv, hidden)
         else:
             output = _output(qkv, rule, sink_per_query, hidden)
-        silent = self.batch.silent(layer, stream, h, n)
-        if silent is None:
+        ablated = self.batch.ablated(layer, stream, h, n)
+        if ablated is None:
             return output
-        silent = silent.to(query.device)[..., None]  # [S, h, n, 1]
-        mean = self.plain.mean_of(number)
+        ablated = ablated.to(query.device)[..., None]  # [S, h, n, 1]
+        mean = self.baseline.mean_of(number)
         if mean is None:
-            return output.masked_fill(silent, 0.0)
-        return torch.where(silent, mean[:, :, self.batch.first :].to(output.dtype), output)
+            return output.masked_fill(ablated, 0.0)
+        return torch.where(ablated, mean[:, :, self.batch.first :].to(output.dtype), output)
 
     def _output_of_rows(
         self, number: CallNumber, qkv: Products, hidden: Sequence[HiddenCells | None] | None
     ) -> torch.Tensor:
-        """The output of a text's last rows, with keys and values of the plain run before them."""
+        """The output of a text's last rows, with keys and values of the baseline before them."""
         assert self.batch is not None
-        past = self.plain.past[number]
+        past = self.baseline.past[number]
         if qkv[0].shape[2] * past.keys.shape[1] > _WHOLE:
             return output_in_bands(past, qkv, hidden)
-        return output_side_by_side(past, qkv, self.plain.allowed(number, self.batch.first), hidden)
+        return output_side_by_side(past, qkv, self.baseline.allowed(number, self.batch.first), hidden)
 
-    def _plain_output(
+    def _baseline_output(
         self,
         number: CallNumber,
         place: Place,
@@ -119,26 +119,26 @@ class InterveningAttention:
         sink_per_query: torch.Tensor | None,
         output: torch.Tensor | None,
     ) -> torch.Tensor:
-        """The output of a call of the plain run, of which all is noted that later runs need; None if not known yet."""
+        """The output of a call of the baseline, computed here if `output` is None; keeps what later runs need of it."""
         query, key, value = qkv
         h, g = query.shape[1], key.shape[1]
-        self.plain.add(number, place, self.ledger.blocks[place.stream], [head // (h // g) for head in range(h)])
+        self.baseline.add(number, place, self.ledger.blocks[place.stream], [head // (h // g) for head in range(h)])
         if sink_per_query is None:
-            self.plain.add_past(number, key, value, rule, h)
+            self.baseline.add_past(number, key, value, rule, h)
         else:
-            self.plain.obstacle = "a sink for every query"
+            self.baseline.no_cache_reason = "a sink for every query"
         output = _output(qkv, rule, sink_per_query) if output is None else output
-        self.plain.add_output(number, output)
+        self.baseline.add_output(number, output)
         return output
 
-    def _looked_at(
+    def _visited(
         self, place: Place, qkv: Products, rule: LayerRule, sink_per_query: torch.Tensor | None
     ) -> torch.Tensor | None:
-        """Show a call of the plain run to the visitor; its output if that was computed meanwhile."""
+        """Show a call of the baseline to the visitor; its output if that was computed meanwhile."""
         if self.visitor is None:
             return None
         if sink_per_query is not None:
-            self.plain.looked = False
+            self.baseline.visited = False
             return None
         return self.visitor.visit_products(place, *qkv, rule)
 
@@ -151,26 +151,26 @@ class InterveningOwnCode:
 
     @torch.no_grad()
     def visit_softmax(self, module: nn.Module, way: str, weights: torch.Tensor, scores: torch.Tensor | None) -> None:
-        """Change the weights in place, in the layout of the module that made them: a silenced head has weights of 0.
+        """Change the weights in place, in the layout of the module that made them: an ablated head has weights of 0.
 
         Raises LoadError for a layout, or a way of computing them, in which changed weights have no effect.
         """
         place, _ = self.ledger.record(module, way)
-        batch, plain = self.attention.batch, self.attention.plain
+        batch, baseline = self.attention.batch, self.attention.baseline
         number = self.attention.calls.next_attention()
         size = self.ledger.labels.size
         matrices = as_matrices(weights, module, size, self.ledger.labels.length, 0.0)
         h, n, m = matrices.shape[-3:]
         if batch is None:
-            plain.add(number, place, self.ledger.blocks[place.stream], groups_of(module, h))
-            plain.add_output(number, None)
-            plain.obstacle = "attention in the model's own code"
-            plain.looked = False
+            baseline.add(number, place, self.ledger.blocks[place.stream], groups_of(module, h))
+            baseline.add_output(number, None)
+            baseline.no_cache_reason = "attention in the model's own code"
+            baseline.visited = False
             return
-        layer, stream = plain.where(number)
-        silent, cells = batch.silent(layer, stream, h, n), batch.hidden(plain.layers[layer, stream], n, m)
+        layer, stream = baseline.where(number)
+        ablated, cells = batch.ablated(layer, stream, h, n), batch.hidden(baseline.layers[layer, stream], n, m)
         hidden = None if cells is None else dense_cells(cells, n, m, weights.device)
-        if silent is None and hidden is None:
+        if ablated is None and hidden is None:
             return
         is_view = matrices.untyped_storage().data_ptr() == weights.untyped_storage().data_ptr()
         if way != "softmax" or not is_view or matrices.shape[0] != batch.size or h != (heads_of(module) or h):
@@ -180,8 +180,8 @@ class InterveningOwnCode:
                 raise unreachable(layer, place.name)
             lowered = as_matrices(scores, module, size, self.ledger.labels.length, 0.0).float()
             matrices.copy_(lowered.masked_fill(hidden, -torch.inf).softmax(-1))
-        if silent is not None:
-            matrices.masked_fill_(silent.to(weights.device)[..., None], 0.0)
+        if ablated is not None:
+            matrices.masked_fill_(ablated.to(weights.device)[..., None], 0.0)
 
     @torch.no_grad()
     def visit_sdpa(self, module: nn.Module, arguments: dict[str, Any]) -> torch.Tensor | None:

@@ -1,4 +1,4 @@
-"""What is kept of the attention calls of a plain run, for runs with interventions."""
+"""The attention calls of the baseline, kept for runs with interventions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from attn_cli.sources.huggingface.intervene.block_calls import CallNumber
 _ROWS = 256  # whose mask is looked at together
 
 
-class PastCall(NamedTuple):
-    """One attention call of the plain run, of which later runs compute some last rows anew.
+class CachedAttention(NamedTuple):
+    """One attention call of the baseline, from which later runs compute some last rows anew.
 
     keys, values  of all rows, `[g, m, d]` and `[g, m, e]`
     rule          how all rows weigh all keys
@@ -35,26 +35,26 @@ class PastCall(NamedTuple):
         return self.rule.of_text(0, slice(first, m), slice(0, m), range(self.heads))
 
 
-class PlainCalls:
-    """The attention calls of a plain run.
+class BaselineRun:
+    """The attention calls of the baseline.
 
     first        the first row that any later run computes anew; 0 for all, then no keys and values are kept
     wants_means  whether the mean outputs of heads are kept
     looked       whether a visitor was shown every call that it wanted to see
-    obstacle     why the rows before `first` can't be kept; "" where nothing is in the way
+    no_cache_reason  why the rows before `first` can't be kept; "" where they can
     """
 
     def __init__(self, first: int, *, wants_means: bool) -> None:
         self.first, self.wants_means = first, wants_means
-        self.looked = True
-        self.obstacle = ""
+        self.visited = True
+        self.no_cache_reason = ""
         self.places: dict[CallNumber, Place] = {}
         self.layers: dict[tuple[int, str], AttentionLayer] = {}
-        self.past: dict[CallNumber, PastCall] = {}
+        self.past: dict[CallNumber, CachedAttention] = {}
         self._first_blocks: dict[tuple[int, str], int] = {}
         self._means: dict[CallNumber, torch.Tensor] = {}
         self._allowed: dict[tuple[int, int], torch.Tensor] = {}
-        self._closed: dict[int, bool] = {}
+        self._causal_before: dict[int, bool] = {}
         self._shared: list[tuple[torch.Tensor, int]] = []
 
     def add(self, number: CallNumber, place: Place, blocks: int, groups: Sequence[int]) -> None:
@@ -81,21 +81,21 @@ class PlainCalls:
 
     def add_past(self, number: CallNumber, key: torch.Tensor, value: torch.Tensor, rule: LayerRule, h: int) -> None:
         """Keep keys `[1, g, m, d]`, values and the rule of a call, from which later runs compute their rows."""
-        if not self.first or self.obstacle:
+        if not self.first or self.no_cache_reason:
             return
         for numbers in (rule.mask, rule.bias):
             if numbers is not None and not isinstance(numbers, LazyMask):
                 self._count_shared(numbers)
-        self.past[number] = PastCall(key[0], value[0], rule, h)
+        self.past[number] = CachedAttention(key[0], value[0], rule, h)
 
     def finish(self) -> None:
-        """After the plain run: masks and biases that a layer makes for itself may depend on what is changed."""
+        """After the baseline: masks and biases that a layer makes for itself may depend on what is changed."""
         if any(count == 1 for _, count in self._shared):
-            self.obstacle = self.obstacle or "layers make masks or biases of their own"
-        if self.first and not self.obstacle and not self.is_closed(self.first):
-            self.obstacle = "rows see what comes after them"
+            self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
+        if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
+            self.no_cache_reason = "rows see what comes after them"
         self._shared.clear()
-        if self.obstacle:
+        if self.no_cache_reason:
             self.past.clear()
 
     def _count_shared(self, numbers: torch.Tensor) -> None:
@@ -119,15 +119,15 @@ class PlainCalls:
         """For every row the mean output over all other rows `[1, h, n, e]`; None unless means are wanted."""
         return self._means[number] if self.wants_means else None
 
-    def is_closed(self, first: int) -> bool:
-        """Whether no row before `first` sees anything from there on, so that what it says stays as it is."""
-        if first not in self._closed:
+    def is_causal_before(self, first: int) -> bool:
+        """Whether rows before `first` attend to nothing from `first` on, so that their activations can't change."""
+        if first not in self._causal_before:
             rules = {id(call.rule.mask): call for call in self.past.values()}
-            self._closed[first] = not any(_looks_ahead(call, first) for call in rules.values())
-        return self._closed[first]
+            self._causal_before[first] = not any(_looks_ahead(call, first) for call in rules.values())
+        return self._causal_before[first]
 
     def allowed(self, number: CallNumber, first: int) -> torch.Tensor:
-        """Which of all keys the rows from `first` on may attend to in a call: `[r, m]`, or `[h, r, m]`.
+        """The keys that the rows from `first` on may attend to in a call: booleans `[r, m]`, or `[h, r, m]`.
 
         For few rows: the answer is kept for the layers that share a mask.
         """
@@ -141,7 +141,7 @@ class PlainCalls:
         return self._allowed[key]
 
 
-def _looks_ahead(call: PastCall, first: int) -> bool:
+def _looks_ahead(call: CachedAttention, first: int) -> bool:
     """Whether any of the rows before `first` sees a key from there on."""
     m = call.keys.shape[1]
     places = torch.arange(m, device=call.keys.device)

@@ -18,7 +18,7 @@ class InterventionBatch:
     rows       the rows in which they hold, unless they name rows themselves; None for all rows
     texts      how many tokens the text has: those that can be hidden
     everywhere whether the rows are all rows: then tokens are hidden in an encoder, too, and not only from the decoder
-    first      the number of the first row that runs; those before are kept from the plain run
+    first      the number of the first row that runs; those before are kept from the baseline
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class InterventionBatch:
         """S."""
         return len(self.interventions)
 
-    def silent(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
-        """Which outputs of a layer are taken away: booleans `[S, h, n]`; None for none of them."""
-        silent = torch.zeros((self.size, h, n), dtype=torch.bool)
+    def ablated(self, layer: int, stream: str, h: int, n: int) -> torch.Tensor | None:
+        """The outputs of a layer that are ablated: booleans `[S, h, n]`; None for none of them."""
+        ablated = torch.zeros((self.size, h, n), dtype=torch.bool)
         for at, intervention in enumerate(self.interventions):
-            heads = [x.head for x in intervention.silenced if (x.layer, x.stream) == (layer, stream)]
+            heads = [x.head for x in intervention.ablated if (x.layer, x.stream) == (layer, stream)]
             if heads:
-                silent[at, heads] = self._in_rows(intervention, stream, n)
-        return silent if bool(silent.any()) else None
+                ablated[at, heads] = self._in_rows(intervention, stream, n)
+        return ablated if bool(ablated.any()) else None
 
     def hidden(self, at: AttentionLayer, n: int, m: int) -> list[HiddenCells | None] | None:
-        """What each intervention hides in a layer, of the n rows that run and all m keys; None if all hide nothing.
+        """The cells that each intervention hides in a layer, of n rows that run and all m keys; None if there are none.
 
         Raises LoadError for a layer whose keys are not the text's tokens.
         """
@@ -57,11 +57,11 @@ class InterventionBatch:
         return hidden if any(cells is not None for cells in hidden) else None
 
     def _hidden_of(self, intervention: Intervention, at: AttentionLayer, n: int, m: int) -> HiddenCells | None:
-        """What one intervention hides in a layer; None for nothing."""
-        blind, h = intervention.blind, len(at.groups)
-        if not intervention.hidden or not blind.has_layer(at.layer, at.blocks):
+        """The cells that one intervention hides in a layer; None if there are none."""
+        hidden_from, h = intervention.hidden_from, len(at.groups)
+        if not intervention.hidden or not hidden_from.has_layer(at.layer, at.blocks):
             return None
-        chosen = list(blind.pick_heads(h, at.layer, at.blocks))
+        chosen = list(hidden_from.pick_heads(h, at.layer, at.blocks))
         rows = self._in_rows(intervention, at.stream, n)
         if not chosen or not bool(rows.any()):
             return None

@@ -34,8 +34,8 @@ def outermost_blocks(model: nn.Module, places: Sequence[ModulePlace]) -> list[nn
 class BlockCalls:
     """Numbers the calls of blocks in one forward pass, and in each the calls of attention.
 
-    skip  how many calls of blocks are skipped: these return `kept` of the plain run, and don't run
-    kept  returns what a skipped call returns, by its number; None in a plain run
+    skip  how many calls of blocks are skipped: these return `kept` of the baseline, and don't run
+    kept  returns what a skipped call returns, by its number; None in the baseline
     """
 
     def __init__(self, skip: int = 0, kept: Callable[[int], Any] | None = None) -> None:
@@ -55,7 +55,7 @@ class BlockCalls:
 
     @contextmanager
     def of(self, blocks: Sequence[nn.Module]) -> Iterator[None]:
-        """Context manager: counts the calls of these blocks; a plain run keeps their `outputs`."""
+        """Context manager: counts the calls of these blocks; the baseline keeps their `outputs`."""
         before = [(block, block.__dict__.get("forward")) for block in blocks]
         try:
             for block in blocks:
@@ -84,19 +84,19 @@ class BlockCalls:
         return call
 
 
-def widened(output: Any, size: int, rows: int, first: int, *, copied: bool) -> Any:
-    """What a block returned for one text, for `size` copies of its rows from `first` on.
+def expand_batch(output: Any, size: int, rows: int, first: int, *, copied: bool) -> Any:
+    """A block's output for one text, expanded to `size` copies of its rows from `first` on.
 
     rows    how many rows the text has; tensors `[1, rows, ...]` are cut, others stay whole; `[n, 1, width]`, as FSMT's
-            encoder has its rows before its texts, are widened at their second axis
+            encoder has its rows before its texts, are expanded at their second axis
     copied  whether each copy has memory of its own, in which a model may write
     """
 
-    def widen(x: Any) -> Any:
+    def expand(x: Any) -> Any:
         if not isinstance(x, torch.Tensor) or x.ndim == 0:
             return x
         if x.ndim == 3 and x.shape[0] != 1 and x.shape[1] == 1:
-            return widen(x.transpose(0, 1)).transpose(0, 1)
+            return expand(x.transpose(0, 1)).transpose(0, 1)
         if x.shape[0] != 1:
             return x
         if first and x.ndim > 1 and x.shape[1] == rows:
@@ -104,4 +104,4 @@ def widened(output: Any, size: int, rows: int, first: int, *, copied: bool) -> A
         wide = x.expand(size, *x.shape[1:])
         return wide.clone(memory_format=torch.contiguous_format) if copied else wide
 
-    return tree_map(widen, output)
+    return tree_map(expand, output)

@@ -1,4 +1,7 @@
-"""A model, a text, and runs that differ from the plain one in what their attention lacks."""
+"""A model, a text, its baseline run, and runs with interventions: in batches, each by the cheapest mode that is right.
+
+In the order of an experiment: what is asked of the runs, the baseline, variants in batches, their mode, their effects.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +12,7 @@ import torch
 
 from attn_cli.call import Look
 from attn_cli.errors import InputError, LoadError
-from attn_cli.intervention import AttentionLayer, Floor, Intervention, Outcome, Target
+from attn_cli.intervention import AttentionLayer, Intervention, NoiseFloor, Outcome, RunMode, Target
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.forward_arguments import INPUT_ERRORS, out_of_memory
@@ -17,14 +20,14 @@ from attn_cli.sources.huggingface.generate.detokenize import detokenize
 from attn_cli.sources.huggingface.intervene.attention import MANY_ROWS
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.readout import (
-    Asked,
-    Said,
+    LogProbs,
+    Readout,
+    outcomes_of_logits,
     outcomes_of_vectors,
-    outcomes_of_words,
-    said,
+    read_logits,
     vectors_of,
 )
-from attn_cli.sources.huggingface.intervene.runner import Runner, Way
+from attn_cli.sources.huggingface.intervene.runner import Runner
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.read.input_files import ArrayPrompt
 
@@ -39,9 +42,9 @@ _SAME = 1e-3  # bits by which an untouched copy may differ where rounding in low
 
 @dataclass(frozen=True)
 class _Batch:
-    """Interventions that run side by side, in this way, from row `first` on, with `skip` blocks left out."""
+    """Interventions that run side by side in one mode, from row `first` on, with `skip` blocks left out."""
 
-    way: Way
+    mode: RunMode
     first: int
     skip: int
     interventions: list[Intervention]
@@ -62,220 +65,34 @@ class ModelExperiment:
         earliest: int | None = None,
         look: Look | None = None,
     ) -> None:
-        """Run the model once, plainly.
+        """Run the baseline.
 
         arguments  of the model's forward for this prompt
         The rest is as for `attn_cli.source.Predicting`.
         """
         self.loaded, self.prompt = loaded, prompt
         self.tokens: tuple[Token, ...] = prompt.others.get("decoder", prompt.tokens)
-        self.speaks = loaded.generating is not None
-        self._everywhere = everywhere or not self.speaks
+        self.has_lm_head = loaded.generating is not None
+        self._everywhere = everywhere or not self.has_lm_head
         self.rows = self._rows(rows, self._everywhere)
         if mean and len(self.tokens) < _FEWEST_ROWS:
             raise InputError(
                 f"mean ablation over {len(self.tokens)} rows would mostly return the head's own output",
                 f"--mean needs a text of {_FEWEST_ROWS} tokens or more",
             )
-        self.floor = Floor()
+        self.noise_floor = NoiseFloor()
         self.vector: Literal["mean", "first"] = "mean"
         self._measured = set[bool]()  # whether rounding is known: with the text's loss, and without
         self._first = min(*self.rows, *self._choosing_rows()) if self._generated() else self.rows[0]
         first = self._first if earliest is None else min(earliest, self._first)
         self._runner = Runner(loaded, arguments, len(self.tokens), first, wants_means=mean)
-        # the loss of the text needs the logits of all rows
-        every = not self.speaks or len(self.rows) == len(self.tokens)
-        answers = self._choosing_rows()[0] if self._generated() else self.rows[-1]
-        output = self._runner.plain(0 if every else answers, prompt, look)
-        self.looked = look is not None and self._runner.calls.looked
+        self._run_baseline(look)
+        self.visited = look is not None and self._runner.calls.visited
         self.layers: tuple[AttentionLayer, ...] = tuple(self._runner.calls.layers.values())
-        self.target: Target | None = None
-        if self.speaks:
-            start = self._runner.first_row_of(output["logits"])
-            self._asked = self._choose(output["logits"], start)
-            self._plain: Said | torch.Tensor = said(output["logits"], self._asked, start, with_loss=every)
-            probability = float(self._plain.target.exp())
-            self.target = replace(self._target_tokens(), probability=probability)
-        else:
-            self._plain = vectors_of(output, str(loaded.about["model"]))
-        self._obstacle = self._why_no_cache()
-        self._holds: bool | None = None  # whether rows that run alone say what they say in the whole text, once tried
+        self._no_cache_reason = self._known_obstacle()
+        self._cache_holds: bool | None = None  # whether the last rows alone reproduce the baseline, once tried
 
-    @property
-    def why(self) -> str:
-        """As for `Experiment`."""
-        if not self._obstacle and self._holds is None:
-            # with nothing skipped every block has to do with these rows alone
-            self._note(self._is_same("cache", 0))
-        return self._obstacle
-
-    @property
-    def way(self) -> Way:
-        """As for `Experiment`."""
-        return self._next_way if self.why else "cache"
-
-    def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
-        """As for `Experiment`."""
-        done = 0
-        while done < len(interventions):
-            outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
-            yield from outcomes
-            done += len(outcomes)
-
-    def passes(self, interventions: Sequence[Intervention]) -> float:
-        """As for `Experiment`."""
-        passes = 0.0
-        for batch in self._batches(interventions, with_loss=False):
-            share = 1 - batch.skip / max(self._runner.blocks, 1)
-            passes += len(batch.interventions) * share * self._rows_that_run(batch.first) / len(self.tokens)
-        return passes
-
-    def way_of(self, interventions: Sequence[Intervention]) -> Way:
-        """As for `Experiment`."""
-        closed, first_run = self._runner.calls.is_closed, self._runner.first
-        firsts = {self._first_of(intervention) for intervention in interventions}
-        if not self._obstacle and all(first >= first_run and closed(first) for first in firsts):
-            return "cache"
-        return self._next_way if self._runner.skippable(self._batch(0, interventions)) else "whole"
-
-    def _first_of(self, intervention: Intervention) -> int:
-        """The first row that an intervention changes, or that the answer is read from."""
-        return self._first if intervention.rows is None else min(self._first, *intervention.rows)
-
-    def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[_Batch]:
-        """Neighbours that run side by side: of the same first block and row, or of so few rows that products idle."""
-        batch: _Batch | None = None
-        for intervention in interventions:
-            own = self._alone(intervention)
-            if batch is not None and self._fits(batch, own, with_loss):
-                batch.interventions.append(intervention)
-                continue
-            if batch is not None:
-                yield batch
-            batch = own
-        if batch is not None:
-            yield batch
-
-    def _alone(self, intervention: Intervention) -> _Batch:
-        """The batch of a single intervention."""
-        way = self.way_of([intervention])
-        first = self._first_of(intervention) if way == "cache" else 0
-        return _Batch(way, first, self._skip(way, first, [intervention]), [intervention])
-
-    def _fits(self, batch: _Batch, own: _Batch, with_loss: bool) -> bool:
-        """Whether an intervention that runs like `own` can run beside those of the batch."""
-        count = len(batch.interventions)
-        if own.way != batch.way or own.skip < batch.skip or own.first < batch.first:
-            return False
-        is_busy = count * self._rows_that_run(batch.first) >= MANY_ROWS
-        if is_busy and (own.skip > batch.skip or own.first > batch.first):
-            return False
-        return count < self._most(batch.way, batch.first, with_loss)
-
-    def _rows_that_run(self, first: int) -> int:
-        return len(self.tokens) - first
-
-    def _skip(self, way: Way, first: int, interventions: Sequence[Intervention]) -> int:
-        """How many blocks these interventions leave as they are."""
-        if way == "whole":
-            return 0
-        blocks = self._runner.skippable(self._batch(first, interventions))
-        return blocks if way == "prefix" or (blocks and self._skips_with_cache) else 0
-
-    def _batch(self, first: int, interventions: Sequence[Intervention]) -> InterventionBatch:
-        rows = None if self._everywhere else self.rows  # all rows of a decoder are not all of its encoder's
-        return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=first)
-
-    def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
-        """One run of these interventions side by side; an untouched copy is in the first, and where it costs little.
-
-        Empty where the first run from the cache shows that the cache doesn't hold: another way is next.
-        """
-        if batch.way == "cache" and self._holds is None:
-            is_whole = not batch.skip and batch.first == self._runner.first
-            tried = self._with_copy("cache", self._runner.first, 0, batch.interventions if is_whole else [], with_loss)
-            self._note(tried is not None)
-            return tried or []
-        with_copy = len(batch.interventions) >= _MANY or with_loss not in self._measured
-        together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
-        groups = [together] if self._is_widened() else [[intervention] for intervention in together]
-        way, first, skip = batch.way, batch.first, batch.skip
-        outcomes = [outcome for group in groups for outcome in self._run(way, first, skip, group, with_loss)]
-        if with_copy:
-            self._add_copy(outcomes.pop(), with_loss)
-        return outcomes
-
-    def _add_copy(self, copy: Outcome, with_loss: bool) -> None:
-        """Take what an untouched copy differs by as rounding."""
-        self._measured.add(with_loss)
-        self.floor.add(copy)
-
-    def _run(
-        self, way: Way, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
-    ) -> list[Outcome]:
-        batch = self._batch(first, interventions)
-        output = self._runner.with_interventions(batch, way, skip, self._answers(with_loss))
-        if isinstance(self._plain, Said):
-            logits = output["logits"]
-            start = self._runner.first_row_of(logits)
-            return outcomes_of_words(self._plain, said(logits, self._asked, start, with_loss=with_loss))
-        vectors = vectors_of(output, str(self.loaded.about["model"]))
-        return outcomes_of_vectors(self._plain, vectors, interventions, self.vector)
-
-    def _answers(self, with_loss: bool) -> int:
-        """The first row whose logits are needed."""
-        return min(*self._asked.rows, self._asked.last) if self.speaks and not with_loss else 0
-
-    def _why_no_cache(self) -> str:
-        """Why the rows can't run alone, as far as is known without trying; "" where they may."""
-        if not self._is_widened():
-            return "inputs other than text run one by one"
-        if not self._runner.first:
-            return "all rows run"
-        if self._runner.calls.obstacle:
-            return self._runner.calls.obstacle
-        return ""
-
-    @property
-    def _some_skips(self) -> list[int]:
-        """How many blocks an untouched copy skips, to see whether blocks can be skipped."""
-        return sorted({self._runner.blocks // 2, max(self._runner.blocks - 1, 0)})
-
-    @cached_property
-    def _next_way(self) -> Way:
-        """The cheapest way but the cache in which an untouched copy is the plain run."""
-        skips = self._is_widened() and self._runner.blocks > 1
-        return "prefix" if skips and all(self._is_same("prefix", x) for x in self._some_skips) else "whole"
-
-    @cached_property
-    def _skips_with_cache(self) -> bool:
-        """Whether blocks can be skipped by rows that run alone."""
-        return self._next_way == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
-
-    def _note(self, holds: bool) -> None:
-        """Note whether an untouched copy that ran from the cache was the plain run."""
-        self._holds = holds
-        if not holds:
-            self._obstacle = "the rows alone don't say what they say in the whole text"
-
-    def _is_same(self, way: Way, skip: int) -> bool:
-        """Whether an untouched copy is what the plain run is, this way; not where it fails."""
-        return self._with_copy(way, self._runner.first if way == "cache" else 0, skip, [], False) is not None
-
-    def _with_copy(
-        self, way: Way, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
-    ) -> list[Outcome] | None:
-        """The outcomes of a run beside an untouched copy; None where it fails or the copy isn't the plain run."""
-        try:
-            *outcomes, copy = self._run(way, first, skip, [*interventions, _UNTOUCHED], with_loss)
-        except (*INPUT_ERRORS, LoadError) as error:
-            if out_of_memory(error):
-                raise MemoryError from error
-            return None
-        if max(abs(copy.effect), copy.kl_bits or 0.0) >= _SAME:
-            return None
-        self._add_copy(copy, with_loss)
-        return outcomes
+    # What is asked
 
     def _rows(self, rows: Sequence[int] | None, everywhere: bool) -> tuple[int, ...]:
         """The rows in which interventions hold."""
@@ -295,34 +112,233 @@ class ModelExperiment:
         """The rows that choose: of what was generated, else the last one."""
         return tuple(index - 1 for index in self._generated()) or (len(self.tokens) - 1,)
 
-    def _choose(self, logits: torch.Tensor, start: int) -> Asked:
-        """What is read off the runs, by the logits `[1, rows, words]` of the plain run's rows from `start` on."""
+    def _readout_of(self, logits: torch.Tensor, start: int) -> Readout:
+        """The target and its rows, by the logits `[1, rows, words]` of the baseline's rows from `start` on."""
         everywhere = len(self.rows) == len(self.tokens)
         ids = [token.id for token in self.tokens]
         text = tuple(id for id in ids if id is not None) if everywhere and None not in ids else None
         generated = self._generated()
         if generated:
             rows = self._choosing_rows()
-            return Asked(tuple(int(ids[index] or 0) for index in generated), rows, rows[-1], text)
+            return Readout(tuple(int(ids[index] or 0) for index in generated), rows, rows[-1], text)
         last = self.rows[-1]
-        return Asked((int(logits[0, last - start].argmax()),), (last,), last, text)
+        return Readout((int(logits[0, last - start].argmax()),), (last,), last, text)
 
-    def _target_tokens(self) -> Target:
+    def _target(self, probability: float) -> Target:
+        """The target's tokens, by the readout."""
         generated = self._generated()
         if generated:
-            return Target(tuple(self.tokens[index] for index in generated), 0.0, self._asked.rows, True)
-        before = [token.id for token in self.tokens[: self._asked.last + 1] if token.id is not None]
-        _, tokens = detokenize(self.loaded.tokenizer, before, self._asked.ids, "")
+            return Target(tuple(self.tokens[index] for index in generated), probability, self._readout.rows, True)
+        before = [token.id for token in self.tokens[: self._readout.last + 1] if token.id is not None]
+        _, tokens = detokenize(self.loaded.tokenizer, before, self._readout.ids, "")
         (token,) = tokens
-        return Target((replace(token, generated=False),), 0.0, self._asked.rows, False)
+        return Target((replace(token, generated=False),), probability, self._readout.rows, False)
 
-    def _is_widened(self) -> bool:
-        """Whether several runs can be the elements of one batch: not those of images and the like, whose arrays are of
-        any shape."""
-        return not isinstance(self.prompt, ArrayPrompt)
+    # The baseline
 
-    def _most(self, way: Way, first: int, with_loss: bool) -> int:
-        """How many interventions run at once, so that their logits fit and their rows stay in a cache."""
-        words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.speaks else 1
+    def _run_baseline(self, look: Look | None) -> None:
+        """Run the model once, and read what later runs are compared with."""
+        # the loss of the text needs the logits of all rows
+        every = not self.has_lm_head or len(self.rows) == len(self.tokens)
+        answers = self._choosing_rows()[0] if self._generated() else self.rows[-1]
+        output = self._runner.baseline(0 if every else answers, self.prompt, look)
+        self.target: Target | None = None
+        self._baseline: LogProbs | torch.Tensor
+        if not self.has_lm_head:
+            self._baseline = vectors_of(output, str(self.loaded.about["model"]))
+            return
+        logits = output["logits"]
+        start = self._runner.first_row_of(logits)
+        self._readout = self._readout_of(logits, start)
+        self._baseline = read_logits(logits, self._readout, start, with_loss=every)
+        self.target = self._target(float(self._baseline.target.exp()))
+
+    # Variants in batches
+
+    def outcomes(self, interventions: Sequence[Intervention], *, with_loss: bool = False) -> Iterator[Outcome]:
+        """As for `Experiment`."""
+        done = 0
+        while done < len(interventions):
+            outcomes = self._outcomes_of_batch(next(self._batches(interventions[done:], with_loss)), with_loss)
+            yield from outcomes
+            done += len(outcomes)
+
+    def passes(self, interventions: Sequence[Intervention]) -> float:
+        """As for `Experiment`."""
+        passes = 0.0
+        for batch in self._batches(interventions, with_loss=False):
+            share = 1 - batch.skip / max(self._runner.blocks, 1)
+            passes += len(batch.interventions) * share * self._rows_that_run(batch.first) / len(self.tokens)
+        return passes
+
+    def _batches(self, interventions: Sequence[Intervention], with_loss: bool) -> Iterator[_Batch]:
+        """Neighbours that run side by side: of the same first block and row, or of so few rows that products idle."""
+        batch: _Batch | None = None
+        for intervention in interventions:
+            own = self._alone(intervention)
+            if batch is not None and self._fits(batch, own, with_loss):
+                batch.interventions.append(intervention)
+                continue
+            if batch is not None:
+                yield batch
+            batch = own
+        if batch is not None:
+            yield batch
+
+    def _alone(self, intervention: Intervention) -> _Batch:
+        """The batch of a single intervention."""
+        mode = self.run_mode_of([intervention])
+        first = self._first_of(intervention) if mode == "cache" else 0
+        return _Batch(mode, first, self._skip(mode, first, [intervention]), [intervention])
+
+    def _fits(self, batch: _Batch, own: _Batch, with_loss: bool) -> bool:
+        """Whether an intervention that runs like `own` can run beside those of the batch."""
+        count = len(batch.interventions)
+        if own.mode != batch.mode or own.skip < batch.skip or own.first < batch.first:
+            return False
+        is_busy = count * self._rows_that_run(batch.first) >= MANY_ROWS
+        if is_busy and (own.skip > batch.skip or own.first > batch.first):
+            return False
+        return count < self._most(batch.first, with_loss)
+
+    def _most(self, first: int, with_loss: bool) -> int:
+        """The most interventions of a batch, so that their logits fit and their rows stay in the processor's cache."""
+        words = (number_of(text_configuration(self._runner.model.config), "vocab_size") or 1) if self.has_lm_head else 1
         spoken = len(self.tokens) - max(first, self._answers(with_loss))
         return max(1, min(_MOST, _BYTES // (4 * spoken * words) - 1, _MOST_ROWS // self._rows_that_run(first)))
+
+    def _first_of(self, intervention: Intervention) -> int:
+        """The first row that an intervention changes, or that the answer is read from."""
+        return self._first if intervention.rows is None else min(self._first, *intervention.rows)
+
+    def _rows_that_run(self, first: int) -> int:
+        return len(self.tokens) - first
+
+    def _skip(self, mode: RunMode, first: int, interventions: Sequence[Intervention]) -> int:
+        """How many blocks these interventions leave as they are."""
+        if mode == "whole":
+            return 0
+        blocks = self._runner.skippable(self._batch(first, interventions))
+        return blocks if mode == "prefix" or (blocks and self._skips_with_cache) else 0
+
+    def _batch(self, first: int, interventions: Sequence[Intervention]) -> InterventionBatch:
+        rows = None if self._everywhere else self.rows  # all rows of a decoder are not all of its encoder's
+        return InterventionBatch(interventions, rows, len(self.prompt.tokens), first=first)
+
+    # The mode of their runs
+
+    @property
+    def run_mode(self) -> RunMode:
+        """As for `Experiment`."""
+        return self._mode_without_cache if self.no_cache_reason else "cache"
+
+    @property
+    def no_cache_reason(self) -> str:
+        """As for `Experiment`."""
+        if not self._no_cache_reason and self._cache_holds is None:
+            # with nothing skipped every block has to do with these rows alone
+            self._note_cache(self._is_same("cache", 0))
+        return self._no_cache_reason
+
+    def run_mode_of(self, interventions: Sequence[Intervention]) -> RunMode:
+        """As for `Experiment`."""
+        calls, first_run = self._runner.calls, self._runner.first
+        firsts = {self._first_of(intervention) for intervention in interventions}
+        if not self._no_cache_reason and all(x >= first_run and calls.is_causal_before(x) for x in firsts):
+            return "cache"
+        return self._mode_without_cache if self._runner.skippable(self._batch(0, interventions)) else "whole"
+
+    def _known_obstacle(self) -> str:
+        """Why the last rows can't run alone, as far as is known without trying; "" where they may."""
+        if not self._is_batchable():
+            return "inputs other than text run one by one"
+        if not self._runner.first:
+            return "all rows run"
+        return self._runner.calls.no_cache_reason
+
+    def _is_batchable(self) -> bool:
+        """Whether several runs can be the elements of one batch: not those of images, whose arrays have any shape."""
+        return not isinstance(self.prompt, ArrayPrompt)
+
+    @property
+    def _some_skips(self) -> list[int]:
+        """How many blocks an untouched copy skips, to see whether blocks can be skipped."""
+        return sorted({self._runner.blocks // 2, max(self._runner.blocks - 1, 0)})
+
+    @cached_property
+    def _mode_without_cache(self) -> RunMode:
+        """The cheaper of the other modes in which an untouched copy is the baseline."""
+        skips = self._is_batchable() and self._runner.blocks > 1
+        return "prefix" if skips and all(self._is_same("prefix", x) for x in self._some_skips) else "whole"
+
+    @cached_property
+    def _skips_with_cache(self) -> bool:
+        """Whether blocks can be skipped by rows that run alone."""
+        return self._mode_without_cache == "prefix" and all(self._is_same("cache", x) for x in self._some_skips)
+
+    def _note_cache(self, holds: bool) -> None:
+        """Note whether an untouched copy that ran from the cache was the baseline."""
+        self._cache_holds = holds
+        if not holds:
+            self._no_cache_reason = "running the last rows from the KV cache doesn't reproduce the full pass"
+
+    def _is_same(self, mode: RunMode, skip: int) -> bool:
+        """Whether an untouched copy is the baseline in this mode; not where it fails."""
+        return self._with_copy(mode, self._runner.first if mode == "cache" else 0, skip, [], False) is not None
+
+    # Their effects, and the noise floor
+
+    def _outcomes_of_batch(self, batch: _Batch, with_loss: bool) -> list[Outcome]:
+        """One run of these interventions side by side; an untouched copy is in the first, and where it costs little.
+
+        Empty where the first run from the cache shows that the cache doesn't hold: another mode is next.
+        """
+        if batch.mode == "cache" and self._cache_holds is None:
+            is_whole = not batch.skip and batch.first == self._runner.first
+            tried = self._with_copy("cache", self._runner.first, 0, batch.interventions if is_whole else [], with_loss)
+            self._note_cache(tried is not None)
+            return tried or []
+        with_copy = len(batch.interventions) >= _MANY or with_loss not in self._measured
+        together = [*batch.interventions, _UNTOUCHED] if with_copy else batch.interventions
+        groups = [together] if self._is_batchable() else [[intervention] for intervention in together]
+        mode, first, skip = batch.mode, batch.first, batch.skip
+        outcomes = [outcome for group in groups for outcome in self._run(mode, first, skip, group, with_loss)]
+        if with_copy:
+            self._add_copy(outcomes.pop(), with_loss)
+        return outcomes
+
+    def _with_copy(
+        self, mode: RunMode, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
+    ) -> list[Outcome] | None:
+        """The outcomes of a run beside an untouched copy; None where it fails or the copy isn't the baseline."""
+        try:
+            *outcomes, copy = self._run(mode, first, skip, [*interventions, _UNTOUCHED], with_loss)
+        except (*INPUT_ERRORS, LoadError) as error:
+            if out_of_memory(error):
+                raise MemoryError from error
+            return None
+        if max(abs(copy.effect), copy.kl_bits or 0.0) >= _SAME:
+            return None
+        self._add_copy(copy, with_loss)
+        return outcomes
+
+    def _add_copy(self, copy: Outcome, with_loss: bool) -> None:
+        """Add the effect of an untouched copy to the noise floor."""
+        self._measured.add(with_loss)
+        self.noise_floor.add(copy)
+
+    def _run(
+        self, mode: RunMode, first: int, skip: int, interventions: Sequence[Intervention], with_loss: bool
+    ) -> list[Outcome]:
+        batch = self._batch(first, interventions)
+        output = self._runner.with_interventions(batch, mode, skip, self._answers(with_loss))
+        if isinstance(self._baseline, LogProbs):
+            logits = output["logits"]
+            start = self._runner.first_row_of(logits)
+            return outcomes_of_logits(self._baseline, read_logits(logits, self._readout, start, with_loss=with_loss))
+        vectors = vectors_of(output, str(self.loaded.about["model"]))
+        return outcomes_of_vectors(self._baseline, vectors, interventions, self.vector)
+
+    def _answers(self, with_loss: bool) -> int:
+        """The first row whose logits are needed."""
+        return min(*self._readout.rows, self._readout.last) if self.has_lm_head and not with_loss else 0

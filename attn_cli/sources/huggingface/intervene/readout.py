@@ -1,4 +1,4 @@
-"""What a run says in numbers: log-probabilities of the rows that choose, or a mean vector, and how two runs differ."""
+"""Target log-probabilities of a run, or its pooled output vector, and how two runs differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from attn_cli.intervention import Intervention, Outcome
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is read off a run.
+class Readout:
+    """The targets that are read off a run's logits.
 
     ids   the target tokens, and `rows` the rows that choose them, one for each
     last  the row whose whole distribution is compared
@@ -28,12 +28,12 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What each of S runs says, in natural logarithms.
+class LogProbs:
+    """Log-probabilities of S runs, natural logarithms.
 
     target  log p of all target tokens in a row `[S]`
     last    log p of every word in the row whose distribution is compared `[S, words]`
-    text    the mean log p of the text's own tokens `[S]`; None where it isn't asked for
+    text    the mean log p of the text's own tokens `[S]`; None if not requested
     """
 
     target: torch.Tensor
@@ -41,33 +41,35 @@ class Said:
     text: torch.Tensor | None
 
 
-def said(logits: torch.Tensor, asked: Asked, first: int, *, with_loss: bool) -> Said:
-    """The numbers of runs with these logits `[S, rows, words]`, whose first row is row `first` of the text.
+def read_logits(logits: torch.Tensor, readout: Readout, first: int, *, with_loss: bool) -> LogProbs:
+    """The log-probabilities of runs with these logits `[S, rows, words]`, whose first row is row `first` of the text.
 
-    with_loss  whether also the loss of the text's own tokens, if it is asked about; then `first` is 0
+    with_loss  also the loss of the text's own tokens, where the readout has them; then `first` is 0
     """
-    places = [row - first for row in asked.rows]
+    places = [row - first for row in readout.rows]
     chosen = logits[:, places].float().log_softmax(-1)  # [S, targets, words]
-    target = chosen[:, range(len(places)), list(asked.ids)].double().sum(-1)
-    is_among = asked.last in asked.rows
+    target = chosen[:, range(len(places)), list(readout.ids)].double().sum(-1)
+    is_among = readout.last in readout.rows
     last = (
-        chosen[:, asked.rows.index(asked.last)] if is_among else logits[:, asked.last - first].float().log_softmax(-1)
+        chosen[:, readout.rows.index(readout.last)]
+        if is_among
+        else logits[:, readout.last - first].float().log_softmax(-1)
     )
     text = None
-    if with_loss and asked.text is not None and len(asked.text) > 1:
-        ids = torch.tensor(asked.text[1:], device=logits.device)
+    if with_loss and readout.text is not None and len(readout.text) > 1:
+        ids = torch.tensor(readout.text[1:], device=logits.device)
         losses = [cross_entropy(run[:-1].float(), ids, reduction="none") for run in logits]
         text = torch.stack([-loss.double().mean() for loss in losses])
-    return Said(target, last, text)
+    return LogProbs(target, last, text)
 
 
-def outcomes_of_words(plain: Said, changed: Said) -> list[Outcome]:
-    """How each of S runs differs from the plain one, in bits."""
-    bits = (changed.target - plain.target) / log(2)
-    kl = (plain.last.exp() * (plain.last - changed.last)).sum(-1).clamp(min=0) / log(2)
-    if plain.text is None or changed.text is None:
+def outcomes_of_logits(baseline: LogProbs, changed: LogProbs) -> list[Outcome]:
+    """The effects of S runs against the baseline, in bits."""
+    bits = (changed.target - baseline.target) / log(2)
+    kl = (baseline.last.exp() * (baseline.last - changed.last)).sum(-1).clamp(min=0) / log(2)
+    if baseline.text is None or changed.text is None:
         return [Outcome(bits=a, kl_bits=b) for a, b in zip(bits.tolist(), kl.tolist(), strict=True)]
-    loss = (plain.text - changed.text) / log(2)
+    loss = (baseline.text - changed.text) / log(2)
     return [
         Outcome(bits=a, kl_bits=b, loss_bits=c)
         for a, b, c in zip(bits.tolist(), kl.tolist(), loss.tolist(), strict=True)
@@ -75,14 +77,17 @@ def outcomes_of_words(plain: Said, changed: Said) -> list[Outcome]:
 
 
 def outcomes_of_vectors(
-    plain: torch.Tensor, changed: torch.Tensor, interventions: Sequence[Intervention], vector: Literal["mean", "first"]
+    baseline: torch.Tensor,
+    changed: torch.Tensor,
+    interventions: Sequence[Intervention],
+    vector: Literal["mean", "first"],
 ) -> list[Outcome]:
-    """1 - cosine of the vectors of a plain run `[1, n, d]` and of each of S runs `[S, n, d]`, the mean or the first.
+    """1 - cosine of the vectors of the baseline `[1, n, d]` and of each of S runs `[S, n, d]`, the mean or the first.
 
     Tokens that an intervention hides are left out of its own mean.
     """
-    n = plain.shape[1]
-    before = plain[0, : n if vector == "mean" else 1].double().mean(0)
+    n = baseline.shape[1]
+    before = baseline[0, : n if vector == "mean" else 1].double().mean(0)
     outcomes = []
     for vectors, intervention in zip(changed, interventions, strict=True):
         hidden = set(intervention.hidden)
@@ -95,7 +100,7 @@ def outcomes_of_vectors(
 
 
 def vectors_of(output: Any, model: str) -> torch.Tensor:
-    """The output vectors `[S, n, d]` of a model without a head of words; InputError where it has none."""
+    """The output vectors `[S, n, d]` of a model without a language-model head; InputError where it has none."""
     vectors = output.get("last_hidden_state") if hasattr(output, "get") else None
     if not isinstance(vectors, torch.Tensor) or vectors.ndim != 3:
         raise InputError(f"{model} hands on neither words nor a vector per token", "attn top shows what it looks at")

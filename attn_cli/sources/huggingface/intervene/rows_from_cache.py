@@ -8,7 +8,7 @@ from attn_cli.kernel.definition.masks import all_of
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
-from attn_cli.sources.huggingface.intervene.baseline_run import PastCall
+from attn_cli.sources.huggingface.intervene.baseline_run import CachedAttention
 from attn_cli.sources.huggingface.intervene.hidden_cells import HiddenCells
 
 _CACHED = 2**18  # scores that are computed at a time: 1 MiB
@@ -19,7 +19,7 @@ Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def output_side_by_side(
-    past: PastCall, own: Products, allowed: torch.Tensor, hidden: Sequence[HiddenCells | None] | None
+    past: CachedAttention, own: Products, allowed: torch.Tensor, hidden: Sequence[HiddenCells | None] | None
 ) -> torch.Tensor:
     """The output `[S, h, r, e]` of few rows in many variants.
 
@@ -108,7 +108,7 @@ def _of_heads(numbers: torch.Tensor, heads: slice) -> torch.Tensor:
     return numbers[heads] if numbers.ndim == 3 and numbers.shape[0] > 1 else numbers
 
 
-def output_in_bands(past: PastCall, own: Products, hidden: Sequence[HiddenCells | None] | None) -> torch.Tensor:
+def output_in_bands(past: CachedAttention, own: Products, hidden: Sequence[HiddenCells | None] | None) -> torch.Tensor:
     """The same of many rows, variant by variant: their cells are computed a few rows at a time."""
     first = past.keys.shape[1] - own[0].shape[2]
     rule = past.rule_from(first)

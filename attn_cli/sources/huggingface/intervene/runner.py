@@ -1,14 +1,15 @@
-"""Runs of one model over one text: the plain one, then any with interventions, in the cheapest way that is right."""
+"""Runs of one model over one text: the baseline, then any with interventions."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from inspect import signature
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from attn_cli.call import Look
+from attn_cli.intervention import RunMode
 from attn_cli.prompt import Prompt
 from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
@@ -20,20 +21,18 @@ from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.function_mode import watching
 from attn_cli.sources.huggingface.capture.registry import all_named, replaced
 from attn_cli.sources.huggingface.intervene.attention import InterveningAttention, InterveningOwnCode
-from attn_cli.sources.huggingface.intervene.baseline_run import PlainCalls
+from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
-from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, outermost_blocks, widened
+from attn_cli.sources.huggingface.intervene.block_calls import OUTSIDE, BlockCalls, expand_batch, outermost_blocks
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-
-Way = Literal["cache", "prefix", "whole"]
 
 
 class Runner:
-    """Runs a model over one text, plainly and with interventions.
+    """Runs a model over one text, with and without interventions.
 
-    rows   how many rows the stack that answers has
+    rows   the number of rows of the stack that answers
     first  the first row that is needed: interventions hold and answers are read from there on
-    calls  what is kept of the plain run's attention
+    calls  the baseline's attention calls
     """
 
     def __init__(
@@ -44,11 +43,11 @@ class Runner:
         cache = {"use_cache": False} if "use_cache" in self._parameters else {}
         self.arguments = {**cache, **arguments}
         self.rows, self.first = rows, first
-        self.calls = PlainCalls(first, wants_means=wants_means)
+        self.calls = BaselineRun(first, wants_means=wants_means)
         if first and loaded.generating is None:
-            self.calls.obstacle = "no head of words"
+            self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
-            self.calls.obstacle = "a decoder beside an encoder"
+            self.calls.no_cache_reason = "a decoder beside an encoder"
         places = ModulePlaces(self.stack)
         self._blocks = outermost_blocks(
             self.stack, [place for module in attention_modules(self.stack) for place in places.of(module)]
@@ -57,11 +56,11 @@ class Runner:
 
     @property
     def blocks(self) -> int:
-        """How many calls of blocks the plain run made."""
+        """The number of calls of blocks in the baseline."""
         return len(self._outputs)
 
-    def plain(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
-        """The plain run, looked at meanwhile; what the model returns.
+    def baseline(self, answers: int, prompt: Prompt, look: Look | None) -> Any:
+        """Run the baseline, with a visitor if there is one; returns the model's output.
 
         answers  the first row whose logits are needed
         """
@@ -74,13 +73,13 @@ class Runner:
         self.calls.finish()
         return output
 
-    def with_interventions(self, batch: InterventionBatch, way: Way, skip: int, answers: int) -> Any:
-        """A run of the interventions of `batch` side by side: what the model returns for the rows that run.
+    def with_interventions(self, batch: InterventionBatch, mode: RunMode, skip: int, answers: int) -> Any:
+        """Run the interventions of `batch` side by side; returns the model's output for the rows that run.
 
         skip     how many calls of blocks come before the first that an intervention changes; "whole" runs them anyway
         answers  the first row whose logits are needed
         """
-        numbered = BlockCalls(0 if way == "whole" else skip, lambda number: self._kept(number, batch, skip))
+        numbered = BlockCalls(0 if mode == "whole" else skip, lambda number: self._kept(number, batch, skip))
         arguments = self._cut(batch) if batch.first else self.arguments
         arguments = {name: _wide(x, batch.size) for name, x in arguments.items()}
         if answers > batch.first and "logits_to_keep" in self._parameters:
@@ -93,19 +92,19 @@ class Runner:
         return self.rows - logits.shape[1]
 
     def _kept(self, number: int, batch: InterventionBatch, skip: int) -> Any:
-        """What a skipped call of a block returned in the plain run.
+        """The output of a skipped call of a block, from the baseline.
 
         Only the last one before the blocks that run is written out for every element of the batch: others are read by
         nobody, or only through their shape.
         """
         if number < skip - 1:
-            return widened(self._outputs[number], batch.size, self.rows, batch.first, copied=False)
-        return widened(self._outputs[number], batch.size, self.rows, batch.first, copied=True)
+            return expand_batch(self._outputs[number], batch.size, self.rows, batch.first, copied=False)
+        return expand_batch(self._outputs[number], batch.size, self.rows, batch.first, copied=True)
 
     def _cut(self, batch: InterventionBatch) -> dict[str, Any]:
         """The arguments for the rows from `batch.first` on alone, at their true positions."""
         arguments = dict(self.arguments)
-        arguments.pop("attention_mask", None)  # the rule of the plain run holds
+        arguments.pop("attention_mask", None)  # the rule of the baseline holds
         ids = arguments["input_ids"]
         arguments["input_ids"] = ids[:, batch.first :]
         if "position_ids" in self._parameters:
@@ -122,7 +121,7 @@ class Runner:
     ) -> Iterator[None]:
         """Context manager: the model's attention is computed by attn, as in a capture; all is put back at the end.
 
-        look, prompt  what is looked at meanwhile, and whose tokens label it
+        look, prompt  a visitor of its attention calls, and the prompt whose tokens label them
         """
         encoder_decoder = bool(getattr(self.model.config, "is_encoder_decoder", False))
         texts, others = (None, None) if prompt is None else ([prompt.tokens], [prompt.others])
@@ -141,16 +140,16 @@ class Runner:
             yield
 
     def skippable(self, batch: InterventionBatch) -> int:
-        """How many calls of blocks come before the first that an intervention of the batch changes."""
+        """The number of calls of blocks before the first that an intervention of the batch changes."""
         numbers = [self.blocks]
         for intervention in batch.interventions:
-            for head in intervention.silenced:
+            for head in intervention.ablated:
                 numbers.append(self.calls.first_block(head.layer, head.stream))
             if intervention.hidden:
                 numbers += [
                     self.calls.first_block(layer.layer, layer.stream)
                     for layer in self.calls.layers.values()
-                    if batch.can_hide_in(layer.stream) and intervention.blind.has_layer(layer.layer, layer.blocks)
+                    if batch.can_hide_in(layer.stream) and intervention.hidden_from.has_layer(layer.layer, layer.blocks)
                 ]
         return 0 if OUTSIDE in numbers else min(numbers)
 

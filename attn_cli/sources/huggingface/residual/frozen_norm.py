@@ -1,4 +1,4 @@
-"""A norm as a factor per dimension: what it does to a vector once its statistics are held, found by calling it."""
+"""LayerNorm or RMSNorm as a linear map, its statistics frozen at a vector, as in direct logit attribution."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ _TOLERANCE = 1e-3  # tolerance: relative to the largest output; a norm in half p
 _SHIFTS = (0, 1, 2, 3)  # shifted vectors have the same mean and deviation, and other numbers in each dimension
 
 
-class HeldNorm(NamedTuple):
-    """N(y) = gain * (y, less its mean if `centred`) + bias, for parts y of the vectors whose statistics are held.
+class FrozenNorm(NamedTuple):
+    """N(y) = gain * (y, less its mean if `centred`) + bias, for parts y of the vectors at which the norm is frozen.
 
     gain  `[r, d]`, one row for each vector; `bias` `[d]`
     """
@@ -25,12 +25,12 @@ class HeldNorm(NamedTuple):
         return gain * (parts - parts.mean(-1, keepdim=True) if self.centred else parts)
 
 
-def held_norm(norm: nn.Module, x: torch.Tensor) -> HeldNorm | None:
-    """`norm` with the statistics of vectors x `[r, d]` held; None where it isn't a factor per dimension then.
+def freeze_norm(norm: nn.Module, x: torch.Tensor) -> FrozenNorm | None:
+    """`norm` frozen at vectors x `[r, d]`; None where it is no factor per dimension then.
 
     The gain is (N(x) - N(0)) / (x, less its mean if N(x + 1) = N(x)), so that no kind of norm is a case of its own.
 
-    >>> held = held_norm(nn.LayerNorm(3), torch.tensor([[1.0, 2.0, 6.0]]))
+    >>> held = freeze_norm(nn.LayerNorm(3), torch.tensor([[1.0, 2.0, 6.0]]))
     >>> held.centred, [round(x, 3) for x in held.gain[0].tolist()]
     (True, [0.463, 0.463, 0.463])
     """
@@ -46,7 +46,7 @@ def held_norm(norm: nn.Module, x: torch.Tensor) -> HeldNorm | None:
     gain = outputs.gather(0, best)[0] / inputs.gather(0, best)[0]
     if not bool(((outputs - gain * inputs).abs() <= tolerance).all()):
         return None
-    return HeldNorm(gain, bias[0], centred)
+    return FrozenNorm(gain, bias[0], centred)
 
 
 def _called(norm: nn.Module, x: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_i
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_norm
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.residual_stream import AttentionWrite, ResidualStream, blocks_around, equal
 
@@ -106,7 +106,7 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
     return modules
 
 
-def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm | None:
+def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> FrozenNorm | None:
     """What stands between the last block and the unembedding, held; None where nothing does."""
     if not stream.blocks or unembedding.given is None:
         raise LoadError("no block of the model gave a vector per token, so heads have no direct logit", _HINT)
@@ -116,7 +116,7 @@ def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm |
         return None
     for passage in stream.outside:
         if equal(passage.given, last) and equal(passage.returned, unembedding.given):
-            held = held_norm(passage.module, last.to(unembedding.dtype))
+            held = freeze_norm(passage.module, last.to(unembedding.dtype))
             if held is None:
                 raise LoadError("the final norm is not a scale per dimension, so heads have no direct logit", _HINT)
             return held
@@ -126,7 +126,7 @@ def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> HeldNorm |
 def _added_up(
     stream: ResidualStream,
     unembedding: _Unembedding,
-    norm: HeldNorm | None,
+    norm: FrozenNorm | None,
     places: Mapping[str, tuple[ModulePlace, int]],
     targets: Sequence[tuple[int, int]],
 ) -> LogitParts:

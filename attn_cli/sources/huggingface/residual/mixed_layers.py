@@ -14,7 +14,7 @@ from attn_cli.selection import Selection
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
-from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_norm
 from attn_cli.sources.huggingface.residual.output_projection import Projections
 from attn_cli.sources.huggingface.residual.residual_stream import BlockPass, ResidualStream, blocks_around
 
@@ -43,7 +43,7 @@ def mixed_layers(
         module = projections.ungated(path, place.layer).module
         assert module is not None
         modules[module] = path
-    norms: list[HeldNorm | None] = []
+    norms: list[FrozenNorm | None] = []
     stream = ResidualStream(range(len(prompt.tokens)), len(prompt.tokens), lambda block: norms.append(_norm_of(block)))
 
     def visit(call: Call) -> None:
@@ -83,7 +83,7 @@ def _check_encoder(call: AttentionCall) -> None:
         )
 
 
-def _norm_of(block: BlockPass) -> HeldNorm | None:
+def _norm_of(block: BlockPass) -> FrozenNorm | None:
     """The norm behind the sum of input and attention, None where none follows; LoadError for any other block."""
     if not block.writes:
         return None
@@ -93,8 +93,8 @@ def _norm_of(block: BlockPass) -> HeldNorm | None:
         (write,) = block.writes
         total = block.before + write.written
         for passage in block.passages:
-            if passage.given is not None and block.is_rounding(passage.given - total, total.abs()):
-                norm = held_norm(passage.module, passage.given.to(block.dtype))
+            if passage.given is not None and block.within_rounding(passage.given - total, total.abs()):
+                norm = freeze_norm(passage.module, passage.given.to(block.dtype))
                 if norm is not None:
                     return norm
         raise

@@ -16,14 +16,14 @@ from attn_cli.errors import LoadError
 from attn_cli.sources.huggingface.anatomy.forward_arguments import first_float_input
 from attn_cli.sources.huggingface.anatomy.hooks import block_hooks, first_output, hooked
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
-from attn_cli.sources.huggingface.residual.frozen_norm import HeldNorm, held_norm
+from attn_cli.sources.huggingface.residual.frozen_norm import FrozenNorm, freeze_norm
 
 _ROUNDINGS = 16  # a sum of a few numbers, each rounded, differs by at most so many units in the last place
 
 
 @dataclass
-class _Passage:
-    """What one module was given and returned, in the chosen rows `[r, d]`."""
+class ModuleIO:
+    """One module's input and output in the chosen rows `[r, d]`."""
 
     module: nn.Module
     given: torch.Tensor | None
@@ -37,7 +37,7 @@ class AttentionWrite:
     heads    the input of W_O in the chosen rows `[r, h * e]`
     written  the output of W_O `[r, d]`
     dtype    in which W_O was given it
-    norm     the norm between W_O and the residual stream, its statistics held; None where there is none
+    norm     the norm between W_O and the residual stream, frozen; None where there is none
     """
 
     path: str
@@ -45,12 +45,12 @@ class AttentionWrite:
     heads: torch.Tensor
     written: torch.Tensor
     dtype: torch.dtype
-    norm: HeldNorm | None = None
+    norm: FrozenNorm | None = None
 
 
 @dataclass
 class BlockPass:
-    """One block's pass: the stream before and after it `[r, d]`, what attention wrote, and what its modules returned.
+    """One block's pass: the stream before and after it `[r, d]`, its attention outputs, and its modules' outputs.
 
     dtype   of the model's numbers
     others  what the block adds beside attention `[r, d]`: the output of one other module
@@ -61,7 +61,7 @@ class BlockPass:
     dtype: torch.dtype
     after: torch.Tensor | None = None
     writes: list[AttentionWrite] = field(default_factory=list)
-    passages: list[_Passage] = field(default_factory=list)
+    passages: list[ModuleIO] = field(default_factory=list)
     others: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
     def check(self) -> None:
@@ -71,33 +71,33 @@ class BlockPass:
         for write in self.writes:
             behind = [x for x in self.passages if x.given is not None and equal(x.given, write.written)]
             choices = [(write.written, None), *((x.returned, x) for x in behind)]
-            added, passage = next((y for y in choices if self._closes(rest - y[0], sizes)), choices[0])
+            added, passage = next((y for y in choices if self._explained(rest - y[0], sizes)), choices[0])
             if passage is not None and passage.given is not None:
-                write.norm = held_norm(passage.module, passage.given.to(self.dtype))
+                write.norm = freeze_norm(passage.module, passage.given.to(self.dtype))
                 if write.norm is None:
-                    raise _open(self.path, "what follows W_O is not a scale per dimension")
+                    raise _not_additive(self.path, "what follows W_O is not a scale per dimension")
             rest, sizes = rest - added, sizes + added.abs()
-        if not self._closes(rest, sizes):
-            raise _open(self.path, "it adds more than attention and one other module")
+        if not self._explained(rest, sizes):
+            raise _not_additive(self.path, "it adds more than attention and one other module")
         self.others = rest
 
-    def _closes(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
+    def _explained(self, rest: torch.Tensor, sizes: torch.Tensor) -> bool:
         """Whether nothing is left, or the output of one module, or that and what further attention wrote.
 
         In a block without attention another mixer of tokens takes its place, and so two modules may add.
         """
-        if self.is_rounding(rest, sizes):
+        if self.within_rounding(rest, sizes):
             return True
-        if any(self.is_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
+        if any(self.within_rounding(rest - x.returned, sizes + x.returned.abs()) for x in self.passages):
             return True
         mixers = [write.written for write in self.writes] if self.writes else [x.returned for x in self.passages]
         return len(self.writes) != 1 and any(
-            self.is_rounding(rest - mixed - x.returned, sizes + mixed.abs() + x.returned.abs())
+            self.within_rounding(rest - mixed - x.returned, sizes + mixed.abs() + x.returned.abs())
             for mixed in mixers
             for x in self.passages
         )
 
-    def is_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
+    def within_rounding(self, x: torch.Tensor, sizes: torch.Tensor) -> bool:
         """Whether every number of x is what rounding leaves of sums of numbers of these sizes."""
         return bool((x.abs() <= _ROUNDINGS * torch.finfo(self.dtype).eps * sizes + 1e-30).all())
 
@@ -108,7 +108,7 @@ class ResidualStream:
     Recording raises LoadError, which names the block, where the stream is no plain sum.
 
     check    is called with each block when it is done, and may raise LoadError
-    outside  what modules outside all blocks were given and returned
+    outside  the inputs and outputs of modules outside all blocks
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ResidualStream:
     ) -> None:
         self.rows, self.tokens, self.check_block = sorted(rows), tokens, check
         self.blocks: list[BlockPass] = []
-        self.outside: list[_Passage] = []
+        self.outside: list[ModuleIO] = []
         self._open_block: BlockPass | None = None
         self._is_checking = False
 
@@ -149,14 +149,14 @@ class ResidualStream:
         if given is None or before is None:
             return
         if self.blocks and not equal(self.blocks[-1].after, before):
-            raise _open(path, "it isn't given what the block before it returned")
+            raise _not_additive(path, "it isn't given what the block before it returned")
         self._open_block = BlockPass(path, before, given.dtype)
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         returned = None if self._is_checking else self.rows_of(output)
         if returned is None:
             return
-        passage = _Passage(module, self.rows_of(first_float_input(args, kwargs)), returned)
+        passage = ModuleIO(module, self.rows_of(first_float_input(args, kwargs)), returned)
         if self._open_block is None:
             self.outside.append(passage)
         elif returned.shape == self._open_block.before.shape:
@@ -167,7 +167,7 @@ class ResidualStream:
             given = first_float_input(args, kwargs)
             heads, written = self.rows_of(given), self.rows_of(output)
             if self._open_block is None or given is None or heads is None or written is None:
-                raise _open(path, "its W_O gives no vector per token")
+                raise _not_additive(path, "its W_O gives no vector per token")
             self._open_block.writes.append(AttentionWrite(path, module, heads, written, given.dtype))
 
         return leave
@@ -185,7 +185,7 @@ class ResidualStream:
         self.blocks.append(block)
 
 
-def _open(path: str, why: str) -> LoadError:
+def _not_additive(path: str, why: str) -> LoadError:
     return LoadError(f"{path}: {why}, so the logit is not a sum of the heads' outputs", "attn knock says what they do")
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a layer's queries were turned in pairs, and by which angles: proposed from cos and sin, and proved.
+"""A layer's RoPE layout (half-split or interleaved, full or partial): guessed from cos and sin, and proved.
 
 Nothing is read from names or configurations. A layout of pairs is right if the query, turned back by it, is what some
 module of the attention put out: its projection, or the norm after that.
@@ -19,7 +19,7 @@ class Angles(NamedTuple):
     sin: np.ndarray
 
 
-def turning_of(
+def find_rope_layout(
     query: np.ndarray, place: int, tables: Sequence[Angles], outputs: Sequence[np.ndarray], tolerance: float
 ) -> Turning:
     """How query `[d]`, at `place` among the keys, was turned; `unknown` says why where nothing fits.
@@ -35,7 +35,7 @@ def turning_of(
         return Turning(unknown="the attention is given no cos and sin, and its query is the output of no module in it")
     best, least = None, tolerance
     for angles, pairs in _proposals(tables, len(query)):
-        distance = min(_distance(back, rows) for back in _turned_back(query, place, angles, pairs))
+        distance = min(_distance(back, rows) for back in _unrotate(query, place, angles, pairs))
         if distance <= least:
             best, least = (angles, pairs), distance
         if least <= tolerance / 10:
@@ -86,7 +86,7 @@ def _proposals(tables: Sequence[Angles], d: int) -> Iterator[tuple[Angles, Pairs
                 yield angles, Pairs(tuple(columns[::2]), tuple(columns[1::2]), True)
 
 
-def _turned_back(query: np.ndarray, place: int, angles: Angles, pairs: Pairs) -> Iterator[np.ndarray]:
+def _unrotate(query: np.ndarray, place: int, angles: Angles, pairs: Pairs) -> Iterator[np.ndarray]:
     """The query before its rotation; some models (DeepSeek-V3) sorted its columns before, from pairs to halves."""
     first, second = list(pairs.first), list(pairs.second)
     cos, sin = angles.cos[place], angles.sin[place]  # [pairs]

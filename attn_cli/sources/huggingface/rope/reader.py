@@ -1,4 +1,4 @@
-"""What an attention module is given and makes while it runs, from which the rotation of its queries is found."""
+"""The inputs and outputs of an attention module and its parts while it runs, from which its RoPE layout is found."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +13,7 @@ from torch import nn
 from attn_cli.arrays import at_least_float32, to_numpy
 from attn_cli.kernel.definition.positions import Turning
 from attn_cli.sources.huggingface.anatomy.hooks import hooked
-from attn_cli.sources.huggingface.rope.layout import Angles, turning_of
+from attn_cli.sources.huggingface.rope.layout import Angles, find_rope_layout
 
 _CONSTANT = 1e-2  # the most that cos² + sin² of one table differs, in half precision
 _LEAST_TOLERANCE = 1e-4
@@ -21,7 +21,7 @@ _LEAST_TOLERANCE = 1e-4
 
 @dataclass(eq=False)
 class _Run:
-    """One run of an attention module: what it was given, and for every module in it what went in and came out."""
+    """One run of an attention module: its arguments, and the input and output of every module in it."""
 
     given: list[Any]
     steps: list[tuple[nn.Module, Any, Any]] = field(default_factory=list)
@@ -31,7 +31,7 @@ class _Run:
         """What the modules put out."""
         return [output for _, _, output in self.steps]
 
-    def origins(self) -> list[Any]:
+    def pre_rope_outputs(self) -> list[Any]:
         """The outputs but those of norms of what no module put out: such a norm may come after the rotation."""
         memory = {_memory(x) for value in (*self.given, *self.outputs) for x in _tensors(value)}
         return [
@@ -81,7 +81,7 @@ def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice
     place = rows.stop - 1
     direction = _numbers(query[text, 0, place])
     b, n = query.shape[0], query.shape[2]
-    outputs = [_numbers(row) for x in run.origins() for row in _rows(x, text, place, b, n)]
+    outputs = [_numbers(row) for x in run.pre_rope_outputs() for row in _rows(x, text, place, b, n)]
     tables = [
         Angles(cos[keys], sin[keys])
         for pair in (*_tables(run.given), *_tables(run.outputs))
@@ -89,7 +89,7 @@ def _turning(run: _Run, query: torch.Tensor, text: int, rows: slice, keys: slice
     ]
     tolerance = max(_LEAST_TOLERANCE, 4 * torch.finfo(query.dtype).eps)
     # queries are the last of the keys
-    return turning_of(direction, keys.stop - keys.start - 1, tables, outputs, tolerance)
+    return find_rope_layout(direction, keys.stop - keys.start - 1, tables, outputs, tolerance)
 
 
 def _rows(output: Any, text: int, place: int, b: int, n: int) -> Iterator[torch.Tensor]:

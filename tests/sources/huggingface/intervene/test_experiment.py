@@ -89,7 +89,7 @@ def test_parts_of_a_real_text_are_sums_of_eager_weights_and_masked_keys(smollm: 
         after = range(part.tokens[-1] + 1, n)
         hidden = masked_log2_p(smollm, prompt, after if everywhere else rows, part.tokens)
         assert effect == pytest.approx(float(hidden[best] - plain[best]), abs=1e-4), part.name
-    assert answer.hidden.way == "cache" and answer.order[0].number == 1
+    assert answer.hidden.run_mode == "cache" and answer.order[0].number == 1
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
@@ -104,7 +104,7 @@ def test_a_silenced_head_is_0_in_what_w_o_reads(kind: str, everywhere: bool) -> 
         oracle = bits_of_oracle(source, prompt, head, rows, OUTPUTS[kind], len(experiment.layers[0].groups))
         assert outcome.bits == pytest.approx(oracle, abs=1e-4), head
     assert max(abs(outcome.effect) for outcome in outcomes) > 0.01
-    assert experiment.floor.effect < 1e-4
+    assert experiment.noise_floor.effect < 1e-4
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
@@ -203,7 +203,7 @@ def test_a_head_set_to_its_mean_over_the_other_rows(everywhere: bool) -> None:
 def test_the_cheapest_way_that_is_right() -> None:
     """From the cache where rows alone say the same; skipping blocks where tokens mix in another way, or ahead."""
     ways = {"llama": "cache", "bloom": "prefix", "jamba": "prefix", "qwen3_next": "prefix", "doge": "prefix"}
-    assert {kind: speaking_source(kind).experiment(prompt_of()).way for kind in ways} == ways
+    assert {kind: speaking_source(kind).experiment(prompt_of()).run_mode for kind in ways} == ways
 
 
 def test_rows_before_those_that_run_are_run_with_them() -> None:
