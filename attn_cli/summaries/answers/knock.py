@@ -77,7 +77,7 @@ class Knock(Answer):
     together    the outcome of all these heads ablated at once; None unless it was asked for
     noise_floor the largest effects of untouched copies: rounding
     run_mode, no_cache_reason  as for `Experiment`
-    no_direct_reason   why the heads' direct parts aren't known; "" where they are
+    no_direct_reason  why the heads' direct parts aren't known; "" where they are
     vector      which vector is compared where there is no target: "mean" or "first"
     shown       how many heads a screen names; None for all. Data has all
     """

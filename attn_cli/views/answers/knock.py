@@ -149,10 +149,8 @@ def _closing(knock: Knock, screen: Screen) -> Iterator[tuple[str, Style]]:
     least = _BITS if knock.target is not None else _TURN
     count = sum(abs(head.outcome.effect) > least for head in knock.heads)
     moves = f"by more than {least} bits" if knock.target is not None else f"by more than {least}"
-    yield (
-        f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · noise floor {knock.noise_floor.effect:.4f}",
-        DIM,
-    )
+    floor = f"noise floor {knock.noise_floor.effect:.4f}"
+    yield f"{counted(count, 'head')} change{'s' * (count == 1)} it {moves} · {floor}", DIM
     if any(head.direct is not None for head in knock.heads) and knock.target is not None:
         word = visible(knock.target.tokens[0].text.strip())
         yield f"direct: the head's own contribution to the logit of {word}, minus the mean logit", DIM
