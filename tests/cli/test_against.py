@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attn_cli.cli.kit.run import memory
+from attn_cli.sources import memory
 from tests.program import Run, attn, refused
 from tests.sources.huggingface.conftest import folder_of
 from tests.sources.huggingface.folders import edited_weights, linked
