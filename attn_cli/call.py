@@ -12,12 +12,10 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.packed import PackedText, PackedTexts
 from attn_cli.kernel.walk.plan import Planner, plan_of
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.selection import Selection
 
@@ -238,22 +236,13 @@ class AttentionCall(Call):
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The same by compiled code, None where none suits."""
-        output = None if self.output is None else self.output.array
-        stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
+        stats = None if self.packed is None else self.packed.row_stats(wanted)
+        if stats is None:
+            output = None if self.output is None else self.output.array
+            stats = compiled_stats(self.q, self.k, self.v, self.rule, wanted, output)
         if stats is not None and self.output is not None:
             self.output.filled()
         return stats
-
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row, by compiled code, which fills `output` too; None where none suits the call."""
-        numbers = None if self.packed is None else self.packed.row_numbers(needs)
-        if numbers is None:
-            walk = compiled_walk(self.q, self.k, self.v, self.rule)
-            output = None if self.output is None else self.output.array
-            numbers = None if walk is None else walk.row_numbers(self.q, self.k, self.v, self.rule, needs, output)
-        if numbers is not None and self.output is not None:
-            self.output.filled()
-        return numbers
 
 
 class TextBatch:
@@ -285,9 +274,9 @@ class TextBatch:
         self.calls.clear()
         self._kept.clear()
 
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row, text after text without padding; None where the texts are not walked so.
+    def row_stats(self, wanted: Wanted) -> RowStats | None:
+        """What is wanted of every row, text after text without padding; None where the texts are not walked so.
 
-        Cells are asked as keys of each row's own text, for the rows of text after text `[rows, c]`.
+        Key sets name keys of each row's own text, for the rows of text after text `[rows, c]`.
         """
-        return self.rows.of_texts([call.packed.rows for call in self.calls if call.packed is not None], needs)
+        return self.rows.of_texts([call.packed.rows for call in self.calls if call.packed is not None], wanted)

@@ -26,7 +26,7 @@ from attn_cli.summaries.reducers.matrix import FullMatrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
 from attn_cli.summaries.reducers.top import TopKeys
-from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
+from attn_cli.summaries.reducers.worthiest import MadeOnce, WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, picked_tokens
@@ -165,7 +165,7 @@ def inspect(
     texts: dict[int, KindTexts] = {}
 
     def reducers(rows: object, call: Call) -> list[Reducer]:
-        kinds = HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys])))
+        kinds = MadeOnce(HeadKindsReducer(texts.setdefault(id(call.keys), KindTexts([call.keys]))))
         matrix = WorthiestMatrix(PooledMatrix(_LARGEST, _LARGEST), kinds)
         return [HeadStatistics(), kinds, ReceivedShares(), matrix]
 

@@ -20,15 +20,14 @@ from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection import Selection
 from attn_cli.source import Source
 from attn_cli.summaries.answers.steps import WalkSteps
-from attn_cli.summaries.calls.hidden_keys import keys_left
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
 from attn_cli.summaries.reducers.received import ReceivedShares
-from attn_cli.summaries.reducers.whole_call import OfWholeCall
-from attn_cli.summaries.reducers.worthiest import WorthiestMatrix, with_worthiest_alone
+from attn_cli.summaries.reducers.whole_call import Unhidden
+from attn_cli.summaries.reducers.worthiest import MadeOnce, WorthiestMatrix, with_worthiest_alone
 from attn_cli.summaries.report import Report
 from attn_cli.views.formats import format_for
 from attn_cli.views.view import PAGE_BYTES, View, ViewSettings
@@ -93,11 +92,10 @@ def inspect(
         scaled = (False, True) if hiding.rescale and view.largest is None else (hiding.rescale,)
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
-            kinds = HeadKindsReducer(texts(call.keys))
-            is_whole = rows is None and keys_left(call) is None
+            kinds = MadeOnce(Unhidden(HeadKindsReducer(texts(call.keys))))
             reducers: list[Reducer] = [
                 HeadStatistics(rows, rescale=hiding.rescale),
-                kinds if is_whole else OfWholeCall(kinds, rows),
+                kinds,
                 ReceivedShares(rows, by=measure.by, rescale=hiding.rescale),
             ]
             if weights:

@@ -11,6 +11,8 @@ from attn_cli.call import Call, Place
 from attn_cli.errors import LimitError, LoadError
 from attn_cli.kernel.definition.cells import Places, numbers_of, scores_between, weights_of
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.compiled import stats_of_walks
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
@@ -118,14 +120,23 @@ class RecordedLayer(Call):
         v = np.empty((*k.shape[:2], 0), self.like.dtype)
         yield from bands(q, k, v, self.rule, plan)
 
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row, by compiled code; None where none suits."""
+    def row_stats(self, wanted: Wanted) -> RowStats:
+        """The statistics of its rows, by compiled code where it suits."""
+        stats = self._compiled_stats(wanted)
+        return super().row_stats(wanted) if stats is None else stats
+
+    def _compiled_stats(self, wanted: Wanted) -> RowStats | None:
         if self.q is None or self.k is None or self.like.dtype != np.float32 or not fused.suits_rule(self.rule, self.m):
             return None
         q, k = readable(self.q), readable(self.k)
         if 0 in (*q.shape, *k.shape):
             return None
-        return fused.row_numbers(q, k, np.zeros((*k.shape[:2], 1), np.float32), self.rule, needs, None)
+        v = np.zeros((*k.shape[:2], 1), np.float32)
+
+        def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
+            return fused.row_numbers(q, k, v, self.rule, needs, output)
+
+        return stats_of_walks(notes, wanted, self.m, None)
 
     def _seen_bands(self, rows: Sequence[int] | None, want_scores: bool) -> Iterator[Band]:
         self._require_kept()

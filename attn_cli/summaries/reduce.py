@@ -1,19 +1,19 @@
-"""The walk that every summary shares: one pass over a call's bands feeds all reducers."""
+"""Summaries of a call: row statistics that all reducers want are computed at once, cells pass in bands."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
 
 from attn_cli.call import AttentionCall, Call, Place, TextBatch
 from attn_cli.display import Displayed
+from attn_cli.kernel.stats.of_bands import BandStats
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
-from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.calls.hidden_keys import HiddenKeys, hidden_keys
+from attn_cli.summaries.calls.hidden_keys import hidden_keys
 
 
 class Part(ABC):
@@ -48,8 +48,18 @@ class Part(ABC):
         return ""
 
 
-class Reducer(Protocol):
-    """`start` allocates, `add` updates, `result` hands over; a reducer serves one call after the other.
+class RowReducer(Protocol):
+    """Makes its part of the statistics of a call's rows."""
+
+    def wanted(self, call: Call) -> Wanted:
+        """The statistics that it needs of the rows of `call`."""
+
+    def part(self, call: Call, stats: RowStats) -> Part:
+        """The finished numbers; `stats` has what it wanted, and what others did."""
+
+
+class BandReducer(Protocol):
+    """Reads whole cells: `start` allocates, `add` takes in band after band, `result` hands over.
 
     needs_scores  whether bands must carry the scores before the softmax
     rows          the ascending query rows it wants to see, None for all (then it gets every row exactly once)
@@ -70,17 +80,7 @@ class Reducer(Protocol):
         """The finished numbers, now NumPy."""
 
 
-class RowReducer(Reducer, Protocol):
-    """A reducer for which numbers of every row are enough: the compiled walk notes them, without any bands.
-
-    Then `row_needs` and `take` stand in place of `start` and `add`, and nothing is allocated for bands.
-    """
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """What it asks of every row of `call`; None where it needs bands after all."""
-
-    def take(self, rows: RowNumbers) -> None:
-        """Take in the numbers of all rows of that call."""
+Reducer = RowReducer | BandReducer
 
 
 class BatchReducer(RowReducer, Protocol):
@@ -91,11 +91,11 @@ class BatchReducer(RowReducer, Protocol):
 
     batch_key: Hashable
 
-    def batch_needs(self, batch: TextBatch) -> RowNeeds | None:
-        """What it asks of every row of all texts; None where each needs bands after all."""
+    def batch_wanted(self, batch: TextBatch) -> Wanted:
+        """The statistics that it needs of the rows of all texts."""
 
-    def batch_parts(self, batch: TextBatch, rows: RowNumbers) -> Sequence[Part]:
-        """The part of every text from the numbers of all their rows, text after text."""
+    def batch_parts(self, batch: TextBatch, stats: RowStats) -> Sequence[Part]:
+        """The part of every text from the statistics of all their rows, text after text."""
 
 
 Kind = TypeVar("Kind", bound=Part)
@@ -130,7 +130,7 @@ class Summary(Displayed):
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
-    """One pass over the bands of `call`; every reducer reads every band, and makes a part of the summary.
+    """The parts that the reducers make of `call`, from one pass over it.
 
     Raises LoadError where a reducer needs scores or values that the model doesn't show.
 
@@ -145,10 +145,39 @@ def reduce(call: Call, *reducers: Reducer) -> Summary:
     """
     parts = _parts_of_batch(call, reducers)
     if parts is None:
-        if not _walked_at_once(call, reducers):
-            _walked_in_bands(call, reducers)
-        parts = tuple(reducer.result() for reducer in reducers)
+        wanted = Wanted()
+        for reducer in reducers:
+            if not _reads_bands(reducer):
+                wanted |= cast(RowReducer, reducer).wanted(call)
+        stats = _stats(call, wanted, [x for x in reducers if _reads_bands(x)])
+        parts = tuple(x.result() if _reads_bands(x) else cast(RowReducer, x).part(call, stats) for x in reducers)
     return Summary(call.place, call.queries, call.keys, call.rule.describe(), parts, hidden_keys(call))
+
+
+def _reads_bands(reducer: Reducer) -> TypeGuard[BandReducer]:
+    """Whether it is a `BandReducer`; `isinstance` on a protocol takes as long as a short text's attention."""
+    return hasattr(reducer, "add")
+
+
+def _stats(call: Call, wanted: Wanted, reducers: Sequence[BandReducer]) -> RowStats:
+    """The statistics that are wanted; where some reducers need bands, gathered from the same ones."""
+    if wanted.is_nothing and not reducers:
+        return RowStats(wanted)
+    if not reducers:
+        return call.row_stats(wanted)
+    stats = BandStats(call, wanted)
+    for reducer in reducers:
+        reducer.start(call)
+    readers: list[BandReducer | BandStats] = [*reducers, *([] if wanted.is_nothing else [stats])]
+    rows: Sequence[int] | None = None
+    if all(reader.rows is not None for reader in readers):
+        rows = sorted({row for reader in readers for row in reader.rows or ()})
+    want_scores = any(reader.needs_scores for reader in readers)
+    in_parts = not any(reader.whole_heads for reader in readers)
+    for band in call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
+        for reader in readers:
+            reader.add(band)
+    return stats.result()
 
 
 def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...] | None:
@@ -161,9 +190,8 @@ def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...]
     reducer = cast(BatchReducer, reducers[0])
 
     def make() -> Sequence[Part] | None:
-        needs = reducer.batch_needs(batch)
-        numbers = None if needs is None else batch.row_numbers(needs)
-        return None if numbers is None else reducer.batch_parts(batch, numbers)
+        stats = batch.row_stats(reducer.batch_wanted(batch))
+        return None if stats is None else reducer.batch_parts(batch, stats)
 
     parts = batch.kept(key, make)
     if parts is None:
@@ -171,41 +199,3 @@ def _parts_of_batch(call: Call, reducers: Sequence[Reducer]) -> tuple[Part, ...]
     if call.output is not None:
         call.output.filled()
     return (parts[batch.calls.index(call)],)
-
-
-def _walked_at_once(call: Call, reducers: Sequence[Reducer]) -> bool:
-    """Hand numbers of all rows to the reducers, if they are enough for all of them and the compiled walk has them."""
-    if not isinstance(call, AttentionCall | RecordedLayer | HiddenKeys) or not reducers:
-        return False
-    if not all(map(_reads_rows, reducers)):
-        return False
-    willing = cast(Sequence[RowReducer], reducers)
-    needs = willing[0].row_needs(call)
-    for reducer in willing[1:]:
-        more = reducer.row_needs(call)
-        needs = None if needs is None or more is None else needs | more
-    numbers = None if needs is None else call.row_numbers(needs)
-    if numbers is None:
-        return False
-    for reducer in willing:
-        reducer.take(numbers)
-    return True
-
-
-def _reads_rows(reducer: Reducer) -> bool:
-    """Whether it is a `RowReducer`; `isinstance` on a protocol takes as long as a short text's attention."""
-    return hasattr(reducer, "row_needs")
-
-
-def _walked_in_bands(call: Call, reducers: Sequence[Reducer]) -> None:
-    """Show every band to every reducer."""
-    for reducer in reducers:
-        reducer.start(call)
-    rows: Sequence[int] | None = None
-    if reducers and all(reducer.rows is not None for reducer in reducers):
-        rows = sorted({row for reducer in reducers for row in reducer.rows or ()})
-    want_scores = any(reducer.needs_scores for reducer in reducers)
-    in_parts = not any(reducer.whole_heads for reducer in reducers)
-    for band in call.bands(rows=rows, want_scores=want_scores, in_parts=in_parts):
-        for reducer in reducers:
-            reducer.add(band)

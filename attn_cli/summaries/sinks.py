@@ -85,6 +85,11 @@ class SinkRows:
         others = 1.0 - few
         return cls(few, sight.along_columns(others), sight.uniform(others))
 
+    @property
+    def few_rows(self) -> tuple[int, ...]:
+        """The rows that are left out, ascending."""
+        return tuple(np.flatnonzero(self.few).tolist())
+
     def reception(self, received: np.ndarray, received_few: np.ndarray) -> Reception:
         """What keys receive, and which are sinks: over 0.3, and over three times what uniform attention gives them.
 
@@ -92,11 +97,11 @@ class SinkRows:
         tokens of a causal text are seen by few queries, each of which gives itself some weight.
 
         received      the sums of the weights of all rows `[h, m]`
-        received_few  those of the rows that see fewer than 8 keys `[h, m]`
+        received_few  those of the rows that are left out `[h, m]`
         """
         rows = np.maximum(self.seen_by, 1.0)
         sums = received.astype(np.float64)
-        mean = np.where(self.seen_by > 0, (sums - received_few * bool(self.few.any())) / rows, 0.0)
+        mean = np.where(self.seen_by > 0, (sums - received_few) / rows, 0.0)
         uniform = self.uniform / rows
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
         return Reception(mean, uniform, (mean > MOST_OF_A_KEY) & (mean > TIMES_UNIFORM * uniform) & judged)

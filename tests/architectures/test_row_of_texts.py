@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import Call
-from attn_cli.kernel.walk.padded import padded_numbers
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
+from attn_cli.kernel.walk.padded import padded_stats
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.capture.row_of_texts import RowOfTexts
 from attn_cli.sources.huggingface.capture.session import Capture
@@ -27,6 +27,7 @@ READ = """bert electra distilbert roberta xlm-roberta modernbert nomic_bert gpt2
 NOT_READ = """bloom mpt falcon@alibi deberta deberta-v2 gptj gpt_neo codegen squeezebert lfm2_moe qwen3_next jamba
     recurrent_gemma t5 bart llama4_text"""
 LENGTHS = (9, 30, 1, 17, 24, 30, 3)
+LARGEST = TopK(1, scores=False)
 TOLERANCE = 2e-5
 
 
@@ -59,17 +60,17 @@ def test_any_type_is_read_as_in_a_padded_batch(name: str) -> None:
 class Numbers(BatchVisit):
     """Keeps what is noted of every layer's rows; `in_bands` without compiled code."""
 
-    def __init__(self, needs: RowNeeds, *, in_bands: bool = False) -> None:
-        self.needs, self.in_bands = needs, in_bands
-        self.of: dict[tuple[str, int], RowNumbers] = {}
+    def __init__(self, wanted: Wanted, *, in_bands: bool = False) -> None:
+        self.wanted, self.in_bands = wanted, in_bands
+        self.of: dict[tuple[str, int], RowStats] = {}
 
     def of_batch(self, call: BatchCall) -> bool:
-        """Keep the numbers of a layer."""
-        compiled = None if self.in_bands else call.texts.all_numbers(self.needs)
-        numbers = compiled or padded_numbers(call.texts, call.count, self.needs)
-        if numbers is not None:
-            self.of[call.place.name, len(self.of)] = numbers
-        return numbers is not None
+        """Keep the statistics of a layer."""
+        compiled = None if self.in_bands else call.texts.all_stats(self.wanted)
+        stats = compiled or padded_stats(call.texts, call.count, self.wanted)
+        if stats is not None:
+            self.of[call.place.name, len(self.of)] = stats
+        return stats is not None
 
     def __call__(self, call: Call) -> None:
         """Nothing is kept of single texts, as rules with sinks are walked in bands."""
@@ -83,45 +84,52 @@ def check_the_same(model: PreTrainedModel) -> None:
     ids = [random.integers(0, size, min(length, positions)) for length in LENGTHS]
     texts = RowOfTexts(ids, padded_batch(ids, 0, model.device), counted_from(model.config))
     real = texts.unpadded.noted.places[texts.unpadded.noted.places >= 0]
-    needs = needs_of(texts)
+    wanted = wanted_of(texts)
     for in_bands in (False, True):
-        padded, expected = run(model, None, texts, needs, in_bands=in_bands)
-        beside, output = run(model, texts, texts, needs, in_bands=in_bands)
+        padded, expected = run(model, None, texts, wanted, in_bands=in_bands)
+        beside, output = run(model, texts, texts, wanted, in_bands=in_bands)
         assert list(beside.of) == list(padded.of)
         assert beside.of or in_bands
-        for place, wanted in padded.of.items():
-            numbers = beside.of[place]
-            for name in ("mass", "surprise", "distance", "cells", "list_sums", "mark_sums", "step_sums", "top_weights"):
-                mine, other = (np.asarray(getattr(x, name))[:, real] for x in (numbers, wanted))
-                np.testing.assert_allclose(mine, other, rtol=1e-4, atol=TOLERANCE, err_msg=f"{place} {name}")
-            np.testing.assert_allclose(
-                np.asarray(numbers.received)[:, real], np.asarray(wanted.received)[:, real], rtol=1e-4, atol=TOLERANCE
-            )
-            sure = np.asarray(wanted.top_weights) > 0.1  # not all weights are alike
-            keys, others = np.asarray(numbers.top_keys), np.asarray(wanted.top_keys)
-            assert (keys == others)[sure].mean() > 0.9 if sure.any() else True
+        for place, other in padded.of.items():
+            mine = beside.of[place]
+            for name, numbers in of_rows(mine).items():
+                np.testing.assert_allclose(numbers[:, real], of_rows(other)[name][:, real], rtol=1e-4, atol=TOLERANCE,
+                                           err_msg=f"{place} {name}")  # fmt: skip
+            sure = other.tops[LARGEST].weights > 0.1  # not all weights are alike
+            assert (mine.tops[LARGEST].keys == other.tops[LARGEST].keys)[sure].mean() > 0.9 if sure.any() else True
         scale = float(expected.abs().max())
         np.testing.assert_allclose(texts.with_padding(output[:, None])[:, 0].flatten(0, 1)[real] / scale,
                                    expected.flatten(0, 1)[real] / scale, atol=TOLERANCE)  # fmt: skip
 
 
-def needs_of(texts: RowOfTexts) -> RowNeeds:
-    """Cells, a list and marks of every row's own text, as a scan asks for."""
+def of_rows(stats: RowStats) -> dict[str, np.ndarray]:
+    """Everything that has a number for each row, or for each key."""
+    names = (*stats.wanted.moments, "key_sums", "vector_sums")
+    more = {"bins": stats.distance_sums[0], "largest": stats.tops[LARGEST].weights}
+    return {name: getattr(stats, name) for name in names} | more | {"received": stats.column_sums[ColumnSums()]}
+
+
+def wanted_of(texts: RowOfTexts) -> Wanted:
+    """Keys, a list of keys and a vector of every row's own text, as a scan asks for."""
     rows = texts.size * texts.longest
     first = np.repeat(np.arange(texts.size) * texts.longest, texts.longest)
     own = np.arange(rows)
-    cells = np.stack([first, np.maximum(own - 1, first)], axis=1)
-    lists = (np.stack([own, np.where(own > first, own - 1, -1)], axis=1),)
-    marks = (own % 3 == 0).astype(np.float32)[None]
-    steps = np.array([-(2**30), -4, 0, 1, 2**30], np.int32)
-    return RowNeeds(moments=True, cells=cells, lists=lists, marks=marks, received=True, top=1, steps=steps)
+    before = np.stack([own, np.where(own > first, own - 1, -1)], axis=1)
+    return Wanted(
+        moments=("weight_sum", "entropy_nats", "distance"),
+        key_sets=(first[:, None], np.maximum(own - 1, first)[:, None], before),
+        vectors=((own % 3 == 0).astype(np.float32),),
+        distance_edges=(np.array([-(2**30), -4, 0, 1, 2**30], np.int32),),
+        tops=(LARGEST,),
+        column_sums=(ColumnSums(),),
+    )
 
 
 def run(
-    model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, needs: RowNeeds, *, in_bands: bool = False
+    model: PreTrainedModel, beside: RowOfTexts | None, texts: RowOfTexts, wanted: Wanted, *, in_bands: bool = False
 ) -> tuple[Numbers, torch.Tensor]:
     """What is noted of the rows of texts, and the model's first output."""
-    visit = Numbers(needs, in_bands=in_bands)
+    visit = Numbers(wanted, in_bands=in_bands)
     with Capture(model, visit, row_of_texts=beside), torch.no_grad():
         output: torch.Tensor = model(**(texts.padded if beside is None else texts.arguments))[0]
     return visit, output

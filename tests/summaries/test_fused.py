@@ -1,6 +1,7 @@
-"""What reducers make of the compiled walk's numbers is what they make of bands, for every call that it walks."""
+"""What reducers make of compiled code's statistics is what they make of those of bands, for any call."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from hypothesis import strategies as st
 
 from attn_cli.call import AttentionCall, Call, Output, Place
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.of_bands import stats_of_bands
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
-from attn_cli.summaries.reduce import Part, Reducer, reduce
+from attn_cli.summaries.reduce import Part, Reducer, RowReducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.masked import MaskedRows
+from attn_cli.summaries.reducers.matrix import FullMatrix, Matrix
 from attn_cli.summaries.reducers.overall import OverallKeys
 from attn_cli.summaries.reducers.parts import SharesOfParts
 from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -46,9 +49,6 @@ REDUCERS = {
     "some rows of the mean head": lambda: [TopKeys(3, mean_heads=True, rows=[0])],
     "blocks of the mean head": lambda: [PooledMatrix(6, 7, mean_heads=True), ReceivedShares()],
     "sinks": lambda: [HeadSinksReducer()],
-}
-ONLY_BANDS = {
-    "scores": lambda: [PooledMatrix(5, 5, scores=True)],
     "two matrices": lambda: [PooledMatrix(5, 5), PooledMatrix(3, 3)],
     "heads and their mean": lambda: [TopKeys(3), TopKeys(3, mean_heads=True)],
     "sums of some rows and of all": lambda: [OverallKeys(4, rows=[0]), OverallKeys(4)],
@@ -56,21 +56,16 @@ ONLY_BANDS = {
 
 
 class FromBands:
-    """A reducer that says nothing of numbers of rows, so that it is shown bands."""
+    """A reducer whose statistics are read off bands, whatever else could say them."""
 
-    def __init__(self, reducer: Reducer) -> None:
-        self.reducer, self.bands = reducer, 0
-        self.needs_scores, self.whole_heads, self.rows = reducer.needs_scores, reducer.whole_heads, reducer.rows
+    def __init__(self, reducer: RowReducer) -> None:
+        self.reducer = reducer
 
-    def start(self, call: Call) -> None:
-        self.reducer.start(call)
+    def wanted(self, call: Call) -> Wanted:
+        return Wanted()
 
-    def add(self, band: Band) -> None:
-        self.bands += 1
-        self.reducer.add(band)
-
-    def result(self) -> Part:
-        return self.reducer.result()
+    def part(self, call: Call, stats: RowStats) -> Part:
+        return self.reducer.part(call, stats_of_bands(call, self.reducer.wanted(call)))
 
 
 def tokens(count: int, random: np.random.Generator) -> tuple[Token, ...]:
@@ -112,11 +107,12 @@ def test_reducers_say_the_same(name: str, call: AttentionCall) -> None:
         patch.setattr(AttentionCall, "bands", None)  # none are asked for
         compiled = parts(call, REDUCERS[name]())
     assert call.output.complete
-    output = call.output.array.clone()
-    banded = [FromBands(reducer) for reducer in REDUCERS[name]()]
-    expected = parts(call, banded)
-    assert all(reducer.bands for reducer in banded)
-    torch.testing.assert_close(output, call.output.array, rtol=2e-5, atol=2e-5)
+    output, in_bands = call.output.array.clone(), Output(torch.full(call.output.array.shape, torch.nan))
+    expected = parts(replace(call, output=in_bands), [FromBands(reducer) for reducer in REDUCERS[name]()])
+    assert in_bands.complete or "some rows" in name
+    torch.testing.assert_close(
+        output[in_bands.array.isfinite()], in_bands.array[in_bands.array.isfinite()], rtol=2e-5, atol=2e-5
+    )
     assert compiled.keys() == expected.keys()
     for field, values in expected.items():
         assert compiled[field].shape == values.shape
@@ -124,10 +120,12 @@ def test_reducers_say_the_same(name: str, call: AttentionCall) -> None:
             np.testing.assert_allclose(compiled[field], values, rtol=5e-5, atol=5e-5, err_msg=field)
 
 
-@pytest.mark.parametrize("name", ONLY_BANDS)
 @settings(max_examples=5, deadline=None)
 @given(call=calls())
-def test_what_needs_bands_gets_bands(name: str, call: AttentionCall) -> None:
-    expected = parts(call, [FromBands(reducer) for reducer in ONLY_BANDS[name]()])
-    for field, values in parts(call, ONLY_BANDS[name]()).items():
-        np.testing.assert_array_equal(values, expected[field])
+def test_matrices_beside_blocks_of_scores_are_of_the_same_bands(call: AttentionCall) -> None:
+    reducers = [PooledMatrix(5, 5, scores=True), HeadStatistics()]
+    found, alone = parts(call, [*reducers, FullMatrix()]), parts(call, [FromBands(each) for each in reducers])
+    for field, values in alone.items():
+        np.testing.assert_array_equal(found[field], values)
+    weights = reduce(call, FullMatrix()).part(Matrix).weights
+    np.testing.assert_array_equal(found["2 weights"], weights)

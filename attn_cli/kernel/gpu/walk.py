@@ -94,8 +94,7 @@ def row_numbers(
         list_sums=to_numpy(walk.list_sums(needs.lists, log_sum)) if needs.lists else None,
         mark_sums=None if needs.marks is None else to_numpy(walk.mark_sums(needs.marks)),
         step_sums=None if needs.steps is None else to_numpy(walk.step_sums(needs.steps, log_sum)),
-        received=to_numpy(walk.received(log_sum)).astype(np.float64) if needs.received else None,
-        received_few=to_numpy(walk.received_few(needs.few, log_sum)).astype(np.float64) if needs.few else None,
+        received=to_numpy(walk.of_rows(needs.rows).received(log_sum)).astype(np.float64) if needs.received else None,
         **(walk.top(needs.top, log_sum) if needs.top else {}),
         pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
     )
@@ -112,8 +111,8 @@ def _of_rows(numbers: RowNumbers, rows: Sequence[int]) -> RowNumbers:
 
 
 def _asks_too_much(needs: RowNeeds) -> bool:
-    """Whether it asks for sums over some rows, or for the mean over heads; numbers of some rows come with all."""
-    return needs.means or (needs.rows is not None and (needs.received or needs.few > 0 or needs.pool is not None))
+    """Whether it asks for blocks of some rows, or for the mean over heads; numbers of some rows come with all."""
+    return needs.means or (needs.rows is not None and needs.pool is not None)
 
 
 def tile_of(q: Array, v: Array) -> KernelTile:
@@ -170,11 +169,14 @@ class _Walk:
         column_sums[(_blocks(m, self.tile.keys), h)](*self._call, log_sum, *seeing, received, **self._shape())
         return received
 
-    def received_few(self, few: int, log_sum: Array) -> Array:
-        """The column sums `[h, m]` over the rows that may attend to fewer than `few` keys."""
-        first, last = self.span
-        seen = last - first < few
-        return self._within(np.where(seen, first, 0), np.where(seen, last, 0)).received(log_sum)
+    def of_rows(self, rows: Sequence[int] | None) -> "_Walk":
+        """The same call, in which no other row than these may attend to anything; itself for None."""
+        if rows is None:
+            return self
+        first, last = np.zeros_like(self.span.first), np.zeros_like(self.span.last)
+        for bound, of_all in ((first, self.span.first), (last, self.span.last)):
+            bound[list(rows)] = of_all[list(rows)]
+        return self._within(first, last)
 
     def _rows_that_see(self, keys: int) -> tuple[np.ndarray, np.ndarray]:
         """For every so many keys the first row of those that may see them, and the end of the last; to a tile."""

@@ -4,17 +4,22 @@ One walk of compiled code notes numbers of one choice of rows, with one pool and
 is another walk's, which looks at its own rows alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, Top, Wanted
-from attn_cli.kernel.walk import row_numbers as noted
-from attn_cli.kernel.walk.at_once import CompiledWalk, compiled_walk
+from attn_cli.kernel.walk import row_numbers
+from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.row_numbers import MOST_TOP, RowNeeds, RowNumbers
+
+Notes = Callable[[RowNeeds, Array | None], RowNumbers | None]
+"""Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""
 
 
 def compiled_stats(
@@ -26,26 +31,22 @@ def compiled_stats(
     span    the keys of every row, in place of the rule's mask
     """
     walk = compiled_walk(q, k, v, rule)
-    return None if walk is None else stats_of_walk(walk, q, k, v, rule, wanted, output, span=span)
+    if walk is None:
+        return None
+
+    def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
+        return walk.row_numbers(q, k, v, rule, needs, output, span=span)
+
+    return stats_of_walks(notes, wanted, k.shape[1], output)
 
 
-def stats_of_walk(
-    walk: CompiledWalk,
-    q: Array,
-    k: Array,
-    v: Array,
-    rule: Rule,
-    wanted: Wanted,
-    output: Array | None,
-    *,
-    span: Intervals | None = None,
-) -> RowStats | None:
-    """The same by code that suits the arrays."""
+def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -> RowStats | None:
+    """The same of m keys, by code that `notes` what one walk does; None where it can't."""
     if not _is_of_weights(wanted):
         return None
     stats = RowStats(wanted)
-    for each in _walks(wanted, k.shape[1]):
-        numbers = walk.row_numbers(q, k, v, rule, each.needs, output, span=span)
+    for each in _walks(wanted, m):
+        numbers = notes(each.needs, output)
         if numbers is None:
             return None
         stats, output = each.added(stats, numbers), None
@@ -55,7 +56,8 @@ def stats_of_walk(
 def _is_of_weights(wanted: Wanted) -> bool:
     """Whether nothing is asked of scores or other measures but of the few largest weights."""
     return (
-        all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
+        not wanted.seen
+        and all(x.by == "weight" and x.count <= MOST_TOP for x in wanted.tops)
         and all(x.by == "weight" for x in wanted.column_sums)
         and all((x.by, x.of, x.columns, x.rescaled) == ("weight", "weights", None, False) for x in wanted.pools)
     )
@@ -84,8 +86,12 @@ class _Walk:
     def added(self, stats: RowStats, numbers: RowNumbers) -> RowStats:
         """The statistics with what was noted."""
         if self.needs.moments:
-            names = zip(MOMENTS, noted.MOMENTS, strict=True)
-            stats = replace(stats, **{name: getattr(numbers, other) for name, other in names})
+            names = dict(zip(MOMENTS[1:], row_numbers.MOMENTS, strict=True))
+            moments: dict[str, Any] = {
+                name: np.isneginf(np.asarray(numbers.maximum)) if name == "masked" else getattr(numbers, names[name])
+                for name in stats.wanted.moments
+            }
+            stats = replace(stats, **moments)
         if self.needs.lists:
             stats = replace(stats, key_sums=numbers.list_sums)
         if self.needs.marks is not None:
@@ -94,8 +100,8 @@ class _Walk:
             assert numbers.step_sums is not None
             stats = replace(stats, distance_sums=(*stats.distance_sums, numbers.step_sums))
         for top in self.tops:
-            ranked = (numbers.top_weights, numbers.top_scores, numbers.top_keys)
-            stats.tops[top] = RankedKeys(*(x[..., : top.count] for x in ranked if x is not None))
+            ranked = (numbers.top_weights, numbers.top_scores if top.scores else None, numbers.top_keys)
+            stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))  # type: ignore[arg-type]
         if self.columns is not None and numbers.received is not None:
             stats.column_sums[self.columns] = numbers.received
         if self.pool is not None and numbers.pooled is not None:
@@ -106,7 +112,7 @@ class _Walk:
 def _walks(wanted: Wanted, m: int) -> list[_Walk]:
     """The walks that note all that is wanted; the first notes the single rows."""
     needs = RowNeeds(
-        moments=wanted.moments,
+        moments=bool(wanted.moments),
         lists=wanted.key_sets,
         marks=np.stack(wanted.vectors) if wanted.vectors else None,
     )
@@ -145,6 +151,6 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> RowNeeds:
         steps=None if walk.edges is None else wanted.distance_edges[walk.edges],
         top=min(m, max((top.count for top in walk.tops), default=0)),
         received=walk.columns is not None,
-        pool=None if pool is None else noted.Pool(pool.rows, pool.keys, pool.sums),
+        pool=None if pool is None else row_numbers.Pool(pool.rows, pool.keys, pool.sums),
         means=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
     )

@@ -76,18 +76,23 @@ class BandStats:
 
     def __init__(self, call: Banded, wanted: Wanted) -> None:
         self.call, self.wanted, self.rows = call, wanted, wanted.walked_rows
-        self.needs_scores = call.shows_scores and (
-            wanted.moments or any(x.scores for x in wanted.tops) or any(x.of == "scores" for x in wanted.pools)
+        self.needs_scores = call.shows_scores and bool(
+            {"maximum", "logsumexp", "entropy_nats"} & {*wanted.moments}
+            or any(x.scores for x in wanted.tops)
+            or any(x.of == "scores" for x in wanted.pools)
         )
         of_all_heads = [x.mean_heads for x in wanted.tops] + [x.mean_heads for x in wanted.pools]
         self.whole_heads = any(of_all_heads) or any(x.joint for x in wanted.column_sums)
         self.places = RowPlaces(wanted.rows, call.n)
         if wanted.moments:
-            self.moments = _Moments(call, len(self.places))
+            self.moments = _Moments(call, len(self.places), wanted.moments)
         if wanted.key_sets:
             self.keys = _KeySums(call, len(self.places), wanted.key_sets)
         self.vectors = [self._of_rows() for _ in wanted.vectors]
         self.bins = [self._of_rows(len(edges) - 1) for edges in wanted.distance_edges]
+        if wanted.seen:
+            count = len(self.places)
+            self.seen = np.full(count, call.m, np.int32), np.zeros(count, np.int32)
         self.tops = {top: _Ranking(call, len(self.places), top) for top in wanted.tops}
         self.columns = {each: _Columns(call, each) for each in wanted.column_sums}
         self.pools = {pool: _Blocks(call, pool) for pool in wanted.pools}
@@ -118,6 +123,12 @@ class BandStats:
                 for at, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
                     inside = from_numpy(((ahead >= begin) & (ahead < end)).astype(np.float32), weights)
                     out[band.heads, fit.kept, at] = row_dot(weights, inside[None])
+        if self.wanted.seen:
+            some = to_numpy(namespace(band.weights).any(band.weights[:, fit.inside] > 0, axis=0))  # [b, c]
+            first, last = (x[fit.kept] for x in self.seen)
+            live, end = some.any(axis=1), band.last - some[:, ::-1].argmax(axis=1)
+            self.seen[0][fit.kept] = np.minimum(first, np.where(live, band.first + some.argmax(axis=1), first))
+            self.seen[1][fit.kept] = np.maximum(last, np.where(live, end, last))
         for ranking in self.tops.values():
             ranking.add(band, fit.inside, fit.kept)
 
@@ -133,6 +144,7 @@ class BandStats:
             key_sums=to_numpy(self.keys.sums) if self.wanted.key_sets else None,
             vector_sums=np.stack([*map(to_numpy, self.vectors)], axis=-1) if self.vectors else None,
             distance_sums=tuple(map(to_numpy, self.bins)),
+            seen=self.seen if self.wanted.seen else None,
             tops={top: ranking.result() for top, ranking in self.tops.items()},
             column_sums={each: columns.result() for each, columns in self.columns.items()},
             pooled={pool: blocks.result() for pool, blocks in self.pools.items()},
@@ -146,8 +158,9 @@ class _Moments:
     -log weight = logsumexp - score, so that the entropy takes one dot product.
     """
 
-    def __init__(self, call: Banded, rows: int) -> None:
-        self.call = call
+    def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
+        self.call, self.names = call, names
+        self.has_scores = bool({"maximum", "logsumexp", "entropy_nats"} & {*names})
         self.largest, self.weight_sum, self.mean_score, self.distance, self.hidden = (
             zeros((call.h, rows), call.like) for _ in range(5)
         )
@@ -156,21 +169,22 @@ class _Moments:
 
     def add(self, band: Band, inside: Rows, kept: Rows) -> None:
         """Note the rows `inside` the band, which are `kept` there."""
-        weights, xp = band.weights[:, inside], namespace(band.weights)
-        scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
-        heads = band.heads
+        weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
-        self.maximum[heads, kept] = with_infinities(xp.max(scores, axis=-1))
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
-        self.mean_score[heads, kept] = row_dot(weights, scores)
-        i = indices(band.start, band.stop, weights)[inside] + (self.call.m - self.call.n)
-        far = xp.abs(i[:, None] - indices(band.first, band.last, weights)[None, :])  # [b, c]
-        self.distance[heads, kept] = row_dot(weights, xp.astype(far, weights.dtype)[None])
+        if self.has_scores:
+            scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
+            self.maximum[heads, kept] = with_infinities(xp.max(scores, axis=-1))
+            self.mean_score[heads, kept] = row_dot(weights, scores)
+        if "distance" in self.names:
+            i = indices(band.start, band.stop, weights)[inside] + (self.call.m - self.call.n)
+            far = xp.abs(i[:, None] - indices(band.first, band.last, weights)[None, :])  # [b, c]
+            self.distance[heads, kept] = row_dot(weights, xp.astype(far, weights.dtype)[None])
         if band.hidden is not None:
             self.hides = True
             self.hidden[heads, kept] = band.hidden[:, inside]
 
-    def result(self) -> dict[str, np.ndarray | None]:
+    def result(self) -> dict[str, np.ndarray]:
         """The moments by their names."""
         largest, maximum, total, mean_score, distance, hidden = (
             to_numpy(x).astype(np.float64)
@@ -181,14 +195,16 @@ class _Moments:
         some = (largest > 0) | np.isnan(largest)
         logarithm = np.log(largest, out=np.zeros_like(largest), where=some)
         logsumexp = np.subtract(maximum, logarithm, out=np.zeros_like(largest), where=some)
-        return {
+        moments = {
+            "masked": largest == 0,
             "maximum": maximum,
             "logsumexp": np.where(some, logsumexp, sink),
             "weight_sum": total,
-            "entropy_nats": total * logsumexp - np.where(some, mean_score, 0.0),
+            "entropy_nats": total * logsumexp - np.where(some, mean_score, 0.0) if self.has_scores else total,
             "distance": distance,
-            "hidden": hidden if self.hides else None,
         }
+        hides = {"hidden": hidden} if self.hides else {}
+        return {name: moments[name] for name in self.names} | hides
 
 
 class _KeySums:
@@ -217,6 +233,7 @@ class _Ranking:
         self.weights, self.keys = zeros(shape, call.like), integers(shape, -1, call.like)
         self.scores = zeros(shape, call.like) - float("inf") if top.scores and call.shows_scores else None
         self.measures = None if top.by == "weight" else zeros(shape, call.like)
+        self.totals = None if top.by == "weight" else zeros(shape[:2], call.like)
 
     def add(self, band: Band, inside: Rows, kept: Rows) -> None:
         """Rank the keys of the rows `inside` the band."""
@@ -228,6 +245,7 @@ class _Ranking:
         k = places.shape[-1]
         if self.measures is not None:
             self.measures[heads, kept, :k] = values
+            self.totals[heads, kept] = namespace(measured).sum(measured, axis=-1)  # type: ignore[index]
             values = take_along_last_axis(weights, places)
         self.weights[heads, kept, :k], self.keys[heads, kept, :k] = values, places + band.first
         if self.scores is not None:
@@ -237,11 +255,12 @@ class _Ranking:
 
     def result(self) -> RankedKeys:
         """The ranked keys; a mean over heads has a weight where one of them isn't masked, and yet no score."""
-        weights, keys, scores, measures = (
-            None if x is None else to_numpy(x) for x in (self.weights, self.keys, self.scores, self.measures)
+        weights, keys, scores, measures, totals = (
+            None if x is None else to_numpy(x)
+            for x in (self.weights, self.keys, self.scores, self.measures, self.totals)
         )
         keys[(weights == 0) & (True if scores is None else np.isneginf(scores))] = -1  # type: ignore[index]
-        return RankedKeys(weights, scores, keys, measures)  # type: ignore[arg-type]
+        return RankedKeys(weights, scores, keys, measures, totals)  # type: ignore[arg-type]
 
 
 class _Columns:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
+MOMENTS = ("masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 Rows = tuple[int, ...] | None
 """Ascending query rows; None for all."""
 
@@ -70,18 +70,20 @@ class Wanted:
     """What is asked of the n rows of a call with m keys; `|` asks for both.
 
     rows            the rows of which per-row numbers are wanted
-    moments         the fields of `RowStats` from `maximum` to `distance`
+    moments         which of the fields `MOMENTS` of `RowStats`
     key_sets        keys of each row `[n, c]`, -1 after a row's last: the weights on them are added up
     vectors         numbers of the keys `[m]`: weights @ vector
     distance_edges  ascending bin edges of key place - query place: the weights in each bin are added up
+    seen            the first and the last key on which a row has any weight
     tops, column_sums, pools  as each says
     """
 
     rows: Rows = None
-    moments: bool = False
+    moments: tuple[str, ...] = ()
     key_sets: tuple[np.ndarray, ...] = ()
     vectors: tuple[np.ndarray, ...] = ()
     distance_edges: tuple[np.ndarray, ...] = ()
+    seen: bool = False
     tops: tuple[Top, ...] = ()
     column_sums: tuple[ColumnSums, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -89,13 +91,19 @@ class Wanted:
     def __or__(self, other: "Wanted") -> "Wanted":
         """Both at once; of all rows, where the two want numbers of different ones."""
         rows = self.rows if not other.notes_rows or self.rows == other.rows else None
-        both = {x.name: _joined(getattr(self, x.name), getattr(other, x.name)) for x in fields(self)[2:]}
-        return Wanted(rows if self.notes_rows else other.rows, self.moments or other.moments, **both)
+        names = [x.name for x in fields(self) if x.name not in ("rows", "seen")]
+        both = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
+        return Wanted(rows if self.notes_rows else other.rows, seen=self.seen or other.seen, **both)
 
     @property
     def notes_rows(self) -> bool:
         """Whether any number of single rows is wanted."""
-        return self.moments or any((self.key_sets, self.vectors, self.distance_edges, self.tops))
+        return any((self.moments, self.key_sets, self.vectors, self.distance_edges, self.seen, self.tops))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is wanted."""
+        return not self.notes_rows and not self.column_sums and not self.pools
 
     @property
     def walked_rows(self) -> Sequence[int] | None:
@@ -116,21 +124,24 @@ class RankedKeys(NamedTuple):
 
     scores    None where they weren't wanted or the call shows none; then keys of weight 0 are -1, too
     measures  by another measure than the weight, what ranks the keys; else None
+    totals    the sum of that over each row `[h, R]`
     """
 
     weights: np.ndarray
     scores: np.ndarray | None
     keys: np.ndarray
     measures: np.ndarray | None = None
+    totals: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class RowStats:
     """The answer to `wanted`, over h heads and the R wanted rows; None where something wasn't asked for.
 
-    A row that may attend to nothing has maximum and logsumexp -inf, and 0 everywhere else. Of a call that shows no
-    scores, the logarithms of the weights stand for them.
+    A row that may attend to nothing is `masked`, has maximum and logsumexp -inf (or the learned sink's score), and 0
+    everywhere else. Of a call that shows no scores, the logarithms of the weights stand for them.
 
+    masked       whether each row may attend to nothing `[h, R]`
     maximum      the largest score of each row `[h, R]`
     logsumexp    log of the sum of exp(score), with a learned sink's `[h, R]`
     weight_sum   sum of the weights `[h, R]`: 1, less what a learned sink and hidden keys take
@@ -139,11 +150,14 @@ class RowStats:
     key_sums     sums of the weights over each of the key sets `[h, R, sets]`
     vector_sums  weights @ vector, of each of the vectors `[h, R, vectors]`
     distance_sums  of each of the edges, the sums of the weights in each bin `[h, R, bins]`
+    seen         the first key on which a row of any head has weight, and the one after the last, `[R]` each: m and 0
+                 without any
     tops, column_sums, pooled  by request: `RankedKeys`, `[h, m]` in float64, `[h, blocks of rows, blocks of keys]`
-    hidden       weight of each row on the call's hidden keys `[h, R]`, in moments of a call that hides some
+    hidden       weight of each row on the call's hidden keys `[h, R]`, beside the moments of a call that hides some
     """
 
     wanted: Wanted
+    masked: np.ndarray | None = None
     maximum: np.ndarray | None = None
     logsumexp: np.ndarray | None = None
     weight_sum: np.ndarray | None = None
@@ -152,6 +166,7 @@ class RowStats:
     key_sums: np.ndarray | None = None
     vector_sums: np.ndarray | None = None
     distance_sums: tuple[np.ndarray, ...] = ()
+    seen: tuple[np.ndarray, np.ndarray] | None = None
     tops: dict[Top, RankedKeys] = field(default_factory=dict)
     column_sums: dict[ColumnSums, np.ndarray] = field(default_factory=dict)
     pooled: dict[Pool, np.ndarray] = field(default_factory=dict)

@@ -5,16 +5,19 @@ may attend to keys of its own text: an interval, as everywhere in the compiled w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, row_dot, to_numpy
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.compiled import compiled_stats, stats_of_walks
+from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.kernel.walk.unpadded import Unpadded
 
 
@@ -26,7 +29,7 @@ class PackedTexts:
     span      the rows' keys, counted with padding
     output    is filled by the first walk
     padded    whether some rows are padding, which column sums must not hold
-    unpadded  where the rows are among those with padding, if they lack it: then `all_numbers` alone is for them
+    unpadded  where the rows are among those with padding, if they lack it: then `all_stats` alone is for them
     """
 
     q: Array
@@ -39,7 +42,7 @@ class PackedTexts:
     unpadded: Unpadded | None = None
 
     def __post_init__(self) -> None:
-        self._walked: tuple[RowNeeds, RowNumbers] | None = None
+        self._walked: RowStats | None = None
         self._walk = compiled_walk(self.q, self.k, self.v, self.rule)
 
     @property
@@ -51,23 +54,26 @@ class PackedTexts:
         """The text whose rows are start .. stop - 1."""
         return PackedText(self, slice(start, stop))
 
-    def all_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of the rows of all texts, keys counted from the first text's; None where no code suits.
+    def all_stats(self, wanted: Wanted) -> RowStats | None:
+        """What is wanted of the rows of all texts, keys counted from the first text's; None where no code suits.
 
         Rows and keys are counted with padding, also where q, k and v have none.
         """
-        if self._walk is None:
+        walk, unpadded = self._walk, self.unpadded
+        if unpadded is None:
+            return self._compiled(wanted)
+        if walk is not fused:
             return None
-        if self.unpadded is not None:
-            return self._numbers_without_padding(needs, self.unpadded)
-        return self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
 
-    def _numbers_without_padding(self, needs: RowNeeds, unpadded: Unpadded) -> RowNumbers | None:
-        if self._walk is not fused:
-            return None
-        asked, span = unpadded.needs(needs), unpadded.span(self.span)
-        numbers = fused.row_numbers(self.q, self.k, self.v, self.rule, asked, self.output, span=span)
-        return None if numbers is None else unpadded.numbers(numbers)
+        def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
+            needs, span = replace(needs, noted=unpadded.noted), unpadded.span(self.span)
+            return fused.row_numbers(self.q, self.k, self.v, self.rule, needs, output, span=span)
+
+        stats = stats_of_walks(notes, unpadded.wanted(wanted), self.k.shape[1], self.output)
+        return None if stats is None else unpadded.stats(stats, wanted)
+
+    def _compiled(self, wanted: Wanted) -> RowStats | None:
+        return compiled_stats(self.q, self.k, self.v, self.rule, wanted, self.output, span=self.span)
 
     def with_padding(self) -> "PackedTexts":
         """The same with padding, and an output of its own."""
@@ -77,46 +83,36 @@ class PackedTexts:
         output = None if self.output is None else self.unpadded.memory(self.output)
         return PackedTexts(q, k, v, self.rule, self.span, output, self.padded)
 
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """The numbers of the rows of all texts, from one walk; None for needs that the first walk didn't have.
+    def of_texts(self, texts: Sequence[slice], wanted: Wanted) -> RowStats | None:
+        """What is wanted of the rows of these texts, text after text without the padding between them.
 
-        Cells of single texts are left out: these ask one after the other, each for its own.
+        Key sets name keys of each row's own text. Moments and key sets alone; None for anything else, and where another
+        walk was asked for before.
         """
-        moments = needs.moments or needs.cells is not None
-        return self._walk_once(RowNeeds(moments=moments, received=needs.received, top=needs.top))
-
-    def of_texts(self, texts: Sequence[slice], needs: RowNeeds) -> RowNumbers | None:
-        """The numbers of the rows of these texts, text after text without the padding between them.
-
-        Cells are keys of each row's own text. Moments and cells alone; None for other needs, and where another walk
-        was asked for before.
-        """
-        if needs.received or needs.top or _only_alone(needs):
+        if wanted.rows is not None or wanted.column_sums or wanted.tops or _is_of_one_text(wanted):
             return None
-        cells, count = None, self.q.shape[1]
+        count = self.q.shape[1]
         places = np.concatenate([np.arange(text.start, text.stop) for text in texts])
-        if needs.cells is not None:
-            starts = np.repeat([text.start for text in texts], [text.stop - text.start for text in texts])
-            cells = np.full((count, needs.cells.shape[1]), -1)
-            cells[places] = np.where(needs.cells < 0, -1, needs.cells + starts[:, None])
-        numbers = self._walk_once(RowNeeds(moments=needs.moments, cells=cells))
-        if numbers is None or (cells is not None and numbers.cells is None):
+        starts = np.repeat([text.start for text in texts], [text.stop - text.start for text in texts])
+        key_sets = []
+        for keys in wanted.key_sets:
+            key_sets.append(np.full((count, keys.shape[1]), -1))
+            key_sets[-1][places] = np.where(keys < 0, -1, keys + starts[:, None])
+        stats = self.walk_once(replace(wanted, key_sets=tuple(key_sets)))
+        if stats is None or len(stats.wanted.key_sets) != len(key_sets):
             return None
-        if len(places) == count:
-            return numbers
-        rows = {name: None if (x := getattr(numbers, name)) is None else x[:, places] for name in (*MOMENTS, "cells")}
-        return RowNumbers(None, **rows)
+        names = [*wanted.moments, *(["key_sums"] if key_sets else [])]
+        return RowStats(wanted, **{name: getattr(stats, name)[:, places] for name in names})
 
-    def _walk_once(self, needs: RowNeeds) -> RowNumbers | None:
-        """The numbers of the first walk, if it noted what is needed."""
-        if self._walked is None and self._walk is not None:
-            numbers = self._walk.row_numbers(self.q, self.k, self.v, self.rule, needs, self.output, span=self.span)
-            self._walked = None if numbers is None else (needs, numbers)
+    def walk_once(self, wanted: Wanted) -> RowStats | None:
+        """The statistics of the first walk, if they hold what is wanted beside key sets."""
+        if self._walked is None:
+            self._walked = self._compiled(wanted)
         if self._walked is None:
             return None
-        noted, numbers = self._walked
-        has_all = noted.moments >= needs.moments and noted.received >= needs.received and noted.top == needs.top
-        return numbers if has_all else None
+        noted = self._walked.wanted
+        has_all = {*wanted.moments} <= {*noted.moments} and {*wanted.tops} <= {*noted.tops}
+        return self._walked if has_all and {*wanted.column_sums} <= {*noted.column_sums} else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,29 +122,32 @@ class PackedText:
     texts: PackedTexts
     rows: slice
 
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """What is asked of every row of this text; None where it isn't, so that it must be walked by itself."""
-        if needs.received and self.texts.padded:
+    def row_stats(self, wanted: Wanted) -> RowStats | None:
+        """What is wanted of the rows of this text; None where it isn't known, so that it must be walked by itself."""
+        columns = bool(wanted.column_sums)
+        if wanted.rows is not None or _is_of_one_text(wanted) or (columns and self.texts.padded):
             return None
-        if _only_alone(needs):
+        # cells of single texts are left out: these ask one after the other, each for its own
+        moments = MOMENTS if wanted.moments or wanted.key_sets else ()
+        stats = self.texts.walk_once(Wanted(moments=moments, tops=wanted.tops, column_sums=wanted.column_sums))
+        if stats is None:
             return None
-        numbers = self.texts.row_numbers(needs)
-        if numbers is None:
-            return None
-        rows = {name: None if (x := getattr(numbers, name)) is None else x[:, self.rows] for name in MOMENTS}
-        keys = None if numbers.top_keys is None else numbers.top_keys[:, self.rows]
-        return RowNumbers(
-            None,
-            **rows,
-            cells=None if needs.cells is None else self._cells(needs.cells, np.asarray(rows["log_sum"])),
-            received=None if numbers.received is None else numbers.received[:, self.rows],
-            top_weights=None if numbers.top_weights is None else numbers.top_weights[:, self.rows],
-            top_scores=None if numbers.top_scores is None else numbers.top_scores[:, self.rows],
-            top_keys=None if keys is None else np.where(keys < 0, -1, keys - self.rows.start),
-        )
+        of_text: dict[str, Any] = {name: getattr(stats, name)[:, self.rows] for name in wanted.moments}
+        if wanted.key_sets and stats.logsumexp is not None:
+            logsumexp = stats.logsumexp[:, self.rows]
+            of_text["key_sums"] = np.stack([self._on_keys(keys, logsumexp) for keys in wanted.key_sets], axis=-1)
+        tops = {top: self._of_text(stats.tops[top]) for top in wanted.tops}
+        sums = {each: stats.column_sums[each][:, self.rows] for each in wanted.column_sums}
+        return RowStats(wanted, **of_text, tops=tops, column_sums=sums)
 
-    def _cells(self, keys: np.ndarray, log_sum: np.ndarray) -> np.ndarray:
-        """The weights on keys `[n, c]` of this text, -1 for none, by the sums of the rows: `[h, n, c]`."""
+    def _of_text(self, ranked: RankedKeys) -> RankedKeys:
+        count = self.rows.stop - self.rows.start
+        weights, scores, keys, *_ = (None if x is None else x[:, self.rows, :count] for x in ranked)
+        assert weights is not None and keys is not None
+        return RankedKeys(weights, scores, np.where(keys < 0, -1, keys - self.rows.start))
+
+    def _on_keys(self, keys: np.ndarray, logsumexp: np.ndarray) -> np.ndarray:
+        """The sums of the weights on keys `[n, c]` of this text, -1 for none, by the sums of the rows: `[h, n]`."""
         q, k = (at_least_float32(x[:, self.rows]) for x in (self.texts.q, self.texts.k))
         (h, n, d), g = q.shape, k.shape[0]
         chosen = k[:, np.maximum(keys, 0)]  # [g, n, c, d]
@@ -156,11 +155,10 @@ class PackedText:
         scores = to_numpy(self.texts.rule.capped(products * self.texts.rule.scale)).reshape(h, n, -1)
         first, last = (x[self.rows, None] - self.rows.start for x in self.texts.span)
         allowed = (keys >= first) & (keys < last)
-        return np.exp(np.where(allowed, scores - log_sum[..., None], -np.inf))
+        return np.exp(np.where(allowed, scores - logsumexp[..., None], -np.inf)).sum(axis=-1)
 
 
-def _only_alone(needs: RowNeeds) -> bool:
-    """Whether they can be met for a text by itself alone."""
-    marked = needs.marks is not None or needs.steps is not None
-    of_some = needs.rows is not None or needs.means
-    return marked or of_some or needs.pool is not None or bool(needs.lists) or needs.few > 0
+def _is_of_one_text(wanted: Wanted) -> bool:
+    """Whether it can be met for a text by itself alone."""
+    means = any(top.mean_heads for top in wanted.tops) or any(x.rows is not None for x in wanted.column_sums)
+    return means or wanted.seen or any((wanted.vectors, wanted.distance_edges, wanted.pools))

@@ -6,16 +6,16 @@ Texts of n rows each are a batch of matrices of n x n cells with their padding, 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, from_numpy, is_torch, namespace, to_numpy
+from attn_cli.kernel.stats.wanted import RankedKeys, RowStats, Wanted
 from attn_cli.kernel.walk.packed import PackedTexts
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 
 _CELLS = 2**20  # of scores at a time: 4 MiB
 _ROWS = 128  # at a time, of a text that is more than that
 _MASKED = -1e30  # in place of a score: e to it is 0, and finite differences stay finite
 
 
-def padded_numbers(texts: PackedTexts, count: int, needs: RowNeeds) -> RowNumbers | None:
-    """The moments but for maximum and log_sum, cells, lists, marks, column sums, stretches and the largest weight.
+def padded_stats(texts: PackedTexts, count: int, wanted: Wanted) -> RowStats | None:
+    """Weight sums, entropies, distances, key sets, vectors, column sums, one list of bins and the largest weight.
 
     Their output is filled. None for other arrays than tensors, and for a rule with a bias, a sink, or without softmax.
     """
@@ -24,26 +24,26 @@ def padded_numbers(texts: PackedTexts, count: int, needs: RowNeeds) -> RowNumber
         return None
     if texts.unpadded is not None:
         wide = texts.with_padding()
-        numbers = padded_numbers(wide, count, needs)
+        stats = padded_stats(wide, count, wanted)
         if texts.output is not None:
             texts.unpadded.without_padding(wide.output, texts.output)
-        return numbers
+        return stats
     h, n = texts.q.shape[0], texts.q.shape[1] // count
-    walk = _PaddedWalk(texts, count, needs)
+    walk = _PaddedWalk(texts, count, wanted)
     height = min(n, _ROWS)
     at_once = max(1, _CELLS // (h * height * n))
     for first in range(0, count, at_once):
         for start in range(0, n, height):
             walk.add(slice(first, min(first + at_once, count)), slice(start, min(start + height, n)))
-    return walk.numbers()
+    return walk.stats()
 
 
 class _PaddedWalk:
     """A walk over texts of n rows each, in which a text's last row comes first: `[g, texts, h / g, n, ...]`."""
 
-    def __init__(self, texts: PackedTexts, count: int, needs: RowNeeds) -> None:
-        assert needs.cells is not None and needs.marks is not None and needs.steps is not None
-        self.texts, self.count, self.needs = texts, count, needs
+    def __init__(self, texts: PackedTexts, count: int, wanted: Wanted) -> None:
+        self.texts, self.count, self.wanted = texts, count, wanted
+        (self.edges,), (self.columns_wanted,), (self.top,) = wanted.distance_edges, wanted.column_sums, wanted.tops
         q, k, v = (at_least_float32(x) for x in (texts.q, texts.k, texts.v))
         xp, (self.h, rows, d), g, e = namespace(q), q.shape, k.shape[0], v.shape[-1]
         self.n, self.share = rows // count, self.h // g
@@ -51,20 +51,20 @@ class _PaddedWalk:
         by_group = xp.permute(xp.reshape(q * texts.rule.scale, (g, self.share, count, self.n, d)), (0, 2, 1, 3, 4))
         self.queries = xp.flip(by_group, axis=3)
         self.keys = xp.reshape(k, (g, count, self.n, d))
-        marks = np.moveaxis(needs.marks.reshape(-1, count, self.n), 0, -1).astype(np.float32)
+        marks = np.moveaxis(np.stack(wanted.vectors).reshape(-1, count, self.n), 0, -1).astype(np.float32)
         of_marks = from_numpy(marks, v)[None].expand(g, -1, -1, -1)
         self.values = xp.concat([xp.reshape(v, (g, count, self.n, e)), of_marks], axis=-1)  # both in one product
         self.first, self.last = (self._local(x) for x in texts.span)  # [texts, n]
-        self.columns = self._local(np.concatenate([needs.cells, *needs.lists], axis=1))
+        self.columns = self._local(np.concatenate(wanted.key_sets, axis=1))
 
-        self.of_lists = from_numpy(_sums_of_columns(needs), q)
+        self.of_lists = from_numpy(_sums_of_columns(wanted), q)
 
         def unset(*last: int) -> Array:
             return xp.empty((*shape, *last), dtype=q.dtype, device=q.device)
 
         self.mixed, self.listed = unset(e + marks.shape[-1]), unset(self.of_lists.shape[-1])
-        self.surprise, self.largest, self.by_place = unset(), unset(), unset(len(needs.steps) + 1)
-        self.top = xp.empty(shape, dtype=xp.int64, device=q.device)
+        self.surprise, self.largest, self.by_place = unset(), unset(), unset(len(self.edges) + 1)
+        self.top_keys = xp.empty(shape, dtype=xp.int64, device=q.device)
         self.received = np.zeros(shape)  # of keys, which come as they are in the text
 
     def _local(self, of_rows: np.ndarray) -> np.ndarray:
@@ -78,7 +78,7 @@ class _PaddedWalk:
         first, last = self.first[texts, rows], self.last[texts, rows]  # [b, r]
         live = last > first
         if not live.any():
-            for numbers in (self.mixed, self.listed, self.surprise, self.largest, self.by_place, self.top):
+            for numbers in (self.mixed, self.listed, self.surprise, self.largest, self.by_place, self.top_keys):
                 numbers[:, texts, :, rows] = 0
             return
         keys = slice(int(first[live].min()), int(last[live].max()))
@@ -117,7 +117,7 @@ class _PaddedWalk:
         self.listed[:, texts, :, rows] = xp.matmul(single, self.of_lists)
         self.largest[:, texts, :, rows], top = weights.max(-1)
         starts = np.arange(texts.start, texts.stop)[:, None, None] * self.n + keys.start
-        self.top[:, texts, :, rows] = top + xp.asarray(starts, device=weights.device)
+        self.top_keys[:, texts, :, rows] = top + xp.asarray(starts, device=weights.device)
         self.by_place[:, texts, :, rows] = self._by_place(weights, rows, keys)
         self.received[:, texts, :, keys] += to_numpy(xp.sum(weights, axis=-2))
 
@@ -127,9 +127,8 @@ class _PaddedWalk:
         A product for every row with a table of places: that of each lies one place after that of the row below it.
         """
         xp, (g, b, share, r, m) = namespace(weights), weights.shape
-        assert self.needs.steps is not None
         far = np.arange(keys.start - (self.n - 1 - rows.start), keys.stop - (self.n - rows.stop))  # key less query
-        of_steps = (far[:, None] >= self.needs.steps[:-1]) & (far[:, None] < self.needs.steps[1:])
+        of_steps = (far[:, None] >= self.edges[:-1]) & (far[:, None] < self.edges[1:])
         table = np.concatenate([of_steps, np.abs(far)[:, None], np.ones((len(far), 1))], axis=1).astype(np.float32)
         width = table.shape[1]
         tables = xp.as_strided(from_numpy(table, weights), (r, m, width), (width, width, 1))
@@ -137,25 +136,23 @@ class _PaddedWalk:
         sums = xp.reshape(xp.bmm(in_rows, tables), (r, g, b, share, width))
         return xp.permute(sums, (1, 2, 3, 0, 4))
 
-    def numbers(self) -> RowNumbers:
-        """The numbers of all rows, in their order; the texts' output is filled."""
-        assert self.needs.cells is not None
-        xp, e, cells = namespace(self.mixed), self.texts.v.shape[-1], self.needs.cells.shape[1]
+    def stats(self) -> RowStats:
+        """The statistics of all rows, in their order; the texts' output is filled."""
+        xp, e = namespace(self.mixed), self.texts.v.shape[-1]
         if self.texts.output is not None:
             output = xp.reshape(self.texts.output, (-1, self.share, self.count, self.n, e))
             output[...] = xp.permute(xp.flip(self.mixed[..., :e], axis=3), (0, 2, 1, 3, 4))
-        return RowNumbers(
-            None,
-            mass=self._of_rows(self.by_place[..., -1]),
-            surprise=self._of_rows(self.surprise),
+        keys = xp.where(self.largest > 0, self.top_keys, -1)[..., None]
+        return RowStats(
+            self.wanted,
+            weight_sum=self._of_rows(self.by_place[..., -1]),
+            entropy_nats=self._of_rows(self.surprise),
             distance=self._of_rows(self.by_place[..., -2]),
-            cells=self._of_rows(self.listed[..., :cells]),
-            list_sums=self._of_rows(self.listed[..., cells:]),
-            mark_sums=self._of_rows(self.mixed[..., e:]),
-            step_sums=self._of_rows(self.by_place[..., :-2]),
-            received=np.moveaxis(self.received, 2, 1).reshape(self.h, -1),
-            top_weights=self._of_rows(self.largest[..., None]),
-            top_keys=self._of_rows(xp.where(self.largest > 0, self.top, -1)[..., None]),
+            key_sums=self._of_rows(self.listed),
+            vector_sums=self._of_rows(self.mixed[..., e:]),
+            distance_sums=(self._of_rows(self.by_place[..., :-2]),),
+            column_sums={self.columns_wanted: np.moveaxis(self.received, 2, 1).reshape(self.h, -1)},
+            tops={self.top: RankedKeys(self._of_rows(self.largest[..., None]), None, self._of_rows(keys))},
         )
 
     def _of_rows(self, x: Array) -> np.ndarray:
@@ -165,8 +162,7 @@ class _PaddedWalk:
         return to_numpy(xp.reshape(made, (self.h, self.count * self.n, *x.shape[4:])))
 
 
-def _sums_of_columns(needs: RowNeeds) -> np.ndarray:
-    """Which number each column of cells and lists adds to: a cell to its own, a list's keys to the list's."""
-    assert needs.cells is not None
-    widths = [1] * needs.cells.shape[1] + [keys.shape[1] for keys in needs.lists]
+def _sums_of_columns(wanted: Wanted) -> np.ndarray:
+    """Which key set the cells of each column of all of them add to."""
+    widths = [keys.shape[1] for keys in wanted.key_sets]
     return np.repeat(np.eye(len(widths), dtype=np.float32), widths, axis=0)

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.arrays import Array, namespace
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import NotedRows, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import NotedRows
 
 
 class Unpadded:
@@ -27,20 +28,18 @@ class Unpadded:
         self._places = places[: self._count].astype(np.int64)
         self._ahead = self._places - np.arange(self._count)  # [rows of texts], the same in all rows of a text
         self._padding = np.setdiff1d(np.arange(rows), self._places)
-        self._needs: tuple[RowNeeds, RowNeeds] | None = None
+        self._wanted: tuple[Wanted, Wanted] | None = None
         self._span: tuple[Intervals, Intervals] | None = None
 
-    def needs(self, needs: RowNeeds) -> RowNeeds:
-        """What is asked of R rows, of these; needs of all rows, without pool or few."""
-        if self._needs is None or self._needs[0] is not needs:
-            cells = None if needs.cells is None else self._keys(needs.cells)
-            marks = None
-            if needs.marks is not None:
-                marks = np.zeros((len(needs.marks), len(self.noted.places)), np.float32)
-                marks[:, : self._count] = needs.marks[:, self._places]
-            lists = tuple(self._keys(keys) for keys in needs.lists)
-            self._needs = needs, replace(needs, cells=cells, lists=lists, marks=marks, noted=self.noted)
-        return self._needs[1]
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """What is wanted of R rows, of these; of all rows, without pools."""
+        if self._wanted is None or self._wanted[0] is not wanted:
+            vectors = np.zeros((len(wanted.vectors), len(self.noted.places)), np.float32)
+            for vector, of_rows in zip(vectors, wanted.vectors, strict=True):
+                vector[: self._count] = of_rows[self._places]
+            key_sets = tuple(self._keys(keys) for keys in wanted.key_sets)
+            self._wanted = wanted, replace(wanted, key_sets=key_sets, vectors=tuple(vectors))
+        return self._wanted[1]
 
     def span(self, span: Intervals) -> Intervals:
         """The keys of R rows, of these; rows of no text have none."""
@@ -58,18 +57,19 @@ class Unpadded:
         here[: self._count] = np.where(mine < 0, -1, mine - self._ahead[:, None])
         return here
 
-    def numbers(self, numbers: RowNumbers) -> RowNumbers:
-        """Numbers that were noted at `noted`, with keys counted among the R rows."""
-        received, keys = numbers.received, numbers.top_keys
-        if received is not None:
-            of_rows = np.zeros((len(received), self.rows))
-            of_rows[:, self._places] = received[:, : self._count]
-            received = of_rows
-        if keys is not None:
-            ahead, real = np.zeros(self.rows, np.int64), np.zeros(self.rows, bool)
-            ahead[self._places], real[self._places] = self._ahead, True
-            keys = np.where(real[:, None] & (keys >= 0), keys + ahead[:, None], -1)
-        return replace(numbers, received=received, top_keys=keys)
+    def stats(self, stats: RowStats, wanted: Wanted) -> RowStats:
+        """Statistics that were noted at `noted`, as the answer to `wanted`, with keys counted among the R rows."""
+        sums = {}
+        for each, received in stats.column_sums.items():
+            sums[each] = np.zeros((len(received), self.rows))
+            sums[each][:, self._places] = received[:, : self._count]
+        ahead, real = np.zeros(self.rows, np.int64), np.zeros(self.rows, bool)
+        ahead[self._places], real[self._places] = self._ahead, True
+        tops = {}
+        for top, ranked in stats.tops.items():
+            there = real[:, None] & (ranked.keys >= 0)
+            tops[top] = ranked._replace(keys=np.where(there, ranked.keys + ahead[:, None], -1))
+        return replace(stats, wanted=wanted, column_sums=sums, tops=tops)
 
     def with_padding(self, x: Array) -> Array:
         """A tensor `[heads, T, width]` as `[heads, R, width]`, 0 in padding; heads of a row are adjacent in memory."""

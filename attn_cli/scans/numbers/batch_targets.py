@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
 from attn_cli.summaries.reducers.kinds import BACK, DUPLICATE, INDUCTION, NEXT, PREVIOUS, SELF, Kind
@@ -22,6 +22,8 @@ from attn_cli.summaries.sight import IntervalSight
 PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
 PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
+LARGEST = Top(1, scores=False)
+CELLS = 2  # of the key sets, the first and the follower
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +75,17 @@ class BatchTargets:
         return slice(0, OWN + 1 if self.looks_back else len(STEP_EDGES) - 1)
 
     @cached_property
-    def needs(self) -> RowNeeds:
-        """What is asked of every row."""
-        return RowNeeds(
-            moments=True,
-            cells=np.stack([np.where(self.rows.real, self.rows.begin, -1), self.follower], axis=1),
-            lists=(*(x for kind in CONTENT_KINDS for x in self._lists(kind)), self.window_sinks),
-            marks=np.stack([self.rows.delimiters, ~self.sinks]).astype(np.float32),
-            received=True,
-            top=1,
-            steps=STEP_EDGES[: self.stretches.stop + 1],
+    def wanted(self) -> Wanted:
+        """What is asked of every row: first the cells, then the lists of keys."""
+        cells = np.stack([np.where(self.rows.real, self.rows.begin, -1), self.follower], axis=1)
+        lists = [x for kind in CONTENT_KINDS for x in self._lists(kind)]
+        return Wanted(
+            moments=("weight_sum", "entropy_nats", "distance"),
+            key_sets=(*cells.T[:, :, None], *lists, self.window_sinks),
+            vectors=tuple(np.stack([self.rows.delimiters, ~self.sinks]).astype(np.float32)),
+            column_sums=(ColumnSums(),),
+            tops=(LARGEST,),
+            distance_edges=(STEP_EDGES[: self.stretches.stop + 1],),
         )
 
     def _lists(self, kind: Kind) -> tuple[np.ndarray, ...]:

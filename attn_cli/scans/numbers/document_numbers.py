@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attn_cli.kernel.walk.row_numbers import RowNumbers
+from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.kernel.walk.text_sums import TextSum, text_sums
-from attn_cli.scans.numbers.batch_targets import CONTENT_KINDS
+from attn_cli.scans.numbers.batch_targets import CELLS, CONTENT_KINDS
 from attn_cli.scans.numbers.ranges import OWN
 from attn_cli.scans.numbers.row_counts import RowCounts
 from attn_cli.summaries.reducers.heads.statistics import STATISTICS
@@ -32,11 +32,11 @@ class BatchValues:
     step_sums  the sums over all rows of what each stretch of keys gets `[h, stretches]`
     """
 
-    def __init__(self, numbers: RowNumbers, counts: RowCounts) -> None:
-        self.counts, self.mass = counts, np.asarray(numbers.mass)
+    def __init__(self, stats: RowStats, counts: RowCounts) -> None:
+        self.counts, self.mass = counts, np.asarray(stats.weight_sum)
         shape = (len(self.mass), counts.targets.rows.count, len(NAMES))
         self._totals, self._rows, self._names = np.zeros(shape), np.zeros(shape), list[str]()
-        wanted = self._wanted(numbers)
+        wanted = self._wanted(stats)
         self.sums = dict(zip(wanted, text_sums(list(wanted.values()), shape[1]), strict=True))  # [h, B, c] each
         self.step_sums: np.ndarray = self.sums["steps"].sum(axis=1)
         self._statistics()
@@ -45,12 +45,13 @@ class BatchValues:
         self._listed_kinds()
         self.values = self._means()
 
-    def _wanted(self, numbers: RowNumbers) -> dict[str, TextSum]:
+    def _wanted(self, stats: RowStats) -> dict[str, TextSum]:
         """What is added up over the rows of each text."""
         counts, learned = self.counts, self.counts.targets.learned_sink
-        cells, lists, marks = (np.asarray(x) for x in (numbers.cells, numbers.list_sums, numbers.mark_sums))
-        surprise, distance = (np.asarray(x)[..., None] for x in (numbers.surprise, numbers.distance))
-        steps, beyond, delimiter = np.asarray(numbers.step_sums), marks[..., 1], marks[..., :1]
+        keys, marks = np.asarray(stats.key_sums), np.asarray(stats.vector_sums)
+        cells, lists = keys[..., :CELLS], keys[..., CELLS:]
+        surprise, distance = (np.asarray(x)[..., None] for x in (stats.entropy_nats, stats.distance))
+        (steps,), beyond, delimiter = stats.distance_sums, marks[..., 1], marks[..., :1]
         taken = self._taken() if learned else None  # [h, R]
         first = cells[..., :1] if taken is None else cells[..., :1] + (taken * (self.mass > 0))[..., None]
         placed, window, alike = (

@@ -7,11 +7,10 @@ import numpy as np
 
 from attn_cli.batch_call import BatchCall, BatchVisit
 from attn_cli.call import AttentionCall, Call, Place
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.padded import padded_numbers
-from attn_cli.kernel.walk.row_numbers import RowNumbers
-from attn_cli.scans.numbers.band_numbers import band_numbers
-from attn_cli.scans.numbers.batch_targets import BatchTargets
+from attn_cli.kernel.walk.padded import padded_stats
+from attn_cli.scans.numbers.batch_targets import LARGEST, BatchTargets
 from attn_cli.scans.numbers.document_numbers import NAMES, STATISTIC_NAMES, BatchValues
 from attn_cli.scans.numbers.examples import EXAMPLE_KINDS, Numbered, examples_of
 from attn_cli.scans.numbers.ranges import STEPS
@@ -63,12 +62,12 @@ class BatchCollector(BatchVisit):
         """Take in all texts of a layer at once, if they can be walked so."""
         rule = call.texts.rule
         counts = self._counts_of(None, self.rows, call.texts.span, learned=rule.sink is not None)
-        needs = counts.targets.needs
-        numbers = call.texts.all_numbers(needs) or padded_numbers(call.texts, call.count, needs)
-        if numbers is None:
+        wanted = counts.targets.wanted
+        stats = call.texts.all_stats(wanted) or padded_stats(call.texts, call.count, wanted)
+        if stats is None:
             return False
-        self._check(self.rows.by_text(np.asarray(numbers.mass)), range(self.rows.count))
-        self._add(call.place, self._sums(call.place, numbers, counts, self.texts))
+        self._check(self.rows.by_text(np.asarray(stats.weight_sum)), range(self.rows.count))
+        self._add(call.place, self._sums(call.place, stats, counts, self.texts))
         return True
 
     def __call__(self, call: Call) -> None:
@@ -81,10 +80,9 @@ class BatchCollector(BatchVisit):
             self._add(call.place, _statistics_alone(call, self.texts[text]))
             return
         counts = self._counts_of(text, rows, span, learned=call.rule.sink is not None)
-        needs = counts.targets.needs
-        numbers = call.row_numbers(needs) or band_numbers(call, needs)
-        self._check(np.asarray(numbers.mass)[:, None], [text])
-        self._add(call.place, self._sums(call.place, numbers, counts, [self.texts[text]]))
+        stats = call.row_stats(counts.targets.wanted)
+        self._check(np.asarray(stats.weight_sum)[:, None], [text])
+        self._add(call.place, self._sums(call.place, stats, counts, [self.texts[text]]))
 
     def _counts_of(self, text: int | None, rows: TokenRows, span: Intervals, *, learned: bool) -> RowCounts:
         key = (text, span.first.tobytes(), span.last.tobytes(), learned)
@@ -104,10 +102,10 @@ class BatchCollector(BatchVisit):
         if broken.any():
             raise NotFiniteError([text for text, bad in zip(texts, broken.tolist(), strict=True) if bad])
 
-    def _sums(self, place: Place, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
+    def _sums(self, place: Place, stats: RowStats, counts: RowCounts, texts: Sequence[ScannedText]) -> ModuleSums:
         module = _module_place(place)
         least = np.broadcast_to(self.least(module.key), (len(place.heads), len(EXAMPLE_KINDS)))
-        return _sums(module, numbers, counts, texts, least)
+        return _sums(module, stats, counts, texts, least)
 
     def _add(self, place: Place, sums: ModuleSums) -> None:
         self.modules.setdefault(_module_place(place).key, []).append(sums)
@@ -128,16 +126,15 @@ def _module_place(place: Place) -> ModuleHeads:
 
 
 def _sums(
-    place: ModuleHeads, numbers: RowNumbers, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
+    place: ModuleHeads, stats: RowStats, counts: RowCounts, texts: Sequence[ScannedText], least: np.ndarray
 ) -> ModuleSums:
-    """The sums of a module over texts whose rows' numbers are known."""
-    targets, made = counts.targets, BatchValues(numbers, counts)
+    """The sums of a module over texts whose rows' statistics are known."""
+    targets, made = counts.targets, BatchValues(stats, counts)
     rows = targets.rows
-    top, keys = np.asarray(numbers.top_weights)[..., 0], np.asarray(numbers.top_keys)[..., 0]
+    top, keys = stats.tops[LARGEST].weights[..., 0], stats.tops[LARGEST].keys[..., 0]
     numbered = Numbered(np.array([text.document for text in texts]), np.array([text.piece for text in texts]))
     h, statistics = len(top), made.values[: len(STATISTIC_NAMES)]
-    received = rows.by_text(np.asarray(numbers.received)) if numbers.received is not None else None
-    assert received is not None
+    received = rows.by_text(stats.column_sums[ColumnSums()])
     return ModuleSums(
         place,
         rows.count,

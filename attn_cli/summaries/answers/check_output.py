@@ -1,6 +1,5 @@
 """attn compute --expect: the user's numbers held against the definition in float64, and against usual mistakes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes import mistakes, why_nan
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 from attn_cli.kernel.lessons.rotary_mistakes import rotary_mistakes
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.answers.check import Check, HeadCheck, head_check
 
 _MOST_CELLS = 2**22  # mistakes are tried on this many cells; in a larger matrix, on its first rows
@@ -62,10 +61,6 @@ class CheckOutput:
     joined     whether the output has its heads side by side
     """
 
-    needs_scores = False
-    whole_heads = True
-    rows: Sequence[int] | None = ()
-
     def __init__(
         self, output: Checked | None, weights: Checked | None, tolerance: float | None = None, *, joined: bool = False
     ) -> None:
@@ -76,18 +71,15 @@ class CheckOutput:
     def _tolerance(self, what: str) -> float:
         return self.arrays[what].precision.tolerance if self.own_tolerance is None else self.own_tolerance
 
-    def start(self, call: Call) -> None:
-        """Keep the call, which must have q, k and v."""
+    def wanted(self, call: Call) -> Wanted:
+        """No statistics."""
+        return Wanted()
+
+    def part(self, call: Call, stats: RowStats) -> Check:
+        """The verdict; InputError for a call that shows no q, k and v."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can check")
         self.call = call
-
-    def add(self, band: Band) -> None:
-        """Does nothing: bands are not used."""
-
-    def result(self) -> Check:
-        """The verdict."""
-        call = self.call
         heads, entry = list(call.place.heads), call.place.text
         self.user = {name: x.values[entry] if self.joined and name == "output" else x.values[entry][heads]
                      for name, x in self.arrays.items()}  # fmt: skip

@@ -1,6 +1,6 @@
 """Decoding a call token by token from a cache: what each step adds, reads and costs, and its error."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.kernel.lessons.decode import decode
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**26
@@ -92,14 +92,14 @@ class Decoding(Part):
 
 
 class WalkDecoding:
-    """Decodes a call from a cache; it reads q, k and v and no bands."""
+    """Decodes a call from a cache, by its q, k and v."""
 
-    needs_scores = False
-    whole_heads = True
-    rows: Sequence[int] | None = ()
+    def wanted(self, call: Call) -> Wanted:
+        """No statistics."""
+        return Wanted()
 
-    def start(self, call: Call) -> None:
-        """Keep the call, which must have q, k and v and no fewer keys than queries."""
+    def part(self, call: Call, stats: RowStats) -> Decoding:
+        """Every step, and the comparison with the causal matrix; InputError for fewer keys than queries."""
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can decode")
         if call.n > call.m:
@@ -111,13 +111,7 @@ class WalkDecoding:
                 f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"
             )
         self.call = call
-
-    def add(self, band: Band) -> None:
-        """Does nothing: bands are not used."""
-
-    def result(self) -> Decoding:
-        """Every step, and the comparison with the causal matrix."""
-        call, layer = self.call, self._layer()
+        layer = self._layer()
         whole = np.zeros((call.h, call.n, call.e))
         for band in call.bands():
             whole[:, band.start : band.stop] = band.output

@@ -12,7 +12,7 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads
 from attn_cli.kernel.definition.rows_of_rule import rule_of_rows
 from attn_cli.kernel.lessons.steps import steps
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 
 _MOST_CELLS = 2**24  # about ten arrays of this many float64 numbers take 1.3 GB
@@ -112,32 +112,26 @@ class Steps(Part):
 
 
 class WalkSteps:
-    """Collects `Steps` of the picked `rows`, None for all; it reads q, k and v and no bands."""
-
-    needs_scores = False
-    whole_heads = True
-    rows: Sequence[int] | None = ()
+    """Collects `Steps` of the picked `rows`, None for all, from a call's q, k and v."""
 
     def __init__(self, rows: Sequence[int] | None = None) -> None:
         self.picked_rows = rows
 
-    def start(self, call: Call) -> None:
-        """Keep the call, which must have q, k and v."""
+    def wanted(self, call: Call) -> Wanted:
+        """No statistics."""
+        return Wanted()
+
+    def part(self, call: Call, stats: RowStats) -> Steps:
+        """Every stage, in NumPy; InputError for a call that shows no q, k and v, LimitError for too many cells."""
         if not isinstance(call, AttentionCall):
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
             )
-        rows = call.n if self.picked_rows is None else len(self.picked_rows)
-        if call.h * rows * call.m > _MOST_CELLS:
-            shape = f"{call.h} heads of {rows:,} x {call.m:,}"
+        count = call.n if self.picked_rows is None else len(self.picked_rows)
+        if call.h * count * call.m > _MOST_CELLS:
+            shape = f"{call.h} heads of {count:,} x {call.m:,}"
             raise LimitError(f"the steps of {shape} are too many to keep", "pick a row: --token 0")
         self.call = call
-
-    def add(self, band: Band) -> None:
-        """Does nothing: bands are not used."""
-
-    def result(self) -> Steps:
-        """Every stage, in NumPy."""
         rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
         stages = [
             Stage(name, formula, axes, to_numpy(values))

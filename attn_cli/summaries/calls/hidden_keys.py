@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
 
 import numpy as np
 
 from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.masked_cells import lowest_of
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.summaries.calls.derived import DerivedCall
 
 _MOST_CELLS = 32  # hidden keys whose weights are noted for every row
@@ -45,56 +44,58 @@ class HiddenKeys(DerivedCall):
         self.hidden = tuple(hidden)
         self.weight = HiddenWeight() if weight is None else weight
 
-    def row_numbers(self, needs: RowNeeds) -> RowNumbers | None:
-        """Sums over rows, moments and cells, by compiled code; None for anything else, and where too little is left.
+    def row_stats(self, wanted: Wanted) -> RowStats:
+        """The statistics of its rows: of the whole call by compiled code, less those of the hidden keys, or by bands.
 
-        What rows leave to keys that are not hidden is summed, and not what hidden keys leave of 1. Entropies and
-        distances come by subtraction: where a head leaves less than a thousandth, bands say them exactly.
+        Visible weights are summed directly; 1 - hidden would lose digits. Entropies and distances come by subtraction:
+        where a head leaves less than a thousandth, bands say them exactly.
         """
-        if not isinstance(self.call, AttentionCall) or not self.hidden or not _is_simple(needs):
+        stats = self.by_subtraction(self.call, wanted) if isinstance(self.call, AttentionCall) else None
+        return super().row_stats(wanted) if stats is None else stats
+
+    def by_subtraction(self, call: AttentionCall, wanted: Wanted) -> RowStats | None:
+        """Column sums, moments and single cells; None for anything else, and where too little is left."""
+        if not self.hidden or not _is_simple(wanted) or (wanted.notes_rows and len(self.hidden) > _MOST_CELLS):
             return None
-        hidden, n = np.array(self.hidden), self.n
-        if not needs.moments and needs.cells is None:
-            numbers = self.call.row_numbers(needs)
-            if numbers is None or numbers.received is None:
+        hidden, left = np.array(self.hidden), np.ones(self.m, np.float32)
+        left[hidden] = 0
+        asked = wanted
+        if wanted.notes_rows:
+            asked |= Wanted(key_sets=tuple(np.full((self.n, 1), key) for key in self.hidden), vectors=(left,))
+        stats = call.compiled_stats(asked)
+        if stats is None:
+            return None
+        sums = {each: x * left for each, x in stats.column_sums.items()}
+        if not wanted.notes_rows:
+            whole = stats.column_sums.get(ColumnSums())
+            if whole is None:
                 return None
-            self._count(float(numbers.received[:, hidden].sum()))
-            return replace(numbers, received=self._zeroed(numbers.received))
-        if len(hidden) > _MOST_CELLS:
+            self._count(float(whole[:, hidden].sum()))
+            return replace(stats, column_sums=sums)
+        assert stats.key_sums is not None and stats.vector_sums is not None
+        weight_sum = stats.vector_sums[..., 0].astype(np.float64)  # [h, n]
+        if float(weight_sum.mean(axis=1).min(initial=1.0)) < _LEAST_LEFT:
             return None
-        asked = np.full((n, 0), -1) if needs.cells is None else needs.cells
-        left = np.ones((1, self.m))
-        left[:, hidden] = 0
-        cells = np.concatenate([asked, np.tile(hidden, (n, 1))], axis=1)
-        numbers = self.call.row_numbers(replace(needs, cells=cells, marks=left))
-        if numbers is None or numbers.cells is None or numbers.mark_sums is None:
-            return None
-        mass = numbers.mark_sums[..., 0].astype(np.float64)  # [h, n]
-        if float(mass.mean(axis=1).min(initial=1.0)) < _LEAST_LEFT:
-            return None
-        on_hidden = numbers.cells[..., asked.shape[1] :].astype(np.float64)  # [h, n, hidden]
+        on_hidden = stats.key_sums[..., len(wanted.key_sets) :].astype(np.float64)  # [h, n, hidden]
         self._count(float(on_hidden.sum()))
-        own = np.where(np.isin(asked, hidden), 0, numbers.cells[..., : asked.shape[1]])
+        own = [np.where(np.isin(keys[:, 0], hidden), 0, stats.on_keys(keys)) for keys in wanted.key_sets]
+        far = np.abs(np.arange(self.n)[:, None] + self.m - self.n - hidden)
         return replace(
-            numbers,
-            mass=mass,
+            stats,
+            wanted=wanted,
+            weight_sum=weight_sum,
             hidden=on_hidden.sum(axis=-1),
-            surprise=_less(numbers.surprise, -_times_log(on_hidden)),
-            distance=_less(numbers.distance, on_hidden * np.abs(np.arange(n)[:, None] + self.m - n - hidden)),
-            cells=own,
-            received=None if numbers.received is None else self._zeroed(numbers.received),
+            entropy_nats=_less(stats.entropy_nats, -_times_log(on_hidden)),
+            distance=_less(stats.distance, on_hidden * far),
+            key_sums=np.stack(own, axis=-1) if own else None,
+            vector_sums=None,
+            column_sums=sums,
         )
 
     def _count(self, weight: float) -> None:
         """Count the weight that all rows of all heads give to hidden keys."""
         self.weight.weight += weight
         self.weight.rows += self.h * self.n
-
-    def _zeroed(self, received: np.ndarray) -> np.ndarray:
-        """What keys receive `[h, m]`, with 0 for hidden ones."""
-        received = np.array(received)
-        received[:, list(self.hidden)] = 0
-        return received
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
@@ -115,11 +116,11 @@ class HiddenKeys(DerivedCall):
             yield replace(band, hidden=hidden)
 
 
-def _is_simple(needs: RowNeeds) -> bool:
-    """Whether nothing but sums over rows, moments and cells is asked for."""
-    simple = ("moments", "cells", "received")
-    others = (getattr(needs, field.name) for field in dataclass_fields(needs) if field.name not in simple)
-    return not any(isinstance(other, np.ndarray) or other for other in others)
+def _is_simple(wanted: Wanted) -> bool:
+    """Whether nothing but sums over keys of all rows is asked for: not what is largest, nor what the sum is made of."""
+    others = (wanted.rows is not None, wanted.vectors, wanted.distance_edges, wanted.seen, wanted.tops, wanted.pools)
+    of_all_keys = {"maximum", "logsumexp"} & {*wanted.moments}
+    return not any(others) and not of_all_keys and all(keys.shape[1] == 1 for keys in wanted.key_sets)
 
 
 def _less(sums: np.ndarray | None, of_hidden: np.ndarray) -> np.ndarray | None:

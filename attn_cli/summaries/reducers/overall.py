@@ -8,8 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.received import ReceivedShares
@@ -98,8 +97,6 @@ class OverallKeys:
     rescale  whether shares are to be shown of what is left without hidden keys
     """
 
-    needs_scores = False
-
     def __init__(
         self,
         count: int,
@@ -110,38 +107,22 @@ class OverallKeys:
         by: By = "weight",
         rescale: bool = False,
     ) -> None:
-        self.rescale = rescale
-        self.count, self.rows, self.mean_heads, self.abridged = count, rows, mean_heads, abridged
+        self.count, self.mean_heads, self.abridged, self.rescale = count, mean_heads, abridged, rescale
         self.received = ReceivedShares(rows, by=by, mean_heads=mean_heads)
-        self.whole_heads = self.received.whole_heads
 
-    def start(self, call: Call) -> None:
-        """One number per head and key."""
-        self.heads = call.h
-        self.received.start(call)
-
-    def add(self, band: Band) -> None:
-        """Add the band's column sums."""
-        self.received.add(band)
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
+    def wanted(self, call: Call) -> Wanted:
         """The column sums."""
-        self.heads = call.h
-        return self.received.row_needs(call)
+        return self.received.wanted(call)
 
-    def take(self, rows: RowNumbers) -> None:
-        """The column sums."""
-        self.received.take(rows)
-
-    def result(self) -> Overall:
+    def part(self, call: Call, stats: RowStats) -> Overall:
         """The keys with the largest sums."""
-        received = self.received.result()
+        received = self.received.part(call, stats)
         measured = received.measured
         rest = measured.sum(axis=-1) if self.rescale else None
         keys = np.argsort(-measured, axis=-1, kind="stable")[:, : self.count]
         shares = np.take_along_axis(received.shares, keys, axis=-1)
         read = None if received.read is None else np.take_along_axis(received.read, keys, axis=-1)
         keys[np.take_along_axis(measured, keys, axis=-1) == 0] = -1
-        averaged = self.heads if self.mean_heads else 0
-        rows = tuple(self.received.places.numbers)
+        averaged = call.h if self.mean_heads else 0
+        rows = tuple(range(call.n)) if self.received.rows is None else self.received.rows
         return Overall(rows, keys, shares, averaged, self.abridged, received.by, read, rest)

@@ -6,12 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.picked_rows import RowPlaces
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -81,50 +78,21 @@ class ReceivedShares:
     rescale     says of the answer that it is to be shown as shares of what is left
     """
 
-    needs_scores = False
-
     def __init__(self, rows: Sequence[int] | None = None, *, by: By = "weight", mean_heads: bool = False,
                  rescale: bool = False) -> None:  # fmt: skip
-        self.rows, self.by, self.mean_heads, self.rescale = rows, by, mean_heads, rescale
-        self.whole_heads = mean_heads and by != "weight"
+        self.rows = None if rows is None else tuple(rows)
+        self.by, self.mean_heads, self.rescale = by, mean_heads, rescale
+        self.weights = ColumnSums(self.rows)
+        self.measured = None if by == "weight" else ColumnSums(self.rows, by, joint=mean_heads)
 
-    def start(self, call: Call) -> None:
-        """One number per head and key, or two."""
-        self.places = RowPlaces(self.rows, call.n)
-        self.sums = zeros((call.h, call.m), call.like)
-        self.read = None if self.by == "weight" else zeros((1 if self.mean_heads else call.h, call.m), call.like)
-        self.ones = zeros((call.h, 1, call.n), call.like) + 1
+    def wanted(self, call: Call) -> Wanted:
+        """The column sums of the weights, and of what else keys are measured by."""
+        return Wanted(column_sums=(self.weights,) if self.measured is None else (self.weights, self.measured))
 
-    def add(self, band: Band) -> None:
-        """Add the column sums of the band's picked rows."""
-        fit = self.places.of(band)
-        if fit is None:
-            return
-        keys = slice(band.first, band.last)
-        self.sums[band.heads, keys] += self._column_sums(band.weights[:, fit.inside, :])
-        if self.read is not None:
-            heads = slice(None) if self.mean_heads else band.heads
-            shares = band.measured(self.by, together=self.mean_heads)
-            self.read[heads, keys] += self._column_sums(shares[:, fit.inside, :])
-
-    def _column_sums(self, cells: Array) -> Array:
-        """Sums over the rows of `[h, b, c]`: a product, several times faster than a sum across rows."""
-        return (self.ones[: cells.shape[0], :, : cells.shape[1]] @ cells)[:, 0, :]
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """The column sums."""
-        self.places, self.read = RowPlaces(self.rows, call.n), None
-        rows = None if self.rows is None else tuple(self.rows)
-        return RowNeeds(received=True, rows=rows) if self.by == "weight" else None
-
-    def take(self, rows: RowNumbers) -> None:
-        """The column sums."""
-        self.sums = rows.received
-
-    def result(self) -> Received:
+    def part(self, call: Call, stats: RowStats) -> Received:
         """Column sums over the number of rows."""
-        count = max(1, len(self.places))
-        shares = to_numpy(self.sums).astype(np.float64) / count
-        read = None if self.read is None else to_numpy(self.read).astype(np.float64) / count
+        count = max(1, call.n if self.rows is None else len(self.rows))
+        shares = stats.column_sums[self.weights] / count
+        read = None if self.measured is None else stats.column_sums[self.measured] / count
         shares = shares.mean(axis=0, keepdims=True) if self.mean_heads else shares
         return Received(shares, self.by, read, self.rescale)

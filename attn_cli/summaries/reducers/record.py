@@ -1,7 +1,7 @@
 """The reducer behind recordings: what is kept of a call, so that any of its cells can be computed again."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -9,10 +9,9 @@ import numpy as np
 
 from attn_cli.arrays import at_least_float32, itemsize, namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.intervals import intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.recording import LEVELS, MASKED, RecordedLayer
 from attn_cli.recording.numbers import kept
 from attn_cli.recording.rules import rule_in_numpy
@@ -74,57 +73,34 @@ def left_out_note(budget: MemoryBudget) -> str:
 
 
 class Record:
-    """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums while the bands pass; q, k beside."""
-
-    needs_scores = True
-    whole_heads = False
-    rows: Sequence[int] | None = None
+    """Collects `Recorded`: head statistics, column sums, a thumbnail and row sums; with q and k."""
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self.budget = budget or MemoryBudget()
         self.heads, self.received = HeadStatistics(), ReceivedShares()
         self.pooled = PooledMatrix(THUMBNAIL, THUMBNAIL)
 
-    def start(self, call: Call) -> None:
-        """Allocate what grows with n and m, not with their product."""
-        self.call, self.needs_scores = call, call.shows_scores
-        for part in (self.heads, self.received, self.pooled):
-            part.start(call)
+    def wanted(self, call: Call) -> Wanted:
+        """The log-sum-exp of every row, and what the parts want."""
+        if isinstance(call, RecordedLayer):
+            return Wanted()
+        parts = self.heads.wanted(call) | self.received.wanted(call) | self.pooled.wanted(call)
+        return parts | Wanted(moments=("logsumexp",))
 
-    def add(self, band: Band) -> None:
-        """Take in a few rows."""
-        for part in (self.heads, self.received, self.pooled):
-            part.add(band)
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """Row sums and what the parts need; None where one of them needs bands."""
-        self.call = call
-        needs: RowNeeds | None = RowNeeds(moments=True)
-        for part in (self.heads, self.received, self.pooled):
-            more = part.row_needs(call)
-            needs = None if needs is None or more is None else needs | more
-        return needs
-
-    def take(self, rows: RowNumbers) -> None:
-        """The numbers of all rows."""
-        for part in (self.heads, self.received, self.pooled):
-            part.take(rows)
-
-    def result(self) -> Recorded:
+    def part(self, call: Call, stats: RowStats) -> Recorded:
         """The call, without the model."""
-        call = self.call
         if isinstance(call, RecordedLayer):
             return Recorded(call)
-        pooled = self.pooled.result()
-        assert pooled.weights is not None
+        pooled, heads = self.pooled.part(call, stats), self.heads.part(call, stats)
+        assert pooled.weights is not None and stats.logsumexp is not None and stats.masked is not None
         layer = RecordedLayer(
             call.place,
             call.queries,
             call.keys,
             rule_in_numpy(call),
-            self.heads.log_sums().astype(np.float32),
-            dict(self.heads.result().statistics),
-            self.received.result().shares.astype(np.float32),
+            np.where(stats.masked, 0, stats.logsumexp).astype(np.float32),
+            dict(heads.statistics),
+            self.received.part(call, stats).shares.astype(np.float32),
             _value_norms(call),
             np.empty(0, np.uint8),
             pooled.block,

@@ -1,18 +1,16 @@
 """Which keys are sinks of which heads, by what they receive from all rows: see `attn_cli.summaries.sinks`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import to_numpy, zeros
 from attn_cli.call import Call
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sight import sight_of
-from attn_cli.summaries.sinks import FEW_KEYS, Reception, SinkRows
+from attn_cli.summaries.sinks import Reception, SinkRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,38 +41,17 @@ class HeadSinks(Part):
 class HeadSinksReducer:
     """Collects `HeadSinks` from all rows."""
 
-    needs_scores = False
-    whole_heads = False
-    rows: Sequence[int] | None = None
-
-    def start(self, call: Call) -> None:
-        """Two numbers per head and key: of all rows, and of those that see few keys."""
-        self._begin(call)
-        self.sums, self.few_sums = zeros((call.h, call.m), call.like), zeros((call.h, call.m), call.like)
-
-    def add(self, band: Band) -> None:
-        """Add the band's column sums."""
-        few = self.told_by.few[band.start : band.stop]
-        self.sums[band.heads, band.first : band.last] += band.weights.sum(1)
-        if few.any():
-            rows = np.flatnonzero(few).tolist()
-            self.few_sums[band.heads, band.first : band.last] += band.weights[:, rows].sum(1)
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
+    def wanted(self, call: Call) -> Wanted:
         """The column sums, and those of the rows that see few keys."""
-        self._begin(call)
-        return RowNeeds(received=True, few=FEW_KEYS if self.told_by.few.any() else 0)
+        return Wanted(column_sums=(ColumnSums(), ColumnSums(_told_by(call).few_rows)))
 
-    def take(self, rows: RowNumbers) -> None:
-        """The column sums."""
-        assert rows.received is not None
-        self.sums = rows.received
-        self.few_sums = np.zeros_like(rows.received) if rows.received_few is None else rows.received_few
-
-    def result(self) -> HeadSinks:
+    def part(self, call: Call, stats: RowStats) -> HeadSinks:
         """The means, and which of them make a sink."""
-        sums, few_sums = (to_numpy(x).astype(np.float64) for x in (self.sums, self.few_sums))
-        return HeadSinks(self.told_by.reception(sums, few_sums))
+        told_by = _told_by(call)
+        return HeadSinks(
+            told_by.reception(stats.column_sums[ColumnSums()], stats.column_sums[ColumnSums(told_by.few_rows)])
+        )
 
-    def _begin(self, call: Call) -> None:
-        self.told_by = SinkRows.of(sight_of(call.rule.mask, call.n, call.m, call.like))
+
+def _told_by(call: Call) -> SinkRows:
+    return SinkRows.of(sight_of(call.rule.mask, call.n, call.m, call.like))

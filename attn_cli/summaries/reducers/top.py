@@ -6,14 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import integers, namespace, take_along_last_axis, to_numpy, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.masked_cells import with_infinities
-from attn_cli.kernel.walk.picked_rows import RowPlaces
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.kernel.stats.wanted import Top as RankedBy
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -116,75 +112,30 @@ class TopKeys:
         by: By = "weight",
         rescale: bool = False,
     ) -> None:
-        self.rescale = rescale
-        self.count, self.rows, self.mean_heads, self.wants_scores = count, rows, mean_heads, scores
-        self.needs_scores = scores
-        self.whole_heads, self.by = mean_heads, by
+        self.rows, self.rescale = None if rows is None else tuple(rows), rescale
+        self.top = RankedBy(count, mean_heads, by, scores)
 
-    def start(self, call: Call) -> None:
-        """Allocate `[h, r, k]` three times, where the weights are."""
-        self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
-        self.needs_scores = self.wants_scores and call.shows_scores
-        shape = (1 if self.mean_heads else call.h, len(self.places), min(self.count, call.m))
-        self.weights = zeros(shape, call.like)
-        self.scores = zeros(shape, call.like) if self.needs_scores else None
-        if self.scores is not None:
-            self.scores[...] = -float("inf")
-        self.keys = integers(shape, -1, call.like)
-        self.shares = None if self.by == "weight" else zeros(shape, call.like)
-        self.rest = zeros(shape[:2], call.like) if self.rescale else None
+    def wanted(self, call: Call) -> Wanted:
+        """The largest of every row, or of those that are picked; rescaled, the sums of the rows."""
+        return Wanted(rows=self.rows, tops=(self.top,), moments=("weight_sum",) if self._sums_weights else ())
 
-    def add(self, band: Band) -> None:
-        """Rank the keys of the band's picked rows."""
-        fit = self.places.of(band)
-        if fit is None or band.first == band.last:
-            return
-        weights = band.weights[:, fit.inside, :]
-        if self.mean_heads:
-            weights = weights.mean(0)[None]
-        measured = weights
-        if self.shares is not None:
-            measured = band.measured(self.by, together=self.mean_heads)[:, fit.inside, :]
-        values, picked = heaviest(measured, min(self.count, band.last - band.first))
-        k = picked.shape[-1]
-        heads = slice(None) if self.mean_heads else band.heads
-        if self.rest is not None:
-            self.rest[heads, fit.kept] = namespace(measured).sum(measured, axis=-1)
-        if self.shares is not None:
-            self.shares[heads, fit.kept, :k] = values
-            values = take_along_last_axis(weights, picked)
-        self.weights[heads, fit.kept, :k] = values
-        self.keys[heads, fit.kept, :k] = picked + band.first
-        if self.scores is not None:
-            scores = band.raw_scores[:, fit.inside, :]  # type: ignore[index]
-            if self.mean_heads:
-                scores = with_infinities(scores).mean(0)[None]
-            self.scores[heads, fit.kept, :k] = take_along_last_axis(scores, picked)
+    @property
+    def _sums_weights(self) -> bool:
+        return self.rescale and self.top.by == "weight"
 
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """So many of the largest weights of every row, or of those that are picked."""
-        self.heads, self.places = call.h, RowPlaces(self.rows, call.n)
-        if self.by != "weight" or (self.mean_heads and self.rescale):
-            return None
-        rows = None if self.rows is None else tuple(self.rows)
-        return RowNeeds(top=min(self.count, call.m), moments=self.rescale, rows=rows, means=self.mean_heads)
-
-    def take(self, rows: RowNumbers) -> None:
-        """The ranked keys, of which others may have asked for more."""
-        self.weights, self.keys, scores = (
-            rows.of_rows(name, self.rows)[..., : self.count] for name in ("top_weights", "top_keys", "top_scores")
-        )
-        self.scores = scores if self.wants_scores else None
-        self.shares, self.rest = None, rows.of_rows("mass", self.rows) if self.rescale else None
-
-    def result(self) -> Top:
+    def part(self, call: Call, stats: RowStats) -> Top:
         """The ranked keys."""
-        rows = tuple(self.places.numbers)
-        keys, weights = to_numpy(self.keys), to_numpy(self.weights)
-        scores = None if self.scores is None else to_numpy(with_infinities(self.scores))
-        # A mean over heads has a weight where one of them is not masked, though its mean score is -inf.
-        keys[(weights == 0) & (True if scores is None else np.isinf(scores))] = -1
-        shares = None if self.shares is None else to_numpy(self.shares)
-        rest = None if self.rest is None else to_numpy(self.rest)
-        averaged = self.heads if self.mean_heads else 0
-        return Top(rows, keys, weights, scores, averaged=averaged, by=self.by, shares=shares, rest=rest)
+        weights, scores, keys, shares, rest = (
+            None if x is None else stats.of_rows(x, self.rows) for x in stats.tops[self.top]
+        )
+        assert weights is not None and keys is not None
+        if scores is None:  # then an underflow can't be told from a key that is masked
+            keys = np.where(weights == 0, -1, keys)
+        if self._sums_weights and stats.weight_sum is not None:
+            rest = stats.of_rows(stats.weight_sum, self.rows)
+            rest = rest.mean(axis=0, keepdims=True) if self.top.mean_heads else rest
+        return Top(
+            tuple(range(call.n)) if self.rows is None else self.rows, keys, weights, scores,
+            averaged=call.h if self.top.mean_heads else 0, by=self.top.by,  # type: ignore[arg-type]
+            shares=shares, rest=rest if self.rescale else None,
+        )  # fmt: skip

@@ -1,33 +1,23 @@
-"""What is said of a call with all its keys, beside reducers that see it without those that are hidden."""
-
-from collections.abc import Sequence
+"""Runs a reducer on a call with its hidden keys put back."""
 
 from attn_cli.call import Call
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
-from attn_cli.summaries.reduce import Part, Reducer, reduce
+from attn_cli.summaries.reduce import Part, RowReducer, reduce
 
 
-class OfWholeCall:
-    """Collects what a reducer collects, in a pass of its own over the call with its hidden keys.
+class Unhidden:
+    """Collects what a reducer collects of a call with no key hidden: in a pass of its own, where some are."""
 
-    rows  those of the reducers beside it, so that no more of them are walked than they ask for
-    """
+    def __init__(self, reducer: RowReducer) -> None:
+        self.reducer = reducer
 
-    needs_scores = False
-    whole_heads = False
+    def wanted(self, call: Call) -> Wanted:
+        """What the reducer wants; nothing of a call that hides keys."""
+        return Wanted() if isinstance(call, HiddenKeys) else self.reducer.wanted(call)
 
-    def __init__(self, reducer: Reducer, rows: Sequence[int] | None = None) -> None:
-        self.reducer, self.rows = reducer, rows
-
-    def start(self, call: Call) -> None:
-        """Walk the whole call."""
-        whole = call.call if isinstance(call, HiddenKeys) else call
-        (self.part,) = reduce(whole, self.reducer).parts
-
-    def add(self, band: Band) -> None:
-        """Nothing: the bands of the call with hidden keys say nothing more."""
-
-    def result(self) -> Part:
-        """The reducer's part."""
-        return self.part
+    def part(self, call: Call, stats: RowStats) -> Part:
+        """The reducer's part of the whole call."""
+        if isinstance(call, HiddenKeys):
+            return reduce(call.call, self.reducer).parts[0]
+        return self.reducer.part(call, stats)

@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.kernel.walk.band import Band
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
-from attn_cli.summaries.reduce import Part, Summary
+from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.summaries.reduce import Part, RowReducer, Summary
 from attn_cli.summaries.reducers.kinds import CONTENT, KINDS, PLACE
-from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer
+from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds
 from attn_cli.summaries.reducers.kinds.kind_sums import LEAST_ROWS
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.pooled import PooledMatrix
@@ -59,43 +58,44 @@ def _perhaps(part: HeadKinds, at: int) -> int | None:
     return None
 
 
+class MadeOnce:
+    """A reducer whose part another one needs, too: both have the same object."""
+
+    def __init__(self, reducer: RowReducer) -> None:
+        self.reducer = reducer
+        self._made: tuple[RowStats, Part] | None = None
+
+    def wanted(self, call: Call) -> Wanted:
+        """What the reducer wants."""
+        return self.reducer.wanted(call)
+
+    def part(self, call: Call, stats: RowStats) -> Part:
+        """The reducer's part, made when it is first asked for."""
+        if self._made is None or self._made[0] is not stats:
+            self._made = stats, self.reducer.part(call, stats)
+        return self._made[1]
+
+
 class WorthiestMatrix:
     """Collects the pooled matrix of the one head of a call that is most worth a look.
 
     pooled  collects the matrices of all heads
-    kinds   judges the heads of the same call, before this one is asked for its result
+    kinds   collects the `HeadKinds` by which they are judged
     """
 
-    needs_scores = False
-    whole_heads = True
-
-    def __init__(self, pooled: PooledMatrix, kinds: HeadKindsReducer) -> None:
+    def __init__(self, pooled: PooledMatrix, kinds: RowReducer) -> None:
         self.pooled, self.kinds = pooled, kinds
-        self.rows = pooled.rows
 
-    def start(self, call: Call) -> None:
-        """Allocate the blocks of all heads."""
-        self.heads = call.place.heads
-        self.pooled.start(call)
+    def wanted(self, call: Call) -> Wanted:
+        """The blocks of every head, and what the kinds want."""
+        return self.pooled.wanted(call) | self.kinds.wanted(call)
 
-    def add(self, band: Band) -> None:
-        """Fold the band's cells into their blocks."""
-        self.pooled.add(band)
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """The blocks of every head."""
-        self.heads = call.place.heads
-        return self.pooled.row_needs(call)
-
-    def take(self, rows: RowNumbers) -> None:
-        """The blocks."""
-        self.pooled.take(rows)
-
-    def result(self) -> Matrix:
+    def part(self, call: Call, stats: RowStats) -> Matrix:
         """The matrix of that head."""
-        matrix, part = self.pooled.result(), self.kinds.part
-        at = int(worth(part).argmax())
-        matrix = replace(matrix, heads=(self.heads[at],), reason=reason(part, at))
+        matrix, kinds = self.pooled.part(call, stats), self.kinds.part(call, stats)
+        assert isinstance(kinds, HeadKinds)
+        at = int(worth(kinds).argmax())
+        matrix = replace(matrix, heads=(call.place.heads[at],), reason=reason(kinds, at))
         if matrix.rescaled_share is not None:
             return replace(matrix, rescaled_share=matrix.rescaled_share[[at]])
         assert matrix.weights is not None

@@ -8,11 +8,11 @@ import torch
 
 from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.compiled import compiled_stats
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Top, Wanted
 from attn_cli.kernel.walk.c_library import is_built
-from attn_cli.kernel.walk.fused import row_numbers
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.packed import PackedTexts
-from attn_cli.kernel.walk.row_numbers import MOMENTS, Pool, RowNeeds
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="no C compiler was at hand when the package was installed")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -46,16 +46,19 @@ def test_each_text_is_as_alone(mask: Mask, has_sink: bool, softcap: float | None
     for index, text in enumerate(TEXTS):
         place = slice(index * LONGEST + text.start, index * LONGEST + text.stop)
         n = place.stop - place.start
-        cells = np.random.default_rng(index).integers(-1, n, size=(n, 3))
-        needs = RowNeeds(moments=True, cells=cells, top=3)
-        numbers = texts.of_text(place.start, place.stop).row_numbers(needs)
+        cells = -np.sort(-np.random.default_rng(index).integers(-1, n, size=(n, 3)))
+        wanted = Wanted(moments=MOMENTS, key_sets=(cells, *cells.T[:, :, None]), tops=(Top(3),))
+        stats = texts.of_text(place.start, place.stop).row_stats(wanted)
         output = torch.zeros(H, n, E)
-        alone = row_numbers(q[:, place], k[:, place], v[:, place], replace(rule, mask=mask), needs, output)
-        assert numbers is not None and alone is not None and texts.walked
+        alone = compiled_stats(q[:, place], k[:, place], v[:, place], replace(rule, mask=mask), wanted, output)
+        assert stats is not None and alone is not None and texts.walked
         torch.testing.assert_close(texts.output[:, place], output, **CLOSE)
-        for name in (*MOMENTS, "cells", "top_weights", "top_scores"):
-            np.testing.assert_allclose(getattr(numbers, name), getattr(alone, name), err_msg=name, **CLOSE)
-        np.testing.assert_array_equal(numbers.top_keys, alone.top_keys)
+        for name in (*MOMENTS, "key_sums"):
+            np.testing.assert_allclose(getattr(stats, name), getattr(alone, name), err_msg=name, **CLOSE)
+        mine, other = stats.tops[Top(3)], alone.tops[Top(3)]
+        np.testing.assert_allclose(mine.weights, other.weights, **CLOSE)
+        np.testing.assert_allclose(mine.scores, other.scores, **CLOSE)
+        np.testing.assert_array_equal(mine.keys, other.keys)
     assert texts.output.isfinite().all()  # of padding too
 
 
@@ -64,23 +67,23 @@ def test_column_sums_are_of_one_text_and_not_of_padding() -> None:
     q, k, v = (torch.randn(heads, 12, 4, generator=random) for heads in (H, G, G))
     ends = np.repeat([5, 12], [5, 7]).astype(np.int32)
     texts = PackedTexts(q, k, v, Rule(0.5), Intervals(np.where(ends == 5, 0, 5).astype(np.int32), ends), None)
-    needs = RowNeeds(received=True)
-    numbers = texts.of_text(5, 12).row_numbers(needs)
-    alone = row_numbers(q[:, 5:], k[:, 5:], v[:, 5:], Rule(0.5), needs, None)
-    np.testing.assert_allclose(numbers.received, alone.received, **CLOSE)
+    wanted = Wanted(column_sums=(ColumnSums(),))
+    stats = texts.of_text(5, 12).row_stats(wanted)
+    alone = compiled_stats(q[:, 5:], k[:, 5:], v[:, 5:], Rule(0.5), wanted, None)
+    np.testing.assert_allclose(stats.column_sums[ColumnSums()], alone.column_sums[ColumnSums()], **CLOSE)
     padded = PackedTexts(q, k, v, Rule(0.5), texts.span, None, padded=True)
-    assert padded.of_text(5, 12).row_numbers(needs) is None
+    assert padded.of_text(5, 12).row_stats(wanted) is None
 
 
 def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
     q, k, v = (torch.ones(heads, len(TEXTS) * LONGEST, 4) for heads in (H, G, G))
     texts = packed(q, k, torch.ones(G, len(TEXTS) * LONGEST, E), Open(), Rule(0.5))
-    assert texts.of_text(0, 9).row_numbers(RowNeeds(pool=Pool(2, 2))) is None
+    assert texts.of_text(0, 9).row_stats(Wanted(pools=(Pool(2, 2),))) is None
     assert not texts.walked
-    assert texts.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is not None
-    assert texts.of_text(12, 18).row_numbers(RowNeeds(moments=True, top=2)) is None
+    assert texts.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is not None
+    assert texts.of_text(12, 18).row_stats(Wanted(moments=MOMENTS, tops=(Top(2),))) is None
     half = PackedTexts(q.double(), k.double(), v.double(), Rule(0.5), texts.span, None)
-    assert half.of_text(0, 9).row_numbers(RowNeeds(moments=True)) is None
+    assert half.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is None
 
 
 def test_all_texts_at_once_are_without_their_padding() -> None:
@@ -91,12 +94,12 @@ def test_all_texts_at_once_are_without_their_padding() -> None:
     counts = [place.stop - place.start for place in places]
     cells = [np.random.default_rng(count).integers(-1, count, size=(count, 2)) for count in counts]
     texts = packed(q, k, v, Causal(), Rule(0.5))
-    together = texts.of_texts(places, RowNeeds(moments=True, cells=np.concatenate(cells)))
-    assert together is not None and together.log_sum.shape == (H, sum(counts))
+    together = texts.of_texts(places, Wanted(moments=MOMENTS, key_sets=tuple(np.concatenate(cells).T[:, :, None])))
+    assert together is not None and together.logsumexp.shape == (H, sum(counts))
     for at, (place, count) in enumerate(zip(places, counts, strict=True)):
-        needs = RowNeeds(moments=True, cells=cells[at])
-        alone = row_numbers(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=Causal()), needs, None)
+        wanted = Wanted(moments=MOMENTS, key_sets=tuple(cells[at].T[:, :, None]))
+        alone = compiled_stats(q[:, place], k[:, place], v[:, place], Rule(0.5, mask=Causal()), wanted, None)
         own = slice(sum(counts[:at]), sum(counts[:at]) + count)
-        for name in (*MOMENTS, "cells"):
+        for name in (*MOMENTS, "key_sums"):
             np.testing.assert_allclose(getattr(together, name)[:, own], getattr(alone, name), err_msg=name, **CLOSE)
-    assert texts.of_texts(places, RowNeeds(moments=True, received=True)) is None
+    assert texts.of_texts(places, Wanted(moments=MOMENTS, column_sums=(ColumnSums(),))) is None

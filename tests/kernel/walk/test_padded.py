@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
 from attn_cli.kernel.walk import padded
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.packed import PackedTexts
-from attn_cli.kernel.walk.padded import padded_numbers
-from attn_cli.kernel.walk.row_numbers import RowNeeds
+from attn_cli.kernel.walk.padded import padded_stats
 
 H, G, N, D, LENGTHS = 4, 2, 11, 8, (11, 4, 1, 7, 11)
 ROWS = N * len(LENGTHS)
@@ -38,23 +38,23 @@ def test_numbers_are_those_of_the_compiled_walk(
     lists = tuple(-np.sort(-keys[:, columns], axis=1) for columns in (slice(2, 4), slice(4, 5)))
     steps = np.array([-(2**30), -4, -1, 0, 1, 3, 2**30], np.int32)
     marks = random.random((2, ROWS)).astype(np.float32)
-    needs = RowNeeds(moments=True, cells=keys[:, :2], lists=lists, marks=marks, received=True, top=1, steps=steps)
-    wanted = texts.all_numbers(needs)
+    largest = Top(1, scores=False)
+    wanted = Wanted(
+        moments=("weight_sum", "entropy_nats", "distance"), key_sets=(keys[:, :1], keys[:, 1:2], *lists),
+        vectors=tuple(marks), column_sums=(ColumnSums(),), tops=(largest,), distance_edges=(steps,),
+    )  # fmt: skip
+    expected = texts.all_stats(wanted)
     output = texts.output.clone()
     texts.output.fill_(7)
-    numbers = padded_numbers(texts, len(LENGTHS), needs)
-    assert wanted is not None and numbers is not None
+    stats = padded_stats(texts, len(LENGTHS), wanted)
+    assert expected is not None and stats is not None
     torch.testing.assert_close(texts.output, output)
-    for name in (
-        "mass",
-        "surprise",
-        "distance",
-        "cells",
-        "list_sums",
-        "mark_sums",
-        "step_sums",
-        "received",
-        "top_weights",
+    for name in (*wanted.moments, "key_sums", "vector_sums"):
+        np.testing.assert_allclose(getattr(stats, name), getattr(expected, name), rtol=1e-5, atol=2e-6, err_msg=name)
+    for mine, other in (
+        (stats.distance_sums[0], expected.distance_sums[0]),
+        (stats.column_sums[ColumnSums()], expected.column_sums[ColumnSums()]),
+        (stats.tops[largest].weights, expected.tops[largest].weights),
     ):
-        np.testing.assert_allclose(getattr(numbers, name), getattr(wanted, name), rtol=1e-5, atol=2e-6, err_msg=name)
-    np.testing.assert_array_equal(numbers.top_keys, wanted.top_keys)
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=2e-6)
+    np.testing.assert_array_equal(stats.tops[largest].keys, expected.tops[largest].keys)

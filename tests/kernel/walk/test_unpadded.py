@@ -5,16 +5,17 @@ import pytest
 import torch
 
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.packed import PackedTexts
-from attn_cli.kernel.walk.padded import padded_numbers
-from attn_cli.kernel.walk.row_numbers import RowNeeds
+from attn_cli.kernel.walk.padded import padded_stats
 from attn_cli.kernel.walk.unpadded import Unpadded
 
 H, G, N, D, E, LENGTHS, NO_TEXT = 4, 2, 11, 8, 6, (11, 4, 1, 7, 11), 3
 ROWS = N * len(LENGTHS)
 REAL = np.concatenate([np.arange(length) + index * N for index, length in enumerate(LENGTHS)])
+LARGEST = Top(1, scores=False)
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 
@@ -33,7 +34,7 @@ def both(*, causal: bool) -> tuple[PackedTexts, PackedTexts]:
     return padded, PackedTexts(*narrow, Rule(0.4), span, output, padded=True, unpadded=unpadded)
 
 
-def needs() -> RowNeeds:
+def asked() -> Wanted:
     random = np.random.default_rng(0)
     first = np.repeat(np.arange(len(LENGTHS)) * N, N)
     length = np.repeat(LENGTHS, N)[:, None]
@@ -41,7 +42,10 @@ def needs() -> RowNeeds:
     lists = tuple(-np.sort(-keys[:, columns], axis=1) for columns in (slice(2, 4), slice(4, 5)))
     steps = np.array([-(2**30), -4, -1, 0, 1, 3, 2**30], np.int32)
     marks = random.random((2, ROWS)).astype(np.float32)
-    return RowNeeds(moments=True, cells=keys[:, :2], lists=lists, marks=marks, received=True, top=1, steps=steps)
+    return Wanted(
+        moments=("weight_sum", "entropy_nats", "distance"), key_sets=(keys[:, :1], keys[:, 1:2], *lists),
+        vectors=tuple(marks), column_sums=(ColumnSums(),), tops=(LARGEST,), distance_edges=(steps,),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["library calls", "compiled"])
@@ -50,20 +54,22 @@ def test_numbers_and_output_are_those_with_padding(*, causal: bool, compiled: bo
     if compiled and not is_built():
         pytest.skip("no C compiler was at hand when the package was installed")
     padded, narrow = both(causal=causal)
-    asked = needs()
+    wanted = asked()
     if compiled:
-        wanted, numbers = padded.all_numbers(asked), narrow.all_numbers(asked)
+        expected, stats = padded.all_stats(wanted), narrow.all_stats(wanted)
     else:
-        wanted, numbers = (padded_numbers(texts, len(LENGTHS), asked) for texts in (padded, narrow))
-    assert wanted is not None and numbers is not None
-    for name in ("mass", "surprise", "distance", "cells", "list_sums", "mark_sums", "step_sums", "top_weights"):
-        mine, other = (np.asarray(getattr(x, name)) for x in (numbers, wanted))
+        expected, stats = (padded_stats(texts, len(LENGTHS), wanted) for texts in (padded, narrow))
+    assert expected is not None and stats is not None
+    of_rows = [[getattr(x, name) for name in (*wanted.moments, "key_sums", "vector_sums")] for x in (stats, expected)]
+    for each, x in zip(of_rows, (stats, expected), strict=True):
+        each += [x.distance_sums[0], x.tops[LARGEST].weights]
+    for mine, other in zip(*of_rows, strict=True):
         assert mine.shape == other.shape
-        np.testing.assert_allclose(mine[:, REAL], other[:, REAL], err_msg=name, **CLOSE)
+        np.testing.assert_allclose(mine[:, REAL], other[:, REAL], **CLOSE)
         if compiled:
             assert not np.delete(mine, REAL, axis=1).any()
-    np.testing.assert_allclose(numbers.received, wanted.received, **CLOSE)
-    np.testing.assert_array_equal(numbers.top_keys[:, REAL], wanted.top_keys[:, REAL])
+    np.testing.assert_allclose(stats.column_sums[ColumnSums()], expected.column_sums[ColumnSums()], **CLOSE)
+    np.testing.assert_array_equal(stats.tops[LARGEST].keys[:, REAL], expected.tops[LARGEST].keys[:, REAL])
     assert narrow.output is not None and padded.output is not None
     np.testing.assert_allclose(narrow.output[:, : len(REAL)], padded.output[:, REAL], **CLOSE)
     np.testing.assert_array_equal(narrow.output[:, len(REAL) :], 0)
@@ -72,9 +78,9 @@ def test_numbers_and_output_are_those_with_padding(*, causal: bool, compiled: bo
 def test_what_is_asked_is_translated_once_for_all_layers() -> None:
     _, narrow = both(causal=True)
     assert narrow.unpadded is not None
-    asked = needs()
-    assert narrow.unpadded.needs(asked) is narrow.unpadded.needs(asked)
-    assert narrow.unpadded.needs(needs()) is not narrow.unpadded.needs(asked)
+    wanted = asked()
+    assert narrow.unpadded.wanted(wanted) is narrow.unpadded.wanted(wanted)
+    assert narrow.unpadded.wanted(asked()) is not narrow.unpadded.wanted(wanted)
     assert narrow.unpadded.span(narrow.span) is narrow.unpadded.span(narrow.span)
 
 

@@ -12,7 +12,7 @@ from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, Open
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.walk.row_numbers import RowNeeds
+from attn_cli.kernel.stats.wanted import ColumnSums, Wanted
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys, HiddenWeight
 from attn_cli.summaries.reduce import reduce
@@ -174,8 +174,8 @@ def test_sums_over_rows_by_compiled_code_are_those_of_the_bands() -> None:
     q, k, v = torch.randn(3, 2, 40, 8)
     tokens = tuple(Token(at, f"t{at}") for at in range(40))
     call = AttentionCall(q, k, v, Rule(0.5, mask=Causal()), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
-    needs = RowNeeds(received=True)
-    assert (HiddenKeys(call, [0]).row_numbers(needs) is None) == (call.row_numbers(needs) is None)
+    wanted = Wanted(column_sums=(ColumnSums(),))
+    assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
     at_once, in_bands = HiddenWeight(), HiddenWeight()
     found = reduce(HiddenKeys(call, [0, 7], at_once), OverallKeys(5, rescale=True)).part(Overall)
     expected = reduce(HiddenKeys(call, [0, 7], in_bands), OverallKeys(5, rows=range(40), rescale=True)).part(Overall)
@@ -191,8 +191,8 @@ def test_statistics_by_compiled_code_are_those_of_the_bands(mask: Mask, rescale:
     q, k, v = torch.randn(3, 2, 70, 8)
     tokens = tuple(Token(at, f"t{at % 9}") for at in range(70))
     call = AttentionCall(q, k, v, Rule(2.0, mask=mask), Place(0, "it", (0, 1), (0, 1)), tokens, tokens)
-    needs = RowNeeds(moments=True)
-    assert (HiddenKeys(call, [0]).row_numbers(needs) is None) == (call.row_numbers(needs) is None)
+    wanted = Wanted(moments=("weight_sum", "entropy_nats"))
+    assert (HiddenKeys(call, [0]).by_subtraction(call, wanted) is None) == (call.compiled_stats(wanted) is None)
     at_once, in_bands = HiddenWeight(), HiddenWeight()
     reducers = HeadStatistics(rescale=rescale), HeadStatistics(range(70), rescale=rescale)
     found = reduce(HiddenKeys(call, [0, 7], at_once), reducers[0]).part(Heads)

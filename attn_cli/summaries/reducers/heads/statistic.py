@@ -1,4 +1,4 @@
-"""What a per-head statistic is: its name and words, the numbers of a row that it needs, and how they become one."""
+"""A per-head statistic: its name and words, what it needs of every row, and the mean that it is."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,27 +9,43 @@ from typing import Any
 import numpy as np
 
 from attn_cli.kernel.definition.softmax import renormalised
+from attn_cli.kernel.stats.wanted import RowStats
 from attn_cli.summaries.reducers.heads.alignment import AlignedTexts, Alignment
-from attn_cli.summaries.reducers.heads.row_numbers import Cell, HiddenSum, LargestWeight, RowNumber, WeightSum
+from attn_cli.summaries.reducers.heads.row_numbers import Cell
 
 
 @dataclass(frozen=True, eq=False)
 class HeadRows:
-    """The numbers of all rows of a call, `[h, n]` each, in float64; 0 in rows that were not picked.
+    """The rows of a call, or of the texts of a batch one after the other, with their statistics in float64.
 
-    Of a batch, the rows of text after text; what is taken over rows is taken over those of each text.
-
+    stats     of all rows, or more than `rows` of them
+    keys      the key of every row `[n, 1]` for each cell that some statistic is the mean of
+    rows      the rows that means are taken over; None for all: then over those of each text
     rescaled  whether weights are taken as shares of what is left of their row without hidden keys and a learned sink
     """
 
-    numbers: Mapping[RowNumber, np.ndarray]
+    stats: RowStats
     texts: AlignedTexts
+    keys: Mapping[Cell, np.ndarray]
+    rows: tuple[int, ...] | None = None
     rescaled: bool = False
+
+    def on(self, cell: Cell) -> np.ndarray:
+        """The weight of every row on its key `[h, n]`."""
+        return self.stats.of_rows(self.stats.on_keys(self.keys[cell]), self.rows).astype(np.float64)
+
+    def has(self, cell: Cell) -> np.ndarray:
+        """Which rows have such a key `[n]`."""
+        found = self.keys[cell][:, 0] >= 0
+        return found if self.rows is None else found[list(self.rows)]
+
+    def _moment(self, name: str) -> np.ndarray:
+        return self.stats.of_rows(getattr(self.stats, name), self.rows).astype(np.float64)
 
     @cached_property
     def live(self) -> np.ndarray:
         """Which rows may attend to anything, `[h, n]`."""
-        return (self.numbers[LargestWeight()] > 0) | (self.hidden > 0)
+        return (self._moment("masked") == 0) | (self.hidden > 0)
 
     @cached_property
     def live_rows(self) -> np.ndarray:
@@ -39,13 +55,22 @@ class HeadRows:
     @cached_property
     def weight_sum(self) -> np.ndarray:
         """The sum of the weights on keys `[h, n]`: less than 1 by what is hidden and what a learned sink takes."""
-        return self.numbers[WeightSum()] if self.texts.any.is_partial else self.live.astype(np.float64)
+        return self._moment("weight_sum") if self.texts.any.is_partial else self.live.astype(np.float64)
+
+    @cached_property
+    def entropy_nats(self) -> np.ndarray:
+        """The sum of -weight log weight of every row `[h, n]`."""
+        return self._moment("entropy_nats")
+
+    @cached_property
+    def distance(self) -> np.ndarray:
+        """The sum of weight |i - j| of every row `[h, n]`."""
+        return self._moment("distance")
 
     @cached_property
     def hidden(self) -> np.ndarray:
         """What every row gives to hidden keys, `[h, n]`."""
-        zeros = np.zeros_like(self.numbers[LargestWeight()])
-        return self.numbers[HiddenSum()] if self.texts.any.hides else zeros
+        return np.zeros_like(self._moment("masked")) if self.stats.hidden is None else self._moment("hidden")
 
     @cached_property
     def sink(self) -> np.ndarray:
@@ -89,6 +114,8 @@ class Statistic(ABC):
     meaning  what the JSON Schema says
     minimum  of the JSON Schema, None for none
     nothing  a table without any other value leaves the column out; None: the column always stays
+    moment   of `RowStats`, which it is the mean of; "" for none
+    cell     whose weight it is the mean of; None for none
     largest_first  whether heads with large values come first where a table is sorted by it
     """
 
@@ -100,18 +127,17 @@ class Statistic(ABC):
     meaning: str
     minimum: float | None = None
     nothing: float | None = None
+    moment: str = ""
+    cell: Cell | None = None
     largest_first: bool = True
 
-    @abstractmethod
-    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
-        """The numbers of a row that it is made of, None where the call has no such statistic.
-
-        Every row's `LargestWeight`, and its `WeightSum` where there is a learned sink, are noted anyway.
-        """
+    def exists(self, alignment: Alignment) -> bool:
+        """Whether a call has such a statistic."""
+        return True
 
     @abstractmethod
     def finish(self, rows: HeadRows) -> np.ndarray:
-        """The statistic `[h, texts]` from the numbers that it needs."""
+        """The statistic `[h, texts]` of rows that have its `moment`, and the key of its `cell`."""
 
     def says_nothing(self, values: np.ndarray) -> bool:
         """Whether all of these values are `nothing`."""
@@ -133,10 +159,10 @@ class CellWeight(Statistic):
     unit: str = "weight"
     digits: int = 2
 
-    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
-        """The cell, if the call has it."""
-        return (self.cell,) if self.cell.exists(alignment) else None
+    def exists(self, alignment: Alignment) -> bool:
+        """Whether the call has the cell."""
+        return self.cell.exists(alignment)
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells."""
-        return rows.mean(rows.numbers[self.cell])
+        return rows.mean(rows.on(self.cell))

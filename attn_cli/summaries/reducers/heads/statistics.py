@@ -13,17 +13,7 @@ import numpy as np
 from attn_cli.prompt import Token
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reducers.heads.alignment import Alignment
-from attn_cli.summaries.reducers.heads.row_numbers import (
-    Diagonal,
-    FixedKey,
-    KeyOfRow,
-    LargestScore,
-    LargestWeight,
-    MeanDistance,
-    MeanKey,
-    MeanScore,
-    RowNumber,
-)
+from attn_cli.summaries.reducers.heads.row_numbers import Diagonal, FixedKey, KeyOfRow
 from attn_cli.summaries.reducers.heads.statistic import CellWeight, HeadRows, Statistic
 
 _BITS_PER_NAT = float(1 / np.log(2))
@@ -31,26 +21,18 @@ _BITS_PER_NAT = float(1 / np.log(2))
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Entropy(Statistic):
-    """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together.
+    """The mean of -log2 w over a row's weights w; a learned sink counts as a key, and so do hidden keys together."""
 
-    It takes no logarithm per cell: -log w = log_sum - score, log_sum follows from the row's largest score and weight,
-    and the mean score is one dot product.
-    """
-
-    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...]:
-        """Largest weight and score, and the mean score."""
-        return (LargestWeight(), LargestScore(), MeanScore())
+    moment: str = "entropy_nats"
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the rows' entropies, in bits."""
-        live, total, largest = rows.live, rows.weight_sum, rows.numbers[LargestWeight()]
-        logarithm = np.log(largest, out=np.zeros_like(total), where=largest > 0)
-        log_sum = rows.numbers[LargestScore()] - logarithm
-        nats = total * log_sum - rows.numbers[MeanScore()]
+        total = rows.weight_sum
         # of shares w / total, times total: the mean weighs rows by what is left of them
-        nats += _times_log(total) if rows.rescaled else -_times_log(rows.sink) - _times_log(rows.hidden)
-        # Two large numbers are subtracted: a row on one key may come out a rounding error below 0.
-        return rows.mean(np.where(live, np.maximum(nats, 0.0) * _BITS_PER_NAT, 0.0))
+        more = _times_log(total) if rows.rescaled else -_times_log(rows.sink) - _times_log(rows.hidden)
+        # Two large numbers were subtracted: a row on one key may come out a rounding error below 0.
+        bits = np.maximum(rows.entropy_nats + more, 0.0) * _BITS_PER_NAT
+        return rows.mean(np.where(rows.live, bits, 0.0))
 
 
 def _times_log(values: np.ndarray) -> np.ndarray:
@@ -60,19 +42,17 @@ def _times_log(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Distance(Statistic):
-    """The mean of |i - j| over a row's weights; where no query looks ahead, i less the mean key number."""
+    """The mean of |i - j| over a row's weights."""
 
-    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...] | None:
-        """The mean key number, or the mean distance where keys are on both sides; None in cross-attention."""
-        if not alignment.same_tokens:
-            return None
-        return (MeanKey(),) if alignment.looks_back else (MeanDistance(),)
+    moment: str = "distance"
+
+    def exists(self, alignment: Alignment) -> bool:
+        """Not in cross-attention."""
+        return alignment.same_tokens
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the rows' distances."""
-        if not rows.texts.any.looks_back:
-            return rows.mean(rows.numbers[MeanDistance()])
-        return rows.mean(rows.weight_sum * rows.texts.places - rows.numbers[MeanKey()])
+        return rows.mean(rows.distance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +63,8 @@ class InductionWeight(CellWeight):
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells over the rows that have one."""
-        repeated = rows.total(rows.live & (self.cell.keys_of_texts(rows.texts) >= 0))
-        total = rows.total(rows.numbers[self.cell])
+        repeated = rows.total(rows.live & rows.has(self.cell))
+        total = rows.total(rows.on(self.cell))
         return np.divide(total, repeated, out=np.full(total.shape, np.nan), where=repeated > 0)
 
 
@@ -110,10 +90,6 @@ def followers(tokens: Sequence[Token]) -> np.ndarray:
 class SinkWeight(Statistic):
     """What is missing to 1 in the sum of a row's weights."""
 
-    def needs(self, alignment: Alignment) -> tuple[RowNumber, ...]:
-        """Nothing but the sum of weights."""
-        return ()
-
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the sink's weights."""
         return rows.mean(rows.sink)
@@ -125,7 +101,7 @@ class NextWeight(CellWeight):
 
     def finish(self, rows: HeadRows) -> np.ndarray:
         """The mean of the cells, NaN if all of them in all heads are 0."""
-        cells = rows.numbers[self.cell]
+        cells = rows.on(self.cell)
         return np.where(rows.total(cells != 0).any(axis=0), rows.mean(cells), np.nan)
 
 

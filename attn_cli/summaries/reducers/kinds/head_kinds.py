@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.arrays import Array, from_numpy, namespace, to_numpy
+from attn_cli.arrays import namespace, to_numpy
 from attn_cli.call import AttentionCall, Call
-from attn_cli.kernel.walk.band import Band
+from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, Wanted
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.reduce import Part, Summary
@@ -28,7 +27,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import (
 from attn_cli.summaries.reducers.kinds.row_factors import RowFactors, factors_of
 from attn_cli.summaries.reducers.kinds.targets import Distances, Targets, cross_targets, targets_of
 from attn_cli.summaries.sight import IntervalSight, MaskSight
-from attn_cli.summaries.sinks import FEW_KEYS, LONG_RESIDUAL, SHORT_VALUE, expected_sinks
+from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, expected_sinks
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,112 +144,73 @@ class KindTexts:
 class HeadKindsReducer:
     """Collects `HeadKinds` of one call after the other; `texts` are what the calls are about."""
 
-    needs_scores = False
-    whole_heads = False
-    rows: Sequence[int] | None = None
-
     def __init__(self, texts: KindTexts) -> None:
         self.texts = texts
 
-    def _begin(self, call: Call) -> None:
-        self.call, self.targets = call, self.texts.targets(call)
-        # a call made from another one has its mask in places of the other, and a model's own rule isn't known
-        self.seen = intervals(call.rule.mask, call.n, call.m) if _knows_mask(call) else None
-
-    def row_needs(self, call: Call) -> RowNeeds | None:
-        """Sums over the lists and of marked keys, moments and column sums."""
-        self._begin(call)
-        marks = self.targets.marks
-        return RowNeeds(moments=True, lists=self.targets.all_lists, marks=marks, received=True, few=FEW_KEYS)
-
-    def take(self, rows: RowNumbers) -> None:
-        """The numbers of all rows."""
-        self.numbers = rows
-
-    def start(self, call: Call) -> None:
-        """Memory for every list, `[h, n]` each, and for column sums `[h, m]`."""
-        self._begin(call)
-        h, n, m, lists = call.h, call.n, call.m, self.targets.all_lists
-        self.columns = np.concatenate(lists, axis=1)
-        self.starts = np.cumsum([0, *(keys.shape[1] for keys in lists)])[:-1]
-        self.numbers = RowNumbers(
-            None, mass=np.zeros((h, n)), surprise=np.zeros((h, n)), list_sums=np.zeros((h, n, len(lists))),
-            mark_sums=np.zeros((h, n, 2)), received=np.zeros((h, m)), received_few=np.zeros((h, m)),
+    def wanted(self, call: Call) -> Wanted:
+        """Sums over the targets of every row, moments, and column sums."""
+        targets = self.texts.targets(call)
+        wanted = Wanted(
+            moments=("weight_sum", "entropy_nats"), key_sets=targets.all_lists, vectors=tuple(targets.marks),
+            column_sums=(ColumnSums(),),
         )  # fmt: skip
-        self.weighed = Intervals(np.full(n, m), np.zeros(n, dtype=np.int64))
+        if _knows_mask(call):
+            return wanted | Wanted(column_sums=(ColumnSums(self._factors(call, None).sink_rows.few_rows),))
+        return wanted | Wanted(seen=True)
 
-    def add(self, band: Band) -> None:
-        """Gather the targets of the band's rows, and add up its weights."""
-        if band.first == band.last:
-            return
-        rows, keys, numbers = slice(band.start, band.stop), slice(band.first, band.last), self.numbers
-        weights, xp = band.weights, namespace(band.weights)
-        at = self.columns[rows] - band.first  # [b, c]
-        inside = (at >= 0) & (at < band.last - band.first)
-        cells = to_numpy(weights[:, np.arange(len(at))[:, None], np.where(inside, at, 0)])  # [h, b, c]
-        seen = to_numpy(xp.any(weights > 0, axis=0))  # [b, keys]
-        few = self._count(rows, seen) < FEW_KEYS
-        for sums, of_rows in (
-            (numbers.list_sums, np.add.reduceat(cells * inside, self.starts, axis=2)),
-            (numbers.mark_sums, to_numpy(weights @ from_numpy(self.targets.marks[:, keys].T, weights))),
-            (numbers.mass, to_numpy(xp.sum(weights, axis=-1))),
-            (numbers.surprise, to_numpy(_surprise(weights))),
-        ):
-            sums[band.heads, rows] = of_rows  # type: ignore[index]
-        numbers.received[band.heads, keys] += to_numpy(xp.sum(weights, axis=1))  # type: ignore[index]
-        if few.any():
-            some = to_numpy(xp.sum(weights[:, np.flatnonzero(few), :], axis=1))
-            numbers.received_few[band.heads, keys] += some  # type: ignore[index]
-        live = seen.any(axis=1)
-        first, last = self.weighed
-        first[rows] = np.minimum(first[rows], np.where(live, band.first + seen.argmax(axis=1), len(first)))
-        last[rows] = np.maximum(last[rows], np.where(live, band.last - seen[:, ::-1].argmax(axis=1), 0))
+    def _factors(self, call: Call, seen: Intervals | None) -> RowFactors:
+        """The factors of the rows, which see what the mask says; `seen` where it isn't known."""
+        if seen is None:
+            seen = intervals(call.rule.mask, call.n, call.m)
+        return self.texts.factors(call, self.texts.targets(call), seen)
 
-    def _count(self, rows: slice, seen: np.ndarray) -> np.ndarray:
-        """How many keys each row sees: by the mask, or by the cells of any weight `[b, keys]` where it isn't known."""
-        return seen.sum(axis=1) if self.seen is None else self.seen.last[rows] - self.seen.first[rows]
-
-    def result(self) -> HeadKinds:
+    def part(self, call: Call, stats: RowStats) -> HeadKinds:
         """All sums over rows, and the sinks of each head."""
-        seen = self.seen
-        if seen is None and not _knows_mask(self.call):
-            seen = self.weighed
-        factors = self.texts.factors(self.call, self.targets, seen)
-        received, few = self.numbers.received, self.numbers.received_few
-        assert received is not None and few is not None
-        reception = factors.sink_rows.reception(received, few)
-        self.part = HeadKinds(
-            (_added_up(self.numbers, self.targets, factors, _first_is_sink(self.call), by_share=self.texts.by_share),),
+        if _knows_mask(call):
+            factors = self._factors(call, None)
+            few = ColumnSums(factors.sink_rows.few_rows)
+            received_few = stats.column_sums[few]
+        else:
+            assert stats.seen is not None
+            factors = self._factors(call, Intervals(*stats.seen))
+            few = ColumnSums(factors.sink_rows.few_rows)
+            received_few = call.row_stats(Wanted(column_sums=(few,))).column_sums[few]
+        reception = factors.sink_rows.reception(stats.column_sums[ColumnSums()], received_few)
+        targets, by_share = self.texts.targets(call), self.texts.by_share
+        return HeadKinds(
+            (_added_up(stats, targets, factors, _first_is_sink(call), by_share=by_share),),
             tuple(np.flatnonzero(of_head) for of_head in reception.is_sink),
             reception.mean.mean(axis=0),
-            _value_lengths(self.call),
-            self.texts.by_share,
-            _residual_lengths(self.call),
+            _value_lengths(call),
+            by_share,
+            _residual_lengths(call),
         )
-        return self.part
 
 
 def _added_up(
-    numbers: RowNumbers, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
+    stats: RowStats, targets: Targets, factors: RowFactors, is_sink: np.ndarray, *, by_share: bool
 ) -> KindSums:
     """The sums over rows of what was noted of each."""
-    lists, marks, mass = (np.asarray(x, dtype=np.float64) for x in (numbers.list_sums, numbers.mark_sums, numbers.mass))
+    lists, marks = ([of(x).astype(np.float64) for x in some] for of, some in (
+        (stats.on_keys, targets.all_lists), (stats.along, targets.marks)
+    ))  # fmt: skip
+    mass, entropy = (np.asarray(x, dtype=np.float64) for x in (stats.weight_sum, stats.entropy_nats))
     h, count = mass.shape[0], len(KINDS)
     weight, rest, control, control_total = (np.zeros((count, h)) for _ in range(4))
     control_rows, held = np.zeros(count), np.full((count, h), np.nan)
     rows = (factors.counted > 0).sum(axis=1)
     least = enough(factors.chance / np.maximum(rows, 1))
-    beyond = marks[..., 1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
+    beyond = marks[1]  # [h, n]: what a row gives to anything but sinks, as a sum: 1 less theirs would lose digits
     names = [("kind", kind) for kind in targets.lists]
     names += [("sinks", kind) for kind in targets.on_sinks] + [("control", kind) for kind in targets.controls]
-    column = {name: lists[..., at] for at, name in enumerate(names)}
+    column = dict(zip(names, lists, strict=True))
     for number, kind in enumerate(KINDS):
         if kind is EVEN:
-            weight[number] = np.asarray(numbers.surprise, dtype=np.float64) @ factors.counted[number]
+            weight[number] = entropy @ factors.counted[number]
             continue
         if kind is not DELIMITER and kind not in targets.lists:
             continue
-        of_rows = marks[..., 0] if kind is DELIMITER else column["kind", kind]
+        of_rows = marks[0] if kind is DELIMITER else column["kind", kind]
         if kind is FIRST:
             of_rows = of_rows + np.maximum(1 - mass, 0) * (mass > 0)  # the learned sink
         weight[number] = of_rows @ factors.counted[number]
@@ -273,12 +233,6 @@ def _share_of_rows(of_rows: np.ndarray, given: np.ndarray, least: float) -> np.n
     total = given.sum(axis=1)
     high = np.where(of_rows >= least * given, given, 0.0).sum(axis=1)
     return np.divide(high, total, out=np.full(len(total), np.nan), where=total > 0)
-
-
-def _surprise(weights: Array) -> Array:
-    """The sum of weight times -log weight of each row."""
-    xp = namespace(weights)
-    return -xp.sum(weights * xp.log(xp.where(weights > 0, weights, xp.ones_like(weights))), axis=-1)
 
 
 def _knows_mask(call: Call) -> bool:
