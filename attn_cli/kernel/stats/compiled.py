@@ -12,7 +12,7 @@ import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, Top, Wanted
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 from attn_cli.kernel.walk import row_numbers
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
@@ -69,12 +69,12 @@ class _Walk:
 
     rows: Rows
     needs: RowNeeds
-    tops: list[Top] = field(default_factory=list)
+    tops: list[TopK] = field(default_factory=list)
     columns: ColumnSums | None = None
     edges: int | None = None
     pool: Pool | None = None
 
-    def takes_top(self, top: Top) -> bool:
+    def takes_top(self, top: TopK) -> bool:
         """Whether it notes a ranking of these heads, or may."""
         return self.pool is None if not self.tops else self.tops[0].mean_heads == top.mean_heads
 
@@ -151,6 +151,6 @@ def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> RowNeeds:
         steps=None if walk.edges is None else wanted.distance_edges[walk.edges],
         top=min(m, max((top.count for top in walk.tops), default=0)),
         received=walk.columns is not None,
-        pool=None if pool is None else row_numbers.Pool(pool.rows, pool.keys, pool.sums),
+        pool=pool,
         means=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
     )

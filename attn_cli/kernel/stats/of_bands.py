@@ -20,7 +20,7 @@ from attn_cli.arrays import (
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import renormalised
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, Top, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, RowStats, TopK, Wanted
 from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.masked_cells import logarithms, with_infinities
@@ -93,7 +93,7 @@ class BandStats:
         if wanted.seen:
             count = len(self.places)
             self.seen = np.full(count, call.m, np.int32), np.zeros(count, np.int32)
-        self.tops = {top: _Ranking(call, len(self.places), top) for top in wanted.tops}
+        self.tops = {top: _RankedRows(call, len(self.places), top) for top in wanted.tops}
         self.columns = {each: _Columns(call, each) for each in wanted.column_sums}
         self.pools = {pool: _Blocks(call, pool) for pool in wanted.pools}
 
@@ -224,10 +224,10 @@ class _KeySums:
         self.sums[band.heads, kept] = from_numpy(np.add.reduceat(cells, self.starts, axis=2), weights)
 
 
-class _Ranking:
+class _RankedRows:
     """The largest cells of every row."""
 
-    def __init__(self, call: Banded, rows: int, top: Top) -> None:
+    def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top
         shape = (1 if top.mean_heads else call.h, rows, min(top.count, call.m))
         self.weights, self.keys = zeros(shape, call.like), integers(shape, -1, call.like)

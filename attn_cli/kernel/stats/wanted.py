@@ -16,7 +16,7 @@ Rows = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
-class Top:
+class TopK:
     """The `count` largest cells of every row, largest first, equal ones by key number.
 
     mean_heads  of the mean over heads
@@ -84,7 +84,7 @@ class Wanted:
     vectors: tuple[np.ndarray, ...] = ()
     distance_edges: tuple[np.ndarray, ...] = ()
     seen: bool = False
-    tops: tuple[Top, ...] = ()
+    tops: tuple[TopK, ...] = ()
     column_sums: tuple[ColumnSums, ...] = ()
     pools: tuple[Pool, ...] = ()
 
@@ -120,7 +120,7 @@ def _joined(some: tuple, more: tuple) -> tuple:  # type: ignore[type-arg]
 
 
 class RankedKeys(NamedTuple):
-    """The answer to a `Top`, `[h, R, k]` each: key -1, score -inf and the rest 0 where a row may attend to fewer keys.
+    """The answer to a `TopK`, `[h, R, k]` each; key -1, score -inf and weight 0 where a row has fewer keys.
 
     scores    None where they weren't wanted or the call shows none; then keys of weight 0 are -1, too
     measures  by another measure than the weight, what ranks the keys; else None
@@ -167,7 +167,7 @@ class RowStats:
     vector_sums: np.ndarray | None = None
     distance_sums: tuple[np.ndarray, ...] = ()
     seen: tuple[np.ndarray, np.ndarray] | None = None
-    tops: dict[Top, RankedKeys] = field(default_factory=dict)
+    tops: dict[TopK, RankedKeys] = field(default_factory=dict)
     column_sums: dict[ColumnSums, np.ndarray] = field(default_factory=dict)
     pooled: dict[Pool, np.ndarray] = field(default_factory=dict)
     hidden: np.ndarray | None = None

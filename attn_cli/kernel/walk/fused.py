@@ -10,9 +10,10 @@ import numpy as np
 from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
 from attn_cli.kernel.definition.bias import Bias, GivenBias
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, Pool, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, RowNeeds, RowNumbers
 
 _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 

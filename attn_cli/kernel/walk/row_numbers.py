@@ -6,17 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attn_cli.kernel.stats.wanted import Pool
+
 MOMENTS = ("maximum", "log_sum", "mass", "surprise", "distance")
 MOST_TOP = 64  # largest weights of a row
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Blocks of `rows` x `keys` weights, of which the largest is kept, or their sum."""
-
-    rows: int
-    keys: int
-    sums: bool = False
 
 
 class NotedRows(NamedTuple):

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.scans.numbers.ranges import OWN, POSITION_EDGES, POSITIONS, STEP_EDGES
 from attn_cli.scans.read.token_rows import TokenRows
@@ -22,7 +22,7 @@ from attn_cli.summaries.sight import IntervalSight
 PLACED = (*reversed(BACK), PREVIOUS, SELF, NEXT)  # kinds with one target, in the order of their stretches
 PLACED_COLUMNS = slice(OWN - len(BACK) - 1, OWN + 2)
 CONTENT_KINDS = (INDUCTION, DUPLICATE)
-LARGEST = Top(1, scores=False)
+LARGEST = TopK(1, scores=False)
 CELLS = 2  # of the key sets, the first and the follower
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from attn_cli.call import Call
 from attn_cli.kernel.definition.softmax import renormalised
-from attn_cli.kernel.stats.wanted import RowStats, Wanted
-from attn_cli.kernel.stats.wanted import Top as RankedBy
+from attn_cli.kernel.stats.wanted import RowStats, TopK, Wanted
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Part, Summary
 
@@ -113,29 +112,29 @@ class TopKeys:
         rescale: bool = False,
     ) -> None:
         self.rows, self.rescale = None if rows is None else tuple(rows), rescale
-        self.top = RankedBy(count, mean_heads, by, scores)
+        self.ranking = TopK(count, mean_heads, by, scores)
 
     def wanted(self, call: Call) -> Wanted:
         """The largest of every row, or of those that are picked; rescaled, the sums of the rows."""
-        return Wanted(rows=self.rows, tops=(self.top,), moments=("weight_sum",) if self._sums_weights else ())
+        return Wanted(rows=self.rows, tops=(self.ranking,), moments=("weight_sum",) if self._sums_weights else ())
 
     @property
     def _sums_weights(self) -> bool:
-        return self.rescale and self.top.by == "weight"
+        return self.rescale and self.ranking.by == "weight"
 
     def part(self, call: Call, stats: RowStats) -> Top:
         """The ranked keys."""
         weights, scores, keys, shares, rest = (
-            None if x is None else stats.of_rows(x, self.rows) for x in stats.tops[self.top]
+            None if x is None else stats.of_rows(x, self.rows) for x in stats.tops[self.ranking]
         )
         assert weights is not None and keys is not None
         if scores is None:  # then an underflow can't be told from a key that is masked
             keys = np.where(weights == 0, -1, keys)
         if self._sums_weights and stats.weight_sum is not None:
             rest = stats.of_rows(stats.weight_sum, self.rows)
-            rest = rest.mean(axis=0, keepdims=True) if self.top.mean_heads else rest
+            rest = rest.mean(axis=0, keepdims=True) if self.ranking.mean_heads else rest
         return Top(
             tuple(range(call.n)) if self.rows is None else self.rows, keys, weights, scores,
-            averaged=call.h if self.top.mean_heads else 0, by=self.top.by,  # type: ignore[arg-type]
+            averaged=call.h if self.ranking.mean_heads else 0, by=self.ranking.by,  # type: ignore[arg-type]
             shares=shares, rest=rest if self.rescale else None,
         )  # fmt: skip

@@ -20,8 +20,9 @@ from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, 
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
 from attn_cli.kernel.gpu.walk import KernelTile, row_numbers, tile_of
+from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from attn_cli.call import AttentionCall, Place
 from attn_cli.kernel.definition import dense
 from attn_cli.kernel.stats.of_bands import stats_of_bands
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, Top, Wanted
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Rows, RowStats, TopK, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.prompt import Token
 from tests.strategies import Problem, as_tensors, problems
@@ -50,7 +50,7 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
         key_sets=tuple(keys(columns) for columns in draw(st.sampled_from([(), (1, 1), (1, 5)]))),
         vectors=tuple(random.integers(0, 2, size=(draw(st.integers(0, 2)), m)).astype(np.float32)),
         distance_edges=draw(st.sampled_from([(), (np.array([-(2**30), -3, 0, 1, 2**30]), np.array([-1, 4]))])),
-        tops=draw(st.sampled_from([(), (Top(1),), (Top(3), Top(5), Top(2, mean_heads=True))])),
+        tops=draw(st.sampled_from([(), (TopK(1),), (TopK(3), TopK(5), TopK(2, mean_heads=True))])),
         column_sums=draw(st.sampled_from([(), (ColumnSums(),), (ColumnSums(rows()), ColumnSums((0,)))])),
         pools=draw(st.sampled_from([
             (), (Pool(draw(sizes), draw(sizes)),),

@@ -28,11 +28,12 @@ from attn_cli.kernel.definition.masks import (
 )
 from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.c_library import is_built, widest_vectors
 from attn_cli.kernel.walk.fused import row_numbers, suits
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import intervals
-from attn_cli.kernel.walk.row_numbers import Pool, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}

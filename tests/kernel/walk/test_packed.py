@@ -9,7 +9,7 @@ import torch
 from attn_cli.kernel.definition.masks import Causal, Intersection, Mask, Open, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.compiled import compiled_stats
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, Top, Wanted
+from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, TopK, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals, intervals
 from attn_cli.kernel.walk.packed import PackedTexts
@@ -47,7 +47,7 @@ def test_each_text_is_as_alone(mask: Mask, has_sink: bool, softcap: float | None
         place = slice(index * LONGEST + text.start, index * LONGEST + text.stop)
         n = place.stop - place.start
         cells = -np.sort(-np.random.default_rng(index).integers(-1, n, size=(n, 3)))
-        wanted = Wanted(moments=MOMENTS, key_sets=(cells, *cells.T[:, :, None]), tops=(Top(3),))
+        wanted = Wanted(moments=MOMENTS, key_sets=(cells, *cells.T[:, :, None]), tops=(TopK(3),))
         stats = texts.of_text(place.start, place.stop).row_stats(wanted)
         output = torch.zeros(H, n, E)
         alone = compiled_stats(q[:, place], k[:, place], v[:, place], replace(rule, mask=mask), wanted, output)
@@ -55,7 +55,7 @@ def test_each_text_is_as_alone(mask: Mask, has_sink: bool, softcap: float | None
         torch.testing.assert_close(texts.output[:, place], output, **CLOSE)
         for name in (*MOMENTS, "key_sums"):
             np.testing.assert_allclose(getattr(stats, name), getattr(alone, name), err_msg=name, **CLOSE)
-        mine, other = stats.tops[Top(3)], alone.tops[Top(3)]
+        mine, other = stats.tops[TopK(3)], alone.tops[TopK(3)]
         np.testing.assert_allclose(mine.weights, other.weights, **CLOSE)
         np.testing.assert_allclose(mine.scores, other.scores, **CLOSE)
         np.testing.assert_array_equal(mine.keys, other.keys)
@@ -81,7 +81,7 @@ def test_a_text_that_asks_otherwise_is_walked_alone() -> None:
     assert texts.of_text(0, 9).row_stats(Wanted(pools=(Pool(2, 2),))) is None
     assert not texts.walked
     assert texts.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is not None
-    assert texts.of_text(12, 18).row_stats(Wanted(moments=MOMENTS, tops=(Top(2),))) is None
+    assert texts.of_text(12, 18).row_stats(Wanted(moments=MOMENTS, tops=(TopK(2),))) is None
     half = PackedTexts(q.double(), k.double(), v.double(), Rule(0.5), texts.span, None)
     assert half.of_text(0, 9).row_stats(Wanted(moments=MOMENTS)) is None
 

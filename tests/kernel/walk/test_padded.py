@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.kernel.walk import padded
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals
@@ -38,7 +38,7 @@ def test_numbers_are_those_of_the_compiled_walk(
     lists = tuple(-np.sort(-keys[:, columns], axis=1) for columns in (slice(2, 4), slice(4, 5)))
     steps = np.array([-(2**30), -4, -1, 0, 1, 3, 2**30], np.int32)
     marks = random.random((2, ROWS)).astype(np.float32)
-    largest = Top(1, scores=False)
+    largest = TopK(1, scores=False)
     wanted = Wanted(
         moments=("weight_sum", "entropy_nats", "distance"), key_sets=(keys[:, :1], keys[:, 1:2], *lists),
         vectors=tuple(marks), column_sums=(ColumnSums(),), tops=(largest,), distance_edges=(steps,),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import ColumnSums, Top, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, TopK, Wanted
 from attn_cli.kernel.walk.c_library import is_built
 from attn_cli.kernel.walk.intervals import Intervals
 from attn_cli.kernel.walk.packed import PackedTexts
@@ -15,7 +15,7 @@ from attn_cli.kernel.walk.unpadded import Unpadded
 H, G, N, D, E, LENGTHS, NO_TEXT = 4, 2, 11, 8, 6, (11, 4, 1, 7, 11), 3
 ROWS = N * len(LENGTHS)
 REAL = np.concatenate([np.arange(length) + index * N for index, length in enumerate(LENGTHS)])
-LARGEST = Top(1, scores=False)
+LARGEST = TopK(1, scores=False)
 CLOSE = {"rtol": 1e-5, "atol": 2e-6}
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attn_cli.call import AttentionCall, Call
+from attn_cli.kernel.stats.wanted import Wanted
 from attn_cli.kernel.walk.c_library import is_built
-from attn_cli.kernel.walk.row_numbers import RowNeeds
 from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
@@ -28,7 +28,7 @@ def test_every_kind_of_rule(kind: str) -> None:
     def visit(call: Call) -> None:
         in_bands = reduce(call, FromBands(HeadStatistics()), FromBands(ReceivedShares()))
         assert isinstance(call, AttentionCall)
-        compiled_calls.append(call.row_numbers(RowNeeds()) is not None)
+        compiled_calls.append(call.compiled_stats(Wanted()) is not None)
         # Last, so that the model goes on with its output.
         pairs.append((reduce(call, HeadStatistics(), ReceivedShares()), in_bands))
 
