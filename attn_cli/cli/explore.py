@@ -33,7 +33,6 @@ from attn_cli.sources.memory import free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.answers.record import recorded
 from attn_cli.summaries.reducers.record import MemoryBudget, left_out_note
-from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import screen_of
 
 _OWN = ("text", "file", "layer", "head", "color", "no_mouse", "quiet")  # what a line of another command needn't say
@@ -74,7 +73,7 @@ def explore(
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
     passes = (None, None) if is_recording(options.model) else (reader.again, reader.layer_again)
-    outside = Outside(_origin(options), picked_tokens, _write, *passes)
+    outside = Outside(_origin(options), _write, *passes)
     session = Session(Scene(recording, screen), outside)
     # imported here: the options are checked and the text is read without Textual
     from attn_cli.explore.app import run

@@ -1,6 +1,6 @@
 """What happens between two keys: the viewpoint, what is typed or said below it, and what is asked of the terminal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,13 +12,10 @@ from attn_cli.explore.moves import head_named
 from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Against, Viewpoint
-from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
+from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.shell_words import command_line
-
-Pick = Callable[[str, Sequence[Token], str], tuple[list[int], tuple[str, ...]]]
-"""The places of the tokens that a word, number or + names, as --token takes them, and notes."""
 
 Write = Callable[[Recording, Recording | None, list[str]], None]
 """Runs a command line of attn on a recording, and on that of the other text which --against names."""
@@ -39,14 +36,12 @@ class Outside:
     """What the explorer gets from the command line.
 
     origin  the words of the command line that say what was read
-    pick    finds tokens
     write   runs a command line on a recording
     read    reads another text; None where there is no model
     read_layer  reads the same text for a layer of which memory kept the numbers alone; None where there is no model
     """
 
     origin: LineOrigin
-    pick: Pick
     write: Write
     read: Read | None = None
     read_layer: ReadLayer | None = None
@@ -292,7 +287,7 @@ class Session:
         if view.pane != "text":
             view = replace(view, by_column=False)
         tokens, now = grid.keys if view.by_column else grid.queries, view.subject
-        places = _beginnings(self.outside.pick(words, tokens, self.scene.recording.prompt.text)[0])
+        places = _beginnings(picked_tokens(words, tokens, self.scene.recording.prompt.text)[0])
         after = [place for place in places if (place > now if step > 0 else place < now)]
         place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]
         self._stand(self.scene.on_heaviest(view.with_subject(place)))

@@ -14,7 +14,6 @@ from attn_cli.explore.request import Request
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.session import Outside, Session
 from attn_cli.recording import Recording
-from attn_cli.token_syntax import picked_tokens
 from attn_cli.views.drawing.screen import Screen
 from tests.explore.recordings import recording
 
@@ -26,7 +25,7 @@ def session(
     of: Recording | None = None, *, size: tuple[int, int] = (80, 24), depth: str = "truecolor", ascii_only: bool = False
 ) -> Session:
     screen = Screen(size[0], depth, ascii_only, size[1])
-    outside = Outside(LineOrigin((), ("-m", "run.attn")), picked_tokens, lambda recording, other, words: None)
+    outside = Outside(LineOrigin((), ("-m", "run.attn")), lambda recording, other, words: None)
     return Session(Scene(of or recording(), screen), outside)
 
 
