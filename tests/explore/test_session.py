@@ -192,7 +192,7 @@ def test_steps_go_to_the_rows_from_which_the_model_wrote() -> None:
     explorer.press("2")
     explorer.press("<")
     assert explorer.view.query == 38
-    assert "wrote" in "".join(part.text for part in draw(explorer)[-2])
+    assert "generated" in "".join(part.text for part in draw(explorer)[-2])
     for _ in range(9):
         explorer.press("<")
     assert explorer.view.query == 40 - 6 - 1
