@@ -1,15 +1,56 @@
-"""What attn takes from torch and transformers beyond their public interfaces, in one place.
+"""What attn takes from torch and transformers beyond their public interfaces, in one file.
 
-Each entry says what it is for, and what happens where it is gone; `tests/sources/huggingface/test_compat.py` has a test
-of each. A new release of torch or transformers is read here first.
+Each entry says what it is for, and what happens where it is gone or means something else;
+`tests/sources/huggingface/test_compat.py` has a test of each. A new release of a library is read against this page
+first. What closures of mask functions hold is read in `capture/lazy_mask.py`, names of modules in `anatomy/streams.py`;
+what is replaced while a .gguf file is read stands in `load/gguf_once.py`.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
+import torch
 import transformers
 from packaging.version import Version
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from transformers import PreTrainedConfig
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    eager_mask,
+    prepare_padding_mask,
+    sdpa_mask,
+)
+
+__all__ = [
+    "ATEN_SOFTMAX",
+    "EAGER_PREFIX",
+    "REGISTRY_NAMES",
+    "TESTED_TRANSFORMERS",
+    "TRANSFORMERS",
+    "WITHOUT_TORCH_FUNCTION",
+    "TorchDispatchMode",
+    "attention_name",
+    "audio_lengths",
+    "bidirectional_mask_function",
+    "builder_of",
+    "causal_mask_function",
+    "eager_function",
+    "eager_mask",
+    "entries_of",
+    "hidden_from_function_modes",
+    "is_newer_than_tested",
+    "is_quantised",
+    "models_of",
+    "prepare_padding_mask",
+    "processor_parts",
+    "sdpa_mask",
+    "set_attention_name",
+    "tree_map",
+    "wrapper_subclass",
+]
 
 TRANSFORMERS: str = transformers.__version__
 TESTED_TRANSFORMERS = "5.23.0"  # as in tests/constraints.txt
@@ -20,13 +61,107 @@ def is_newer_than_tested() -> bool:
     return Version(TRANSFORMERS) > Version(TESTED_TRANSFORMERS)
 
 
+# torch
+
+# Context manager: attn's own softmaxes and products aren't taken for the model's by its function mode. Gone: every
+# capture ends in an AttributeError.
+hidden_from_function_modes = torch._C.DisableTorchFunction
+
+# Operations on a lazy mask go straight to `__torch_dispatch__`, which makes it real. Gone: an AttributeError at import.
+WITHOUT_TORCH_FUNCTION: Any = torch._C._disabled_torch_function_impl
+
+# The softmaxes inside of torch's own functions, as a dispatch mode sees them, and the mode itself. Another softmax
+# below multi-head attention: 14 types show weights without scores.
+ATEN_SOFTMAX = frozenset({torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default})
+
+
+def wrapper_subclass(cls: Any, shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:
+    """A tensor of class `cls` without storage, for lazy masks. Gone: every capture ends in an AttributeError."""
+    return torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(device))
+
+
+# `tree_map` makes lazy masks real among the arguments of any operation, and copies what blocks returned. Gone: an
+# ImportError.
+
+# transformers: attention and masks. The five functions of masking_utils make the masks that eager models compute with,
+# and say which masks are causal or open. Gone: an ImportError; other keywords: a TypeError in the first pass.
+
+# The names by which the code of an attention class asks the registry, and the prefix of a class's own default function.
+# Others: no planned layers, no early end of a pass, no modules that didn't run.
+REGISTRY_NAMES = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
+EAGER_PREFIX = "eager"
+
+
+def entries_of(registry: Any) -> MutableMapping[str, Callable[..., Any]]:
+    """The entries of one of transformers' registries, for all models of the process, to replace and put back.
+
+    Gone: every capture ends in an AttributeError.
+    """
+    entries: MutableMapping[str, Callable[..., Any]] = registry._global_mapping
+    return entries
+
+
+def attention_name(config: PreTrainedConfig) -> str | None:
+    """The name under which models of a configuration look up their attention, at every call.
+
+    Gone or no longer heeded: the model attends elsewhere, and a pass ends with "no attention was seen".
+    """
+    return config._attn_implementation
+
+
+def set_attention_name(config: PreTrainedConfig, name: str | None) -> None:
+    """Change that name."""
+    config._attn_implementation = name
+
+
 def eager_function(module_class: type) -> Callable[..., Any] | None:
     """The eager attention function of an attention class, which stands in the class's Python module.
 
-    What it doesn't name among its arguments it ignores. Without it every option that attn doesn't know is refused, and
+    What it doesn't name among its arguments it ignores. Gone: every option that attn doesn't know is refused, and
     nothing is compared on newer releases.
     """
-    function: Callable[..., Any] | None = getattr(
-        sys.modules.get(module_class.__module__), "eager_attention_forward", None
-    )
+    module = sys.modules.get(module_class.__module__)
+    function: Callable[..., Any] | None = getattr(module, "eager_attention_forward", None)
     return function
+
+
+# transformers: configurations and models
+
+
+def models_of(auto_class: Any) -> Mapping[type, Any]:
+    """By configuration class the model classes of one of transformers' Auto classes, to choose what is loaded.
+
+    Gone: every load of a model ends in an AttributeError.
+    """
+    models: Mapping[type, Any] = auto_class._model_mapping
+    return models
+
+
+def is_quantised(model: Any) -> bool:
+    """Whether a quantiser loaded the model, which says what is wrong if its pass fails. Gone: a failure names a bug."""
+    return getattr(model, "hf_quantizer", None) is not None
+
+
+def audio_lengths(model: Any, samples: int) -> int:
+    """How many frames a speech model's convolutions leave of so many samples. Gone: frames have no times."""
+    return int(model._get_feat_extract_output_lengths(samples))
+
+
+def builder_of(model_class: Any) -> Callable[..., Any]:
+    """What builds a model of a class, or of an Auto class, from its configuration, on whatever device is the default.
+
+    Gone: sizes, heads and layers that a model can't have are refused only once it is loaded.
+    """
+    return getattr(model_class, "_from_config", None) or model_class.from_config
+
+
+def processor_parts() -> tuple[MutableMapping[str, Any], MutableMapping[str, Any]]:
+    """By the name of a processor's part its automatic class, and its base class.
+
+    For loading processors without torchvision. Gone: processors of models that also take videos need torchvision.
+    """
+    from transformers import processing_utils
+
+    loaders: MutableMapping[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
+    kinds: MutableMapping[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
+    return loaders, kinds

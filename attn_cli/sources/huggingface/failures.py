@@ -11,6 +11,7 @@ from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.other_mixers import no_attention
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import attention_modules
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.compat import is_quantised
 from attn_cli.sources.huggingface.read.processor import file_option
 
 _LIBRARIES = ("torch", "transformers")  # and modules of remote code, which are called transformers_modules
@@ -64,7 +65,7 @@ def why_failed(
         return InputError(f"{title} was given no {', '.join(missing)} and can't be run: {line}", hint)
     if unfit:
         return InputError(f"{title} can't be run on this: {line}", hint)
-    if getattr(model, "hf_quantizer", None) is not None:
+    if is_quantised(model):
         method = model.config.quantization_config.quant_method
         method = getattr(method, "value", method)  # of an enum, or a name
         return LoadError(f"{title} is quantised ({method}) and can't be run here: {line}",

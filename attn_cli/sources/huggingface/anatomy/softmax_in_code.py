@@ -15,6 +15,7 @@ from torch.autograd import Function
 from transformers import PreTrainedModel
 
 from attn_cli.sources.huggingface.anatomy.streams import is_router_or_gate, looks_like_attention
+from attn_cli.sources.huggingface.compat import EAGER_PREFIX, REGISTRY_NAMES
 
 _SOFTMAX = frozenset(
     {
@@ -27,9 +28,6 @@ _SOFTMAX = frozenset(
         "bigbird_block_sparse_attention",
     }
 )
-_REGISTRY = frozenset({"ALL_ATTENTION_FUNCTIONS", "AttentionInterface"})
-# A model's default attention functions, which it passes to the registry; the capture replaces them.
-_DEFAULTS = "eager"
 
 
 def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool]:
@@ -66,7 +64,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     return [
         module
         for module in model.modules()
-        if _code_names(_class_of(module), _REGISTRY) or (watched.get(module) and names_a_softmax(module))
+        if _code_names(_class_of(module), REGISTRY_NAMES) or (watched.get(module) and names_a_softmax(module))
     ]
 
 
@@ -139,4 +137,4 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _is_default(name: str) -> bool:
-    return name.startswith(_DEFAULTS)
+    return name.startswith(EAGER_PREFIX)

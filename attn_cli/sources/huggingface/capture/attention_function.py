@@ -10,6 +10,7 @@ from attn_cli.call import Place
 from attn_cli.sources.huggingface.capture.batch_visitor import BatchVisitor
 from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_layer
 from attn_cli.sources.huggingface.capture.ledger import Ledger
+from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 
 Tap = Callable[[nn.Module, Place, torch.Tensor], torch.Tensor]
 """Gets an attention module, its place and output `[b, n, h, e]`; returns the output that the model goes on with."""
@@ -42,7 +43,7 @@ class AttentionFunction:
             texts.check(query, key, layer_rule.bias if sink_per_query is None else sink_per_query)
         output: torch.Tensor | None = None
         # This softmax or SDPA is attn's, not the model's, so it is hidden from the function mode.
-        with torch.no_grad(), torch._C.DisableTorchFunction():
+        with torch.no_grad(), hidden_from_function_modes():
             place, is_selected = self.ledger.record(module, "registry")
             if sink_per_query is not None:
                 weights, scores = layer_rule.with_sink_per_query(query, key, value, sink_per_query)

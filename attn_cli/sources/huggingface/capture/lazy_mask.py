@@ -11,17 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
-from transformers.masking_utils import (
+
+from attn_cli.arrays import Array
+from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, MaskFunction, Open, Window, all_of
+from attn_cli.sources.huggingface.compat import (
+    WITHOUT_TORCH_FUNCTION,
     bidirectional_mask_function,
     causal_mask_function,
     eager_mask,
     prepare_padding_mask,
     sdpa_mask,
+    tree_map,
+    wrapper_subclass,
 )
-
-from attn_cli.arrays import Array
-from attn_cli.kernel.definition.masks import Causal, Intersection, Keys, Mask, MaskFunction, Open, Window, all_of
 
 
 class LazyMask(torch.Tensor):
@@ -34,7 +36,7 @@ class LazyMask(torch.Tensor):
     def __new__(cls, dtype: torch.dtype, arguments: dict[str, Any]) -> "LazyMask":
         """A mask from the arguments with which transformers calls its mask functions."""
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
-        mask = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=torch.device(arguments["device"]))
+        mask = wrapper_subclass(cls, shape, dtype, arguments["device"])
         mask.arguments = arguments
         return mask
 
@@ -78,7 +80,7 @@ class LazyMask(torch.Tensor):
         padding = self.padding()
         return mask if padding is None or bool(padding[batch, keys].all()) else all_of(mask, Keys(padding[batch]))
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = WITHOUT_TORCH_FUNCTION
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -6,12 +6,14 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from attn_cli.sources.huggingface.compat import attention_name, entries_of, set_attention_name
+
 
 @contextmanager
 def replaced(registry: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     """Context manager: puts these functions into `registry` under their names, and restores its entries at the end."""
-    entries = registry._global_mapping
-    missing = object()
+    entries = entries_of(registry)
+    missing: Any = object()
     before = {name: entries.get(name, missing) for name in functions}
     entries.update(functions)
     try:
@@ -29,7 +31,7 @@ def all_named(model: PreTrainedModel, name: str) -> Iterator[None]:
     """Context manager: makes all parts of `model` look their attention up under `name`."""
     with _names_kept(model) as configs:
         for config in configs:
-            config._attn_implementation = name
+            set_attention_name(config, name)
         yield
 
 
@@ -46,12 +48,12 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 def _names_kept(model: PreTrainedModel) -> Iterator[list[PreTrainedConfig]]:
     """Context manager: yields the model's configurations, and restores their attention names at the end."""
     configs = _configs(model)
-    before = [config._attn_implementation for config in configs]
+    before = [attention_name(config) for config in configs]
     try:
         yield configs
     finally:
         for config, old in zip(configs, before, strict=True):
-            config._attn_implementation = old
+            set_attention_name(config, old)
 
 
 def _configs(model: PreTrainedModel) -> list[PreTrainedConfig]:

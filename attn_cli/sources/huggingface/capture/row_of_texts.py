@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers.masking_utils import bidirectional_mask_function
 
 from attn_cli.kernel.walk.unpadded import Unpadded
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
+from attn_cli.sources.huggingface.compat import bidirectional_mask_function
 
 _MULTIPLE = 128  # of the tokens of a row: products of few sizes, which need few kernels
 

@@ -14,6 +14,7 @@ from attn_cli.sources.huggingface.capture.layer_rule import LayerRule, rule_of_l
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 from attn_cli.sources.huggingface.intervene.baseline_run import BaselineRun
 from attn_cli.sources.huggingface.intervene.batch import InterventionBatch
 from attn_cli.sources.huggingface.intervene.block_calls import BlockCalls, CallNumber
@@ -64,7 +65,7 @@ class InterveningAttention:
         Returns the output `[S, n, h, e]`, and None for the weights, which are never held whole.
         """
         rule, sink_per_query = rule_of_layer(module, query, key, attention_mask, scaling, options)
-        with torch.no_grad(), torch._C.DisableTorchFunction():
+        with torch.no_grad(), hidden_from_function_modes():
             output = self.output(module, "registry", (query, key, value), rule, sink_per_query)
         return output.to(query.dtype).transpose(1, 2).contiguous(), None
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
 
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlace
+from attn_cli.sources.huggingface.compat import tree_map
 
 OUTSIDE = -1  # the block of attention calls that are in none
 

@@ -25,6 +25,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from attn_cli.errors import InputError, LimitError, LoadError
+from attn_cli.sources.huggingface.load.cache import commit_of
 from attn_cli.sources.huggingface.load.checks import check_chosen_heads, check_chosen_layers, check_memory, check_sizes
 from attn_cli.sources.huggingface.load.device import device_of, dtype_of
 from attn_cli.sources.huggingface.load.hub import network_of
@@ -106,7 +107,7 @@ def load(origin: Origin, *, generates: bool = False, check: Check | None = None)
     about = {
         "model": origin.name,
         "type": str(config.model_type),
-        "revision": None if origin.local else getattr(config, "_commit_hash", None),
+        "revision": None if origin.local else commit_of(origin.path, origin.options.revision),
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
     }

@@ -12,6 +12,7 @@ from attn_cli.selection import Selection, ranges
 from attn_cli.sources.huggingface.anatomy.configuration import number_of, text_configuration
 from attn_cli.sources.huggingface.anatomy.head_counts import heads_of
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
+from attn_cli.sources.huggingface.compat import builder_of
 from attn_cli.sources.huggingface.load.load_errors import broken_weights
 from attn_cli.sources.huggingface.load.model_classes import generating_class, model_class, saved_class
 from attn_cli.sources.huggingface.load.origin import Origin
@@ -146,7 +147,7 @@ def _skeletons(config: PreTrainedConfig, classes: Sequence[Any]) -> list[PreTrai
 
     classes  of transformers, automatic ones among them
     """
-    builders = [getattr(cls, "_from_config", None) or cls.from_config for cls in classes]
+    builders = [builder_of(cls) for cls in classes]
     try:
         with torch.device("meta"):
             return [build(config) for build in builders]

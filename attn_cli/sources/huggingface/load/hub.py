@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from huggingface_hub import constants, get_session, hf_hub_url, try_to_load_from_cache
 from huggingface_hub import errors as hub_errors
-from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # public, and not in __all__
 
 from attn_cli.errors import InputError, LimitError, LoadError
 from attn_cli.sources.huggingface.load.origin import Origin

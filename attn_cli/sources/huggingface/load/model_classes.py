@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from attn_cli.sources.huggingface.compat import models_of
 from attn_cli.sources.huggingface.known_types import type_of
 
 _WITH_ENCODER = (AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText)
@@ -36,7 +37,7 @@ def model_class(config: PreTrainedConfig) -> Any:
     parts = config.sub_configs.values()
     of_a_part = any(stack.config_class in parts for stack in _stacks(config))
     lone_decoder = getattr(config, "is_decoder", False) and original.__name__.endswith("ForCausalLM")
-    return original if type(config) not in AutoModel._model_mapping or of_a_part or lone_decoder else AutoModel
+    return original if type(config) not in models_of(AutoModel) or of_a_part or lone_decoder else AutoModel
 
 
 def saved_class(config: PreTrainedConfig) -> Any:
@@ -52,7 +53,7 @@ def generating_class(config: PreTrainedConfig) -> Any:
     """
     encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
     entry = type_of(config)
-    both_ways = type(config) in AutoModelForMaskedLM._model_mapping or entry.attends_both_ways
+    both_ways = type(config) in models_of(AutoModelForMaskedLM) or entry.attends_both_ways
     attends_ahead = both_ways and not encoder_decoder and not getattr(config, "is_decoder", False)
     if attends_ahead or entry.generates_otherwise:
         return None
@@ -65,7 +66,7 @@ def generating_class(config: PreTrainedConfig) -> Any:
         )
     remote = getattr(config, "auto_map", None) or {}
     heads: tuple[Any, ...] = _WITH_ENCODER if encoder_decoder else _WITHOUT_ENCODER
-    return next((auto for auto in heads if type(config) in auto._model_mapping or auto.__name__ in remote), None)
+    return next((auto for auto in heads if type(config) in models_of(auto) or auto.__name__ in remote), None)
 
 
 def stack_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
@@ -87,5 +88,5 @@ def _is_stack(cls: Any, config: PreTrainedConfig) -> bool:
 
 def _stacks(config: PreTrainedConfig) -> tuple[Any, ...]:
     """The classes of transformers that are listed for a configuration as its stack; none for an unknown type."""
-    stacks = AutoModel._model_mapping.get(type(config), ())
+    stacks = models_of(AutoModel).get(type(config), ())
     return tuple(stacks) if isinstance(stacks, tuple | list) else (stacks,)

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from attn_cli.prompt import Token
 from attn_cli.sources.audio import Audio
+from attn_cli.sources.huggingface.compat import audio_lengths
 from attn_cli.sources.huggingface.known_types import type_of
 
 
@@ -21,7 +22,7 @@ def frame_tokens(model: PreTrainedModel, arrays: Mapping[str, Any], extractor: A
     config = model.config
     samples, spectrum = (_of_one_example(arrays.get(name)) for name in ("input_values", "input_features"))
     if rate and samples is not None and samples.ndim == 2 and hasattr(config, "conv_stride"):
-        count = int(model._get_feat_extract_output_lengths(samples.shape[1]))
+        count = audio_lengths(model, samples.shape[1])
         return _frames(count, prod(config.conv_stride) / rate)
     frames = type_of(config).frames_per_token
     if rate and spectrum is not None and spectrum.ndim == 3 and frames:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from transformers import FeatureExtractionMixin, processing_utils
+from transformers import FeatureExtractionMixin
 from transformers.utils import is_torchvision_available
+
+from attn_cli.sources.huggingface.compat import processor_parts
 
 _PART = "video_processor"
 
@@ -29,8 +31,7 @@ def without_videos() -> Iterator[None]:
     if is_torchvision_available():
         yield
         return
-    loaders: dict[str, Any] = processing_utils.MODALITY_TO_AUTOPROCESSOR_MAPPING._MAPPING_NAMES
-    kinds: dict[str, Any] = processing_utils.MODALITY_TO_BASE_CLASS_MAPPING
+    loaders, kinds = processor_parts()
     before = loaders[_PART], kinds[_PART]
     loaders[_PART], kinds[_PART] = (__name__, NoVideo.__name__), FeatureExtractionMixin.__name__
     try:

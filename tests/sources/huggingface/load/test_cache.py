@@ -4,7 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from huggingface_hub import constants
+
+from attn_cli.sources.huggingface.load.cache import commit_of
+from attn_cli.sources.huggingface.load.checkpoint import load
+from attn_cli.sources.huggingface.load.origin import OriginOptions, find
 from tests.program import SHORT, environment
+from tests.sources.huggingface.models import tiny
 
 
 def test_an_id_that_is_not_cached_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
@@ -20,3 +27,14 @@ def test_an_id_that_is_not_cached_is_refused_before_torch_is_imported(tmp_path: 
     assert "did you mean openai/gpt2-medium? cached: openai/gpt2-medium, org/other" in errors[1]
     assert "| torch\n" not in run.stderr.replace("  ", "")
     assert "transformers" not in run.stderr
+
+
+def test_a_model_of_the_hub_is_told_with_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, repository = "0123456789abcdef" * 2 + "01234567", tmp_path / "models--a--b"
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    tiny("bert").save_pretrained(repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    assert (commit_of("a/b"), commit_of("a/b", commit), commit_of("a/c")) == (commit, commit, None)
+    loaded = load(find("a/b", OriginOptions(offline=True, reads_text=False)))
+    assert loaded.about["revision"] == commit

@@ -4,7 +4,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
-from transformers.masking_utils import causal_mask_function
 
 from attn_cli.sources.huggingface.anatomy.head_counts import groups_of, heads_of
 from attn_cli.sources.huggingface.capture.attention_function import Tap
@@ -14,6 +13,7 @@ from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask, lazy_mask
 from attn_cli.sources.huggingface.capture.ledger import Ledger
 from attn_cli.sources.huggingface.capture.own_code.seen_call import mask_lowest
 from attn_cli.sources.huggingface.capture.own_code.softmax_layouts import as_matrices
+from attn_cli.sources.huggingface.compat import causal_mask_function
 
 
 class OwnCodeVisitor(Protocol):

@@ -14,15 +14,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import names_a_softmax
 from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
 from attn_cli.sources.huggingface.capture.own_code.returned_weights import request_weights, returns_weights
+from attn_cli.sources.huggingface.compat import ATEN_SOFTMAX, TorchDispatchMode
 
 _SOFTMAX = {functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
-_ATEN_SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default}
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
 _PRODUCTS = {torch.matmul, torch.bmm, torch.baddbmm, torch.einsum, torch.Tensor.matmul, torch.Tensor.bmm,
              torch.Tensor.baddbmm, torch.Tensor.__matmul__}  # fmt: skip
@@ -175,6 +174,6 @@ class SoftmaxInputs(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run `func`, and keep the input of a softmax."""
-        if func in _ATEN_SOFTMAX:
+        if func in ATEN_SOFTMAX:
             self.scores.append(args[0])
         return func(*args, **(kwargs or {}))

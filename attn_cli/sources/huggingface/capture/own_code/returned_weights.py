@@ -3,11 +3,11 @@
 import inspect
 from typing import Any
 
-import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from attn_cli.sources.huggingface.capture.own_code.calls import OwnCodeVisitor
+from attn_cli.sources.huggingface.compat import hidden_from_function_modes
 from attn_cli.sources.huggingface.known_types import TYPES
 
 # By name, since importing the classes would load the code of their models.
@@ -28,7 +28,7 @@ def request_weights(module: nn.Module, own_code: OwnCodeVisitor) -> list[Removab
 
     def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         weights = output.attention_probs if hasattr(output, "attention_probs") else output[1]
-        with torch._C.DisableTorchFunction():
+        with hidden_from_function_modes():
             own_code.visit_softmax(module, "returned", weights, None)
 
     handles = [module.register_forward_hook(after)]
