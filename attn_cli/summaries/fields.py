@@ -1,16 +1,19 @@
 """Fields of machine output, declared beside what they are read from: rows, objects and JSON Schema are made of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
 Schema = dict[str, Any]
 
 COUNT: Schema = {"type": "integer", "minimum": 0}
+INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": ["number", "null"]}  # what is NaN or infinite is null
 FINITE: Schema = {"type": "number"}
 SHARE: Schema = NUMBER | {"minimum": 0, "maximum": 1.0001}
+POSITIVE: Schema = NUMBER | {"minimum": 0}
+CHANCE: Schema = NUMBER | {"minimum": 0, "maximum": 1}
 COSINE: Schema = NUMBER | {"minimum": -1.0001, "maximum": 1.0001}
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
@@ -25,6 +28,21 @@ def each(item: Schema, meaning: str = "", count: int | None = None) -> Schema:
     """A list of such values, each of this meaning, `count` of them if that is fixed."""
     items = {**item, "description": meaning} if meaning else item
     return {"type": "array", "items": items} | ({} if count is None else {"minItems": count, "maxItems": count})
+
+
+@dataclass(frozen=True)
+class Object:
+    """The type of an object made of a thing."""
+
+    fields: Sequence["Field"]
+
+    def schema(self) -> Schema:
+        """As JSON Schema."""
+        return object_schema(self.fields)
+
+    def of(self, thing: object) -> dict[str, Any]:
+        """The object."""
+        return made(self.fields, thing)
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,10 @@ class Rows:
         more = {"additionalProperties": False} if self.closed else {}
         return each(object_schema(self.fields) | more, self.meaning, self.count)
 
+    def of(self, things: Iterable[object]) -> list[dict[str, Any]]:
+        """The objects."""
+        return [made(self.fields, thing) for thing in things]
+
 
 @dataclass(frozen=True)
 class Field:
@@ -57,7 +79,7 @@ class Field:
     """
 
     name: str
-    type: Schema | Rows
+    type: Schema | Object | Rows
     meaning: str = ""
     value: str | Callable[[Any], Any] = ""
     optional: bool = False
@@ -69,7 +91,7 @@ class Field:
 
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
-        schema = self.type.schema() if isinstance(self.type, Rows) else self.type
+        schema = self.type if isinstance(self.type, dict) else self.type.schema()
         return {**schema, **({"description": self.meaning} if self.meaning else {})}
 
 
@@ -80,8 +102,18 @@ def made(fields: Sequence[Field], thing: object) -> dict[str, Any]:
         value = one.read(thing)
         if value is None and one.optional:
             continue
-        document[one.name] = [made(one.type.fields, row) for row in value] if isinstance(one.type, Rows) else value
+        document[one.name] = value if isinstance(one.type, dict) else one.type.of(value)
     return document
+
+
+def within(path: str, fields: Sequence[Field]) -> tuple[Field, ...]:
+    """The same fields of what stands at the path of an attribute of a thing."""
+    inner = attrgetter(path)
+
+    def read(one: Field) -> Callable[[Any], Any]:
+        return lambda thing: one.read(inner(thing))
+
+    return tuple(replace(one, value=read(one)) for one in fields)
 
 
 def object_schema(fields: Sequence[Field]) -> dict[str, Any]:

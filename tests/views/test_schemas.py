@@ -6,11 +6,15 @@ import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import numpy as np
 import pytest
 
+from attn_cli.prompt import Token
+from attn_cli.summaries.answers import kinds
+from attn_cli.summaries.answers.kinds import SinkKey
 from attn_cli.views.schemas import schema_id, schema_names, schema_text
 from tests.program import Run, attn, refused, strict_json
 
@@ -28,6 +32,15 @@ def hold(run: Run, name: str) -> None:
     assert lines
     for line in lines:
         validator(name).validate(strict_json(line))
+
+
+def test_the_sinks_of_a_text_hold() -> None:
+    """As an answer has them that a model with sinks gives."""
+    sink = SinkKey("self", 0, Token(0, "<s>", None, None, 1, True), 0.5, 0.4, 0.1, 30.0)
+    with mock.patch.object(kinds, "text_sinks", lambda parts: [sink]):
+        run = attn("heads", "--kinds", TEXT, "--json", "-q")
+    assert run.json["result"]["sinks"][0]["residual_norm"] == 30.0
+    hold(run, "kinds")
 
 
 @pytest.mark.parametrize("name", schema_names())

@@ -5,12 +5,14 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
 from attn_cli._version import __version__
 from attn_cli.kernel.walk.c_library import VECTORS, is_built, is_unfit, widest_vectors
+from attn_cli.summaries.fields import COUNT, FLAG, TEXT, Field, Object, Rows, each, or_none
 from attn_cli.summaries.report import Answer
 
 PACKAGES = ("torch", "transformers", "numpy", "typer", "rich")
@@ -52,6 +54,76 @@ class OutputStream:
     ascii_only: bool
 
 
+_PACKAGE = (
+    Field("name", TEXT, "as pip knows it", itemgetter(0)),
+    Field("version", or_none(TEXT), "null for one that is missing", itemgetter(1)),
+)
+_DEVICE = (
+    Field("device", TEXT, "what --device takes", itemgetter("device")),
+    Field("name", TEXT, "the maker's name; of the CPU also the instructions that torch uses", itemgetter("name")),
+    Field(
+        "cores", or_none({"type": "integer", "minimum": 1}), "of the CPU, how many attn may use", itemgetter("cores")
+    ),
+    Field(
+        "threads", or_none({"type": "integer", "minimum": 1}), "of the CPU, how many torch uses", itemgetter("threads")
+    ),
+    Field("bytes", or_none(COUNT), "memory of a CUDA device", itemgetter("bytes")),
+)
+_EXTRA = (
+    Field("name", TEXT, "gguf, image or audio", itemgetter(0)),
+    Field("missing", each(TEXT), "packages that are not installed", lambda extra: list(extra[1])),
+    Field(
+        "install",
+        or_none(TEXT),
+        "the command that installs them; null if none is missing",
+        lambda extra: install_line(extra[0]) if extra[1] else None,
+    ),
+)
+_MODEL = (
+    Field("name", TEXT, "what --model takes", itemgetter(0)),
+    Field("bytes", COUNT, "on disk, of all its revisions", itemgetter(1)),
+)
+_CACHE = (
+    Field("folder", or_none(TEXT), "null where huggingface_hub can't be imported", "cache"),
+    Field("models", Rows(_MODEL), value=lambda here: here.models.items()),
+    Field("broken", COUNT, "entries that can't be read"),
+)
+_SETTING = (
+    Field("name", TEXT, "the option's name in the file of settings", itemgetter("name")),
+    Field("value", TEXT, "its default", itemgetter("value")),
+    Field("origin", TEXT, "the variable or the file that sets it", itemgetter("origin")),
+)
+_VARIABLE = (
+    Field("name", TEXT, value=itemgetter(0)),
+    Field("value", or_none(TEXT), "null where it may hold a password", itemgetter(1)),
+)
+_STDOUT = (
+    Field("terminal", FLAG, "whether it is one"),
+    Field("width", {"type": "integer", "minimum": 1}, "columns of a screen"),
+    Field("depth", {"enum": ["truecolor", "256", "16", "none"]}, "colours of a screen"),
+    Field("encoding", or_none(TEXT), "null where it doesn't say"),
+    Field("ascii_only", FLAG, "whether other characters are replaced"),
+)
+FIELDS = (
+    Field("python", TEXT, "the version of Python"),
+    Field("platform", TEXT, "the system and its processor, as Python names them"),
+    Field("compiled_kernel", or_none(TEXT),
+          "the vectors that the compiled kernel uses; null where no C compiler was at hand at installation"),
+    Field("unusable_kernel", FLAG,
+          "whether compiled code is there that can't be used: of another version, or of another system"),
+    Field("packages", Rows(_PACKAGE), "libraries that attn needs", lambda here: here.packages.items()),
+    Field("devices", Rows(_DEVICE),
+          "where models can run, first the one that --device auto takes; empty where torch can't be imported"),
+    Field("extras", Rows(_EXTRA), "what attn can be installed with", lambda here: here.extras.items()),
+    Field("cache", Object(_CACHE), "the models that were downloaded from the hub", lambda here: here),
+    Field("settings", Rows(_SETTING), "defaults of options that are set"),
+    Field("config", TEXT, "the file of settings, whether it is there or not"),
+    Field("variables", Rows(_VARIABLE), "the environment variables that are set and that attn or its libraries heed",
+          lambda here: here.variables.items()),
+    Field("stdout", Object(_STDOUT), "standard output as attn sees it"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Installation(Answer):
     """What runs attn here.
@@ -70,6 +142,7 @@ class Installation(Answer):
     """
 
     name: ClassVar[str] = "env"
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     python: str
     platform: str
@@ -104,30 +177,6 @@ class Installation(Answer):
         pairs += [("variable", name, "set" if value is None else value) for name, value in self.variables.items()]
         pairs += [("stdout", name, value) for name, value in vars(self.stdout).items()]
         yield from ({"kind": kind, "name": name, "value": value} for kind, name, value in pairs)
-
-    def document(self) -> dict[str, Any]:
-        """Everything by kind."""
-        return {
-            "python": self.python,
-            "platform": self.platform,
-            "compiled_kernel": self.compiled_kernel,
-            "unusable_kernel": self.unusable_kernel,
-            "packages": [{"name": name, "version": number} for name, number in self.packages.items()],
-            "devices": [dict(row) for row in self.devices],
-            "extras": [
-                {"name": name, "missing": list(lacks), "install": install_line(name) if lacks else None}
-                for name, lacks in self.extras.items()
-            ],
-            "cache": {
-                "folder": self.cache,
-                "models": [{"name": name, "bytes": size} for name, size in self.models.items()],
-                "broken": self.broken,
-            },
-            "settings": [dict(row) for row in self.settings],
-            "config": self.config,
-            "variables": [{"name": name, "value": value} for name, value in self.variables.items()],
-            "stdout": dict(vars(self.stdout)),
-        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns of the rows, as text; what is None is ""."""

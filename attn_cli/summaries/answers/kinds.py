@@ -10,6 +10,7 @@ from attn_cli.call import Call, Place
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import ALL, Selection
 from attn_cli.source import Source
+from attn_cli.summaries.fields import COUNT, FLAG, POSITIVE, TEXT, Field, Rows, made
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds import KINDS
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKinds, HeadKindsReducer, KindTexts
@@ -41,11 +42,24 @@ class SinkKey:
         known = self.value is not None and self.residual is not None
         return known and (self.value or 0.0) > SHORT_VALUE and (self.residual or 0.0) < LONG_RESIDUAL
 
-    def record(self) -> dict[str, Any]:
-        """As an object of JSON."""
-        return {"stream": self.stream, "key": self.key, "key_token": self.token.text,
-                "heads": self.heads, "weight": self.weight, "value_norm": self.value, "residual_norm": self.residual,
-                "hub": self.is_hub}  # fmt: skip
+
+_SINK = (
+    Field("stream", TEXT),
+    Field("key", COUNT, "the key's token index"),
+    Field("key_token", TEXT, value="token.text"),
+    Field("heads", {"type": "number", "minimum": 0, "maximum": 1},
+          "the share of heads of which it is a sink: more than 0.3 of the rows that see it, and 3 times the baseline"),
+    Field("weight", {"type": "number", "minimum": 0}, "what it receives, mean over heads"),
+    Field("value_norm", POSITIVE,
+          "norm of its value over the median of all, median over heads and layers; null where values are unknown",
+          "value"),
+    Field("residual_norm", POSITIVE,
+          "norm of its vector between blocks over the median of all, largest over blocks; null where unknown",
+          "residual"),
+    Field("hub", FLAG, "true for a hub: its value and its vector have ordinary norms, so heads read it",
+          "is_hub"),
+)  # fmt: skip
+SINKS = Field("sinks", Rows(_SINK), "the keys of a text that are sinks of a tenth of all heads; none of random tokens")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +103,7 @@ class KindMap(Answer):
         prompts = [{"seed": None if self.seed is None else self.seed + more, "tokens": length}
                    for more, length in enumerate(self.lengths)]  # fmt: skip
         by = "weight" if self.seed is not None else "share"
-        sinks = [sink.record() for sink in self.sinks]
-        return {"prompts": prompts, "named_by": by, "kinds": list(self.records()), "sinks": sinks}
+        return {"prompts": prompts, "named_by": by, "kinds": list(self.records())} | made([SINKS], self)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """A row for each head of every call `[N]`, a column for each kind `[N, K]`."""

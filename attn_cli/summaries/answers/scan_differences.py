@@ -1,13 +1,15 @@
 """attn scan show --against: two scans head by head, and what differs beyond chance."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
 from attn_cli.summaries.answers.scan_heads import ScannedHead, columns_of
-from attn_cli.summaries.answers.scanned import Estimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.answers.scanned import CORPUS, PLACE, Estimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, Object, Rows, within
 from attn_cli.summaries.report import Answer
 from attn_cli.summaries.student import ci_half_width, holm, two_sided_p
 
@@ -43,13 +45,45 @@ class HeadDifference:
         """Whether it differs beyond chance, with all compared numbers taken into account."""
         return self.adjusted < LEVEL
 
-    def record(self) -> dict[str, Any]:
-        """As a flat row."""
-        return self.place.lead() | {
-            "statistic": self.statistic, "first": self.first, "second": self.second, "difference": self.difference,
-            "low": self.low, "high": self.high, "effect": self.effect, "p_value": self.chance,
-            "adjusted_p_value": self.adjusted, "differs": self.differs,
-        }  # fmt: skip
+
+def _of_first(field: Field) -> Callable[[Sequence[Any]], Any]:
+    return lambda row: field.read(row[0])
+
+
+_DIFFERENCE = (
+    *within("place", PLACE),
+    Field("statistic", TEXT, "as in attn heads --json"),
+    Field("first", NUMBER, "mean over the documents of the first scan"),
+    Field("second", NUMBER, "of the second"),
+    Field("difference", NUMBER, "second minus first"),
+    Field("low", NUMBER, "the lower end of its 95 % confidence interval"),
+    Field("high", NUMBER, "its upper end"),
+    Field("effect", NUMBER, "the difference over the standard deviation of documents"),
+    Field("p_value", CHANCE, "p-value of the difference, two-sided", "chance"),
+    Field("adjusted_p_value", CHANCE, "the p-value corrected for all compared numbers (Holm 1979)", "adjusted"),
+    Field("differs", FLAG, "true if it differs significantly"),
+)
+_RENAMED = (
+    *(replace(field, value=_of_first(field)) for field in PLACE),
+    Field("first", TEXT, "kind in the first scan", itemgetter(1)),
+    Field("second", TEXT, "kind in the second", itemgetter(2)),
+)
+FIELDS = (
+    *within("corpus", CORPUS),
+    Field("against", Object((Field("model", TEXT, "its model", "other_model"), *within("other_corpus", CORPUS))),
+          "the other scan", lambda answer: answer),
+    Field("same_documents", FLAG, "whether both scans are of the same documents", "same"),
+    Field("test", {"enum": ["paired", "welch"]},
+          "paired t-test for the same documents, Welch's test for others",
+          lambda answer: "paired" if answer.same else "welch"),
+    Field("level", NUMBER, "family-wise error rate of the numbers that differ",
+          lambda _: LEVEL),
+    Field("compared", COUNT, "how many numbers were compared", lambda answer: len(answer.differences)),
+    Field("differ", COUNT, "how many of them differ significantly", lambda answer: len(answer.beyond_chance)),
+    Field("unmatched_heads", COUNT, "heads that are in one of the scans only", "alone"),
+    Field("differences", Rows(_DIFFERENCE), "every number of every head; those that differ first, by effect"),
+    Field("kinds", Rows(_RENAMED), "heads that are of another kind in the second scan", "renamed"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +99,8 @@ class ScanDifferences(Answer):
     """
 
     name: ClassVar[str] = "scan_differences"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "differences"
 
     folder: str
     other: str
@@ -81,24 +117,6 @@ class ScanDifferences(Answer):
     def beyond_chance(self) -> tuple[HeadDifference, ...]:
         """Those that differ."""
         return tuple(each for each in self.differences if each.differs)
-
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per head and statistic."""
-        return (each.record() for each in self.differences)
-
-    def document(self) -> dict[str, Any]:
-        """Both corpora, how they were compared, and every number."""
-        return self.corpus.record() | {
-            "against": self.other_corpus.record() | {"model": self.other_model},
-            "same_documents": self.same,
-            "test": "paired" if self.same else "welch",
-            "level": LEVEL,
-            "compared": len(self.differences),
-            "differ": len(self.beyond_chance),
-            "unmatched_heads": self.alone,
-            "differences": [*self.records()],
-            "kinds": [place.lead() | {"first": one, "second": two} for place, one, two in self.renamed],
-        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns of the rows."""

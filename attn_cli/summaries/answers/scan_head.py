@@ -1,13 +1,28 @@
 """attn scan show --head: all that a scan knows of one head."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from attn_cli.summaries.answers.scan_heads import ScannedHead, columns_of
-from attn_cli.summaries.answers.scanned import KindEstimate, ScannedCorpus
+from attn_cli.summaries.answers.scan_heads import HEAD, STATISTICS, ScannedHead, columns_of
+from attn_cli.summaries.answers.scanned import CORPUS, KIND_ESTIMATE, PLACE, KindEstimate, ScannedCorpus
+from attn_cli.summaries.fields import (
+    CHANCE,
+    COUNT,
+    FLAG,
+    INTEGER,
+    POSITIVE,
+    SHARE,
+    TEXT,
+    Field,
+    Rows,
+    made,
+    or_none,
+    within,
+)
 from attn_cli.summaries.report import Answer
 
 
@@ -64,14 +79,83 @@ class ScanExample(NamedTuple):
     query_span: tuple[int, int] | None
     key_span: tuple[int, int] | None
 
-    def row(self) -> dict[str, Any]:
-        """As a flat row."""
-        fields = self._asdict()
-        for name in ("query_span", "key_span"):
-            span = fields.pop(name)
-            start, end = (None, None) if span is None else span
-            fields |= {f"{name.removesuffix('span')}start": start, f"{name.removesuffix('span')}end": end}
-        return fields
+
+_RANGE_NUMBERS = (
+    Field("weight", POSITIVE, "share of the head's weight"),
+    Field("baseline", POSITIVE, "what uniform attention would give"),
+)
+_DISTANCE, _POSITION = (
+    (Field("first", or_none(INTEGER), f"the least {noun}; null for no end"),
+     Field("last", or_none(INTEGER), "the largest; null for no end"), *_RANGE_NUMBERS)
+    for noun in ("distance", "place")
+)  # fmt: skip
+_TOKEN = (
+    Field("token", TEXT, "its name in the vocabulary"),
+    Field("times", COUNT, "for how many rows"),
+    Field("rows", COUNT, "how often the token is in the corpus"),
+    Field("exact", FLAG, "false where the vocabulary was too large to count every token"),
+)
+_PART = (
+    Field("part", TEXT, "the field or role", itemgetter(0)),
+    *(replace(field, value=itemgetter(at)) for at, field in enumerate(_RANGE_NUMBERS, 1)),
+)
+EXAMPLE = (
+    Field("kind", TEXT, "of what it is an example: a kind, or any"),
+    Field("rank", COUNT, "from 1, the largest weight first"),
+    Field("weight", SHARE, "of the cell"),
+    Field("document", COUNT, "number of the document, from 0"),
+    Field("piece", COUNT, "number of the piece where it was cut, from 0"),
+    Field("file", TEXT, "the file it was read from"),
+    Field("record", COUNT, "line or row of that, from 1"),
+    Field("query", COUNT, "row of the cell"),
+    Field("key", COUNT, "its column"),
+    Field("query_token", TEXT, "the query's token"),
+    Field("key_token", TEXT, "the key's token"),
+    Field("text", TEXT, "what the model read, of a long text what is around query and key"),
+    Field("whole", FLAG, "whether that is all that it read"),
+    Field("first", COUNT, "first character of the record that it read"),
+    Field("last", COUNT, "one past the last"),
+    Field(
+        "query_start",
+        or_none(INTEGER),
+        "first character of the query's token in text; null where it isn't in it",
+        lambda example: example.query_span and example.query_span[0],
+    ),
+    Field(
+        "query_end",
+        or_none(INTEGER),
+        "one past the last character of the query's token in text; null where it isn't in it",
+        lambda example: example.query_span and example.query_span[1],
+    ),
+    Field(
+        "key_start",
+        or_none(INTEGER),
+        "first character of the key's token in text; null where it isn't in it",
+        lambda example: example.key_span and example.key_span[0],
+    ),
+    Field(
+        "key_end",
+        or_none(INTEGER),
+        "one past the last character of the key's token in text; null where it isn't in it",
+        lambda example: example.key_span and example.key_span[1],
+    ),
+)
+FIELDS = (
+    *within("corpus", CORPUS),
+    *within("head.place", PLACE),
+    *within("head", HEAD),
+    Field("certainty", CHANCE, "how sure the kind is; null where there is none",
+          lambda answer: None if answer.head.kind is None else answer.head.kind.certainty),
+    Field("statistics", STATISTICS.type, STATISTICS.meaning, lambda answer: STATISTICS.read(answer.head)),
+    Field("kinds", Rows(KIND_ESTIMATE), "what it gives to the targets of every kind"),
+    Field("distances", Rows(_DISTANCE), "its weight by distance from query to key, negative for keys after the query"),
+    Field("positions", Rows(_POSITION), "its weight by place of the key"),
+    Field("tokens_to", Rows(_TOKEN), "tokens that are most often the key of a row's largest weight", "received"),
+    Field("tokens_from", Rows(_TOKEN), "tokens of the rows whose largest weight is most often on no expected sink",
+          "sent"),
+    Field("parts", Rows(_PART), "its weight by fields of records or roles of messages"),
+    Field("examples", Rows(EXAMPLE), "the strongest cells of every kind, one of a document"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +172,7 @@ class ScanHead(Answer):
     """
 
     name: ClassVar[str] = "scan_head"
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     model: str
     folder: str
@@ -103,22 +188,7 @@ class ScanHead(Answer):
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per example."""
-        return (self.head.place.lead() | example.row() for example in self.examples)
-
-    def document(self) -> dict[str, Any]:
-        """All of it."""
-        return self.corpus.record() | self.head.place.lead() | {
-            "kind": self.head.kind_name,
-            "certainty": None if self.head.kind is None else self.head.kind.certainty,
-            "statistics": {name: estimate.record() for name, estimate in self.head.statistics.items()},
-            "kinds": [kind.record() for kind in self.kinds],
-            "distances": [each._asdict() for each in self.distances],
-            "positions": [each._asdict() for each in self.positions],
-            "tokens_to": [each._asdict() for each in self.received],
-            "tokens_from": [each._asdict() for each in self.sent],
-            "parts": [{"part": name, "weight": weight, "baseline": baseline} for name, weight, baseline in self.parts],
-            "examples": [example.row() for example in self.examples],
-        }  # fmt: skip
+        return (made(PLACE, self.head.place) | made(EXAMPLE, example) for example in self.examples)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The columns of the examples; `files`, since an archive has no array of the name file."""

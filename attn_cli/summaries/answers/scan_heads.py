@@ -1,12 +1,22 @@
 """attn scan show: the heads of a scan, by kind or by a statistic."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from attn_cli.summaries.answers.scanned import Estimate, KindEstimate, ScannedCorpus, ScannedPlace
+from attn_cli.summaries.answers.scanned import (
+    CORPUS,
+    ESTIMATE,
+    KIND_ESTIMATE,
+    PLACE,
+    Estimate,
+    KindEstimate,
+    ScannedCorpus,
+    ScannedPlace,
+)
+from attn_cli.summaries.fields import TEXT, Field, Rows, made, object_schema, within
 from attn_cli.summaries.ranking import Ranking
 from attn_cli.summaries.report import Answer
 
@@ -36,12 +46,29 @@ class ScannedHead:
 
     def record(self) -> dict[str, Any]:
         """A flat row: its kind, then every statistic with its interval."""
-        row = self.place.lead() | {"kind": self.kind_name}
+        row = made(PLACE, self.place) | {"kind": self.kind_name}
         row["certainty"] = None if self.kind is None else self.kind.certainty
         row["share"] = None if self.kind is None else self.kind.share
         for name, estimate in self.statistics.items():
             row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         return row
+
+
+HEAD = (Field("kind", TEXT, "what the head does, judged over all documents: a kind, none, or not judged", "kind_name"),)
+STATISTICS = Field(
+    "statistics", {"type": "object", "additionalProperties": object_schema(ESTIMATE)},
+    "every head statistic, by the names of attn heads --json",
+    lambda head: {name: made(ESTIMATE, estimate) for name, estimate in head.statistics.items()},
+)  # fmt: skip
+_HEAD = (
+    *within("place", PLACE),
+    *HEAD,
+    Field("kind_numbers", {"oneOf": [{"type": "null"}, object_schema(KIND_ESTIMATE)]},
+          "the numbers of that kind; null for none",
+          lambda head: None if head.kind is None else made(KIND_ESTIMATE, head.kind)),
+    STATISTICS,
+)  # fmt: skip
+FIELDS = (*within("corpus", CORPUS), Field("heads", Rows(_HEAD), "all heads, or those that were chosen"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +82,7 @@ class ScanHeads(Answer):
     """
 
     name: ClassVar[str] = "scan_heads"
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     folder: str
     corpus: ScannedCorpus
@@ -66,16 +94,6 @@ class ScanHeads(Answer):
     def records(self) -> Iterator[dict[str, Any]]:
         """One row per head."""
         return (head.record() for head in self.heads)
-
-    def document(self) -> dict[str, Any]:
-        """The corpus, then every head with its kind and its statistics."""
-        heads = [
-            head.place.lead() | {"kind": head.kind_name}
-            | {"kind_numbers": None if head.kind is None else head.kind.record()}
-            | {"statistics": {name: estimate.record() for name, estimate in head.statistics.items()}}
-            for head in self.heads
-        ]  # fmt: skip
-        return self.corpus.record() | {"heads": heads}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every column of the rows `[N]`."""

@@ -1,9 +1,10 @@
 """What a scan knows of heads: numbers over documents with how certain they are, and what the corpus was."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from attn_cli.summaries.fields import CHANCE, COUNT, FLAG, NUMBER, TEXT, Field, each
 from attn_cli.text import counted, excerpt, listed
 
 
@@ -29,11 +30,19 @@ class ScannedPlace(NamedTuple):
         name = f"{self.layer}.{self.head}" + (f"/{self.call}" if self.call else "")
         return name if self.stream == "self" else f"{self.stream} {name}"
 
-    def lead(self) -> dict[str, Any]:
-        """The fields that every row of output begins with."""
-        stream = {} if self.stream == "self" else {"stream": self.stream}
-        several = {"module": self.module, "call": self.call} if self.module else {}
-        return stream | several | {"layer": self.layer, "head": self.head, "kv_head": self.kv_head}
+
+PLACE = (
+    Field("stream", TEXT,
+          "which attention of the model it is: self, encoder, decoder, cross; given where there are several",
+          lambda place: None if place.stream == "self" else place.stream, optional=True),
+    Field("module", TEXT, "the module's path, where a layer has several", lambda place: place.module or None,
+          optional=True),
+    Field("call", COUNT, "which run of it, where a layer has several",
+          lambda place: place.call if place.module else None, optional=True),
+    Field("layer", COUNT, "the model's own block number"),
+    Field("head", COUNT, "the model's own head number"),
+    Field("kv_head", COUNT, "the key/value head that it reads"),
+)  # fmt: skip
 
 
 class Estimate(NamedTuple):
@@ -52,10 +61,22 @@ class Estimate(NamedTuple):
     deviation: float
     quantiles: Mapping[str, float]
 
-    def record(self) -> dict[str, Any]:
-        """As an object of JSON."""
-        return {"documents": self.documents, "mean": self.mean, "low": self.low, "high": self.high,
-                "standard_deviation": self.deviation, **self.quantiles}  # fmt: skip
+
+def _quantile(name: str) -> Callable[[Estimate], float]:
+    return lambda estimate: estimate.quantiles[name]
+
+
+ESTIMATE = (
+    Field("documents", COUNT, "documents that have the number"),
+    Field("mean", NUMBER, "mean over documents"),
+    Field("low", NUMBER, "the lower end of the 95 % confidence interval of the mean"),
+    Field("high", NUMBER, "its upper end"),
+    Field("standard_deviation", NUMBER, "standard deviation over documents", "deviation"),
+    *(
+        Field(name, NUMBER, f"{int(name[1:])} % of documents have at most this", _quantile(name))
+        for name in ("q05", "q25", "q50", "q75", "q95")
+    ),
+)
 
 
 class KindEstimate(NamedTuple):
@@ -80,9 +101,19 @@ class KindEstimate(NamedTuple):
     named: bool
     certainty: float
 
-    def record(self) -> dict[str, Any]:
-        """As an object of JSON."""
-        return self._asdict()
+
+KIND_ESTIMATE = (
+    Field("kind", TEXT, "the kind's name"),
+    Field("documents", COUNT, "documents with rows of which the kind has targets"),
+    Field("share", NUMBER, "its targets' share of non-sink attention, mean over documents"),
+    Field("share_low", NUMBER, "the lower end of the 95 % confidence interval of that"),
+    Field("share_high", NUMBER, "its upper end"),
+    Field("weight", NUMBER, "the targets' share of all attention"),
+    Field("baseline", NUMBER, "what uniform attention would give the targets"),
+    Field("control", NUMBER, "weight of other keys at the same distances; null for most kinds"),
+    Field("named", FLAG, "true if the head has this name"),
+    Field("certainty", CHANCE, "probability that the mean suffices for the name; null with one document"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +140,11 @@ class ScannedCorpus:
             words += [f"{counted(lost, 'record')} not read", reasons]
         return words + ([excerpt(listed(self.inputs, 3), 60)] if self.inputs else [])
 
-    def record(self) -> dict[str, Any]:
-        """As fields of JSON."""
-        return {"documents": self.documents, "tokens": self.tokens, "rejected": dict(self.poison),
-                "inputs": list(self.inputs)}  # fmt: skip
+
+CORPUS = (
+    Field("documents", COUNT, "documents that the model read; pieces count as documents"),
+    Field("tokens", COUNT, "their tokens"),
+    Field("rejected", {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
+          "how many records were not read, by reason", "poison"),
+    Field("inputs", each(TEXT), "the files as they were named"),
+)  # fmt: skip

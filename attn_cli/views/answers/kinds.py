@@ -7,6 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from rich.console import RenderableType
 from rich.style import Style
 from rich.text import Text
 
@@ -19,7 +20,7 @@ from attn_cli.summaries.reducers.kinds.kind_sums import FEW_ROWS, LEAST_OF_FEW, 
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted
 from attn_cli.views.drawing.cells import packed_text
-from attn_cli.views.drawing.fitting import Section, Version, whole
+from attn_cli.views.drawing.fitting import Section, Version, fitted, whole
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.styles import BOLD, DIM
@@ -47,6 +48,11 @@ class GridRow:
     groups: tuple[int, ...]
     kinds: tuple[int, ...]
     numbers: tuple[float, ...]
+
+
+def draw(part: HeadKinds, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The heads that stand out by name, the grid and its legend."""
+    yield from fitted(sections(report, screen), screen)
 
 
 def sections(report: Report, screen: Screen) -> list[Section]:

@@ -7,8 +7,9 @@
     fragments/NAME.json    what `attn.NAME/1` adds: title, description, and the parts of its result
 
 A fragment is found by its file's name: a new output needs no entry anywhere else. Wherever `{"$include": "FILE#A/B"}`
-stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that. One
-with a dot is a module of the summaries, and A the name of a list of fields there (`attn_cli/summaries/fields.py`).
+stands, it is replaced by what FILE.json has under key A, key B; fields that stand beside it are merged into that. In
+place of `result` a fragment may name the module of the summaries, such as answers.cost, whose `FIELDS` declare it; a
+FILE with a dot is such a module, too, and A one of its fields.
 
 The number in `attn.NAME/1` is the fragment's "$id", from which outputs take it too. It changes by one rule: adding a
 field keeps the number, because a reader that ignores unknown fields goes on working; removing a field, renaming it or
@@ -19,9 +20,12 @@ import json
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attn_cli.errors import InputError
+
+if TYPE_CHECKING:  # `schema_names` needs no numpy
+    from attn_cli.summaries.fields import Field
 
 _FOLDER = Path(__file__).parent
 _FIELDS = ("index", "input", "inputs", "other_source", "other_input")  # those that some outputs have
@@ -57,17 +61,12 @@ def schema_text(name: str) -> str:
 def composed(name: str) -> dict[str, Any]:
     """The whole JSON Schema of one output."""
     envelope, fragment = _resolved(_read("envelope")), _resolved(_fragment(name))
-    result, optional = fragment["result"], fragment.get("optional", ())
     properties = {
         "schema": {"const": fragment["$id"]},
         "attn": envelope["attn"],
         "source": envelope["source"],
         **{field: fragment[field] for field in _FIELDS if field in fragment},
-        "result": {
-            "type": "object",
-            "required": [part for part in result if part not in optional],
-            "properties": result,
-        },
+        "result": _result(fragment),
         "warnings": envelope["warnings"],
     }
     return {
@@ -80,6 +79,17 @@ def composed(name: str) -> dict[str, Any]:
         "properties": properties,
         **({"$defs": fragment["$defs"]} if "$defs" in fragment else {}),
     }
+
+
+def _result(fragment: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a result: of the fields that a module declares, or of those in the fragment itself."""
+    if "fields" in fragment:
+        from attn_cli.summaries.fields import object_schema  # imported here: `schema_names` needs no numpy
+
+        return object_schema(import_module(f"attn_cli.summaries.{fragment['fields']}").FIELDS)
+    result, optional = fragment["result"], fragment.get("optional", ())
+    required = [part for part in result if part not in optional]
+    return {"type": "object", "required": required, "properties": result}
 
 
 def _fragment(name: str) -> dict[str, Any]:
@@ -113,13 +123,11 @@ def _items(value: Any) -> list[Any]:
 
 
 def _piece(address: str) -> Any:
-    """The value in FILE.json under the keys A, B, for the address "FILE#A/B"; for "room.module#LIST" its fields."""
+    """The value in FILE.json under the keys A, B, for the address "FILE#A/B"."""
     file, keys = address.split("#")
     if "." in file:
-        from attn_cli.summaries.fields import properties  # imported here: `schema_names` needs no numpy
-
-        fields: dict[str, Any] = properties(getattr(import_module(f"attn_cli.summaries.{file}"), keys))
-        return fields
+        declared: Field = getattr(import_module(f"attn_cli.summaries.{file}"), keys)
+        return declared.schema()
     piece: Any = _LISTS[file]() if file in _LISTS else _read(file)
     for key in keys.split("/"):
         piece = piece[key]
