@@ -7,10 +7,10 @@ import typer
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.kinds import kinds_of_heads
-from attn_cli.cli.kit.run.loop import ReducersFor
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import ReducersFor
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source

@@ -11,9 +11,9 @@ from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.measure import measure_of
-from attn_cli.cli.kit.run.loop import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.sizes import bytes_of
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import ReducersFor, ReportPlan, Rows
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError

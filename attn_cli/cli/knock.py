@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.run.each_text import show_each
+from attn_cli.cli.kit.run.loop import show_each
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import takes_options

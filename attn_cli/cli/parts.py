@@ -8,7 +8,7 @@ import typer
 from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_cuts import text_cut
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.run.text_command import ModelCommandOptions
+from attn_cli.cli.kit.options.text_command import ModelCommandOptions
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes

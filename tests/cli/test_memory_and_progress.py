@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from attn_cli.cli.kit.run.loop import CommandRequest, answer_texts
+from attn_cli.cli.kit.run.text_run import CommandRequest, answer_texts
 from attn_cli.cli.kit.stderr import progress
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from attn_cli.cli.kit.run.line_stream import LineStream
-from attn_cli.cli.kit.run.loop import CommandRequest, Question, _read_window
+from attn_cli.cli.kit.run.text_run import CommandRequest, Question, _read_window
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source

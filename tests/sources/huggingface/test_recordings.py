@@ -11,7 +11,7 @@ import pytest
 
 from attn_cli import sources
 from attn_cli.cli.kit.options import model as model_options
-from attn_cli.cli.kit.run import text_command
+from attn_cli.cli.kit.options import text_command
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.architectures.tiny import tiny_source
 from tests.media import tokenizer

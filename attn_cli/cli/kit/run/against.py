@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.run.each_text import show_each
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.loop import show_each
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress

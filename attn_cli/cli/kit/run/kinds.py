@@ -1,8 +1,8 @@
 """What `attn heads --kinds` runs: a text as other commands do, or random tokens written twice."""
 
 from attn_cli.call import Call
-from attn_cli.cli.kit.run.loop import ReducersFor, ReportPlan, Rows
-from attn_cli.cli.kit.run.text_command import TextCommandOptions
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import ReducersFor, ReportPlan, Rows
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source

@@ -9,8 +9,8 @@ from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
 from attn_cli.cli.kit.options.model import LoadOptions, LookOptions
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text import TextOptions
-from attn_cli.cli.kit.run.each_text import show_each
-from attn_cli.cli.kit.run.loop import CommandRequest, MemoryEstimate, ReducersFor, ReportPlan, answer_texts
+from attn_cli.cli.kit.run.loop import show_each
+from attn_cli.cli.kit.run.text_run import CommandRequest, MemoryEstimate, ReducersFor, ReportPlan, answer_texts
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
