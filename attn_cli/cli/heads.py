@@ -10,7 +10,8 @@ from attn_cli.cli.kit.options.ranking import change_ranking, ranking_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
 from attn_cli.cli.kit.run.kinds import kinds_of_heads
-from attn_cli.cli.kit.run.text_run import ReducersFor
+from attn_cli.cli.kit.run.plan import Plan
+from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
@@ -70,7 +71,10 @@ def heads(
     if seed is not None:
         raise InputError("--seed needs --kinds", "add --kinds")
 
-    def reducers(view: View, source: Source) -> ReducersFor:
-        return lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)]
+    merges = options.merges(words)
 
-    return options.run("heads", reducers, hiding=hiding, words=options.merges(words), ranking=ranking)
+    def plan(view: View, source: Source) -> Plan:
+        return Plan(lambda rows, call: [HeadStatistics(rows, rescale=hiding.rescale)], hiding=hiding, words=merges,
+                    ranking=ranking)  # fmt: skip
+
+    return run(options, "heads", plan)

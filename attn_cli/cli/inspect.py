@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,8 +11,9 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows
 from attn_cli.cli.kit.run.sizes import bytes_of
-from attn_cli.cli.kit.run.text_run import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.errors import ExitCode, InputError
@@ -78,11 +78,13 @@ def inspect(
     _check_page(most, options, changes)
     if steps:
         hiding.refuse("--steps shows every key")
-        return options.run("steps", partial(walk, options.selection), token=token, scale=color_scale)
+        return run(
+            options, "steps", lambda view, source: Plan(walk(options.selection, source), token, scale=color_scale)
+        )
     if token is not None:
         raise InputError("--token needs --steps", "add --steps; attn top takes --token alone")
 
-    def reducers(view: View, source: Source) -> ReportPlan:
+    def plan(view: View, source: Source) -> Plan:
         height, width = view.largest or _LARGEST_IN_DATA
         last = max((layer.layer for layer in source.planned_layers(options.selection)), default=0)
 
@@ -111,10 +113,10 @@ def inspect(
         def finished(report: Report) -> Report:
             return replace(report, summaries=with_worthiest_alone(report.summaries)) if weights else report
 
-        return ReportPlan(of_call, finished, recordable=not any(changes.values()))
+        return Plan(of_call, hiding=hiding, words=merges, measure=measure, scale=color_scale, finish=finished,
+                    recordable=not any(changes.values()))  # fmt: skip
 
-    return options.run("inspect", reducers, hiding=hiding, words=merges, measure=measure,
-                       scale=color_scale, settings=ViewSettings(page_bytes=most or PAGE_BYTES))  # fmt: skip
+    return run(options, "inspect", plan, ViewSettings(page_bytes=most or PAGE_BYTES))
 
 
 def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[str, bool]) -> None:
@@ -133,7 +135,7 @@ def _check_page(most: int | None, options: TextCommandOptions, changes: Mapping[
                          f"leave out {reason}" if is_page else "add -o page.html")  # fmt: skip
 
 
-def walk(selection: Selection, view: View, source: Source) -> ReducersFor:
+def walk(selection: Selection, source: Source) -> ReducersFor:
     """The reducers for --steps: the walk through the chosen layers (default: the last), for all or the picked rows."""
     last = None
     if selection.layers is None:

@@ -5,13 +5,15 @@ from typing import Annotated, Literal
 import typer
 
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
+from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.selection_syntax import selection_of
-from attn_cli.source import Predicting
+from attn_cli.source import Predicting, Source
+from attn_cli.sources import is_recording, is_table
 from attn_cli.summaries.answers.knock import (
     HeadContext,
     chosen_heads,
@@ -73,9 +75,15 @@ def knock(
         raise InputError("--token and --everywhere at once", "leave out one of them")
     if together is not None and (options.layer, options.head) != ("all", "all"):
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
+    if is_table(options.model):
+        raise InputError(f"{options.model} is a table of word vectors, and predicts nothing",
+                         "choose a model with --model")  # fmt: skip
+    if is_recording(options.model):
+        raise InputError(f"{options.model} is a recording, and this runs a model again", "choose the model itself")
     selection = options.selection if together is None else selection_of("all", together)
 
-    def report(source: Predicting, view: View, text: str, number: int | None) -> Report:
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
+        assert isinstance(source, Predicting)
         prompt = source.read([text], options.pair)[0]
         rows: list[int] | None = None
         notes: tuple[str, ...] = ()
@@ -100,4 +108,4 @@ def knock(
         warnings = (*prompt.warnings, *notes)
         return Report("knock", source.about, (prompt,), warnings=warnings, answer=answer, index=number)
 
-    return options.run_each(report)
+    return each_report(options, report)

@@ -13,7 +13,8 @@ from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.output import OutputOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.text_run import MemoryEstimate, ReducersFor, Rows
+from attn_cli.cli.kit.run.plan import Plan, Rows
+from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.prompt import Prompt
@@ -111,7 +112,7 @@ def matrix(
         return FullMatrix(weights=weights, scores=scores, rows=rows, keys=keys, most=most, mean_heads=mean,
                           by=measure.by, rescale=rescale)  # fmt: skip
 
-    def reducers(view: View, source: Source) -> ReducersFor:
+    def plan(view: View, source: Source) -> Plan:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if view.largest is None:
                 both = keep_scores and not is_in_words(call)
@@ -133,13 +134,10 @@ def matrix(
                 if is_drawn
             ]  # fmt: skip
 
-        return of_call
-
-    def memory(view: View, source: Source) -> MemoryEstimate:
         kinds = rescale + (1 if merges else show_weights + keep_scores + (measure.by != "weight"))
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
 
-        def estimate(prompt: Prompt, rows: Rows) -> str:
+        def memory(prompt: Prompt, rows: Rows) -> str:
             if view.largest is not None:
                 return ""
             n, m = len(prompt.tokens if rows is None else rows), len(prompt.tokens) if key is None else 1
@@ -149,10 +147,9 @@ def matrix(
                 "choose layers, heads or rows with -l, -H and --token, add --mean, or look at a screen, which pools",
             )
 
-        return estimate
+        return Plan(of_call, token, hiding, merges, measure, scale=color_scale, memory=memory)
 
-    return options.run("matrix", reducers, token=token, memory=memory, hiding=hiding, words=merges, measure=measure,
-                       scale=color_scale, settings=ViewSettings(figure_width=figure_width, dpi=dpi or DPI))  # fmt: skip
+    return run(options, "matrix", plan, ViewSettings(figure_width=figure_width, dpi=dpi or DPI))
 
 
 def _check_figure(width: str | None, dpi: int | None, options: OutputOptions) -> float | None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from attn_cli.cli.kit.options.output import OutputOptions
-from attn_cli.cli.kit.run.loop import show_each
+from attn_cli.cli.kit.run.loop import answer_each
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.shell import completion
 from attn_cli.cli.kit.shell.signature import takes_options
@@ -58,10 +58,10 @@ def nearest(
     """
     with output.view() as view:
         source = open_table_source(model)
-        return show_each(
+        return answer_each(
             Texts(text, file, lines=lines, quiet=output.quiet),
             view,
-            lambda question, number: _answer(source, question, k, number if lines else None),
+            lambda number, question: _answer(source, question, k, number if lines else None),
             lines=lines,
             quiet=output.quiet,
         )

@@ -10,6 +10,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.hiding import HiddenNotes, HidingOptions
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.text_cuts import text_cut
+from attn_cli.cli.kit.run.text_run import each_report
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -21,6 +22,7 @@ from attn_cli.summaries.hidden_parts import runs_to_hide
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.text_parts import rows_of_last
 from attn_cli.token_syntax import picked_tokens
+from attn_cli.views.view import View
 
 _MANY_PASSES = 15  # plain runs; more are announced
 
@@ -55,7 +57,7 @@ def parts(
     """
     divided = text_cut(cut)
 
-    def report(source: Source, text: str, number: int | None) -> Report:
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]
         how, text_parts = divided.parts(prompt, _messages(options, text))
         rows: list[int] | None = None
@@ -98,7 +100,7 @@ def parts(
         warnings = (*prompt.warnings, *notes, *hiding.notes(hidden), *obstacle)
         return Report("parts", source.about, (prompt,), answer.summaries, warnings, answer, number)
 
-    return options.look_each(report)
+    return each_report(options, report)
 
 
 def _messages(options: TextCommandOptions, text: str) -> list[tuple[str, str]] | None:

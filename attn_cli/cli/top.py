@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -13,7 +12,8 @@ from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.options.measure import measure_of
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.against import AgainstCommand, AgainstOptions
-from attn_cli.cli.kit.run.text_run import ReducersFor, Rows
+from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows
+from attn_cli.cli.kit.run.text_run import each_report, run
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
@@ -51,7 +51,7 @@ class WhyOptions:
             raise InputError(f"--why and {option} at once", "it explains keys one by one, in one head at a time")
         return self.why
 
-    def reducers(self, count: int, view: View, source: Source) -> ReducersFor:
+    def reducers(self, count: int, view: View) -> ReducersFor:
         """The reducers for the `count` heaviest keys of every picked row, or for the keys that --key names."""
 
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
@@ -106,7 +106,8 @@ def top(
     merges = options.merges(words)
     others = {"--overall": overall, f"--by {by}": by != "weight"} | hiding.given
     if explanation.requested(others | {"--mean": mean, "--words": words, "--against": against.any}):
-        return options.run("why", partial(explanation.reducers, k), token=token, measure=Measure(rotations=True))
+        turned = Measure(rotations=True)
+        return run(options, "why", lambda view, source: Plan(explanation.reducers(k, view), token, measure=turned))
     if against.requested(others):
         return against.run(
             options,
@@ -122,7 +123,7 @@ def top(
     measure = measure_of(by, mean=mean, words=merges)
     rescale = hiding.rescale
 
-    def reducers(view: View, source: Source) -> ReducersFor:
+    def plan(view: View, source: Source) -> Plan:
         def of_call(rows: Rows, call: Call) -> Sequence[Reducer]:
             if overall or (view.largest is not None and token is None and call.n > _MANY):
                 return [
@@ -130,10 +131,9 @@ def top(
                 ]
             return [TopKeys(k, rows=rows, mean_heads=mean, scores=not merges, by=measure.by, rescale=rescale)]
 
-        return of_call
+        return Plan(of_call, token, hiding, merges, measure)
 
-    command = "overall" if overall else "top"
-    return options.run(command, reducers, token=token, hiding=hiding, words=merges, measure=measure)
+    return run(options, "overall" if overall else "top", plan)
 
 
 def _through(
@@ -155,7 +155,7 @@ def _through(
     for option in (name for name, is_on in (clashes | hiding.given).items() if is_on):
         raise InputError(f"--by through and {option} at once", "it goes through all layers and heads, to every token")
 
-    def report(source: Source, text: str, number: int | None) -> Report:
+    def report(source: Source, view: View, text: str, number: int | None) -> Report:
         prompt = source.read([text], options.pair)[0]
         display = prompt_in_words(prompt) if words else prompt
         rows, notes = (None, ()) if token is None else picked_tokens(token, display.tokens, display.text)
@@ -165,4 +165,4 @@ def _through(
         return Report("through", source.about, (display,), warnings=warnings, answer=answer, index=number,
                       merged_from=merged)  # fmt: skip
 
-    return options.look_each(report)
+    return each_report(options, report)

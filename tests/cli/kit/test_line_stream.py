@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
+from attn_cli.cli.kit.options.text_command import TextCommandOptions
 from attn_cli.cli.kit.run.line_stream import LineStream
-from attn_cli.cli.kit.run.text_run import CommandRequest, Question, _read_window
+from attn_cli.cli.kit.run.loop import next_window
+from attn_cli.cli.kit.run.plan import Plan
+from attn_cli.cli.kit.run.text_run import ReadText, TextRun
 from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.selection import Selection
 from attn_cli.sources import open_source
@@ -62,19 +64,20 @@ def test_what_is_there_is_answered(pipe: tuple[int, int], monkeypatch: pytest.Mo
     with os.fdopen(os.dup(reading)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         texts = Texts("-", None, lines=True)
-        request = CommandRequest("top", source, texts, NoView(), lambda rows, call: [], Selection(), lines=True)
+        plan = Plan(lambda rows, call: [])
+        run = TextRun("top", TextCommandOptions(lines=True), Selection(), source, NoView(), plan)
 
-        def read(request: CommandRequest) -> list[str]:
-            window = _read_window(request, 0)
-            return [question.prompt.text for question in window if isinstance(question, Question)]
+        def read(*, lines: bool = True) -> list[str]:
+            window = next_window(texts, run.read, 0, lines=lines, has_room=run.has_room)
+            return [each.prompt.text for each in window if isinstance(each, ReadText)]
 
         os.write(writing, b"river\n")
-        assert read(request) == ["river"]  # would wait for ever if it asked for more
+        assert read() == ["river"]  # would wait for ever if it asked for more
         os.write(writing, b"bank\nmoney\n")
-        assert read(request) == ["bank", "money"]
+        assert read() == ["bank", "money"]
         os.write(writing, b"\xff\nriver bank\n" + b"water " * 300 + b"\n" + b"bank\n" * 9)
-        assert read(request) == ["river bank", ("water " * 300), *["bank"] * 5]  # 8 lines: one is long, one no text
+        assert read() == ["river bank", ("water " * 300), *["bank"] * 5]  # 8 lines: one is long, one no text
         os.close(writing)
-        assert read(replace(request, lines=False)) == ["bank"]
-        assert read(request) == ["bank"] * 3
-        assert read(request) == []
+        assert read(lines=False) == ["bank"]
+        assert read() == ["bank"] * 3
+        assert read() == []

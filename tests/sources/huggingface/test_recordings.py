@@ -11,7 +11,7 @@ import pytest
 
 from attn_cli import sources
 from attn_cli.cli.kit.options import model as model_options
-from attn_cli.cli.kit.options import text_command
+from attn_cli.cli.kit.run import text_run
 from attn_cli.sources.huggingface.source import ModelSource
 from tests.architectures.tiny import tiny_source
 from tests.media import tokenizer
@@ -144,7 +144,7 @@ def test_lengths_of_values_are_all_that_by_value_takes(more: list[str], tmp_path
 def test_short_memory_keeps_the_numbers_of_all_layers(tmp_path: Path) -> None:
     file = tmp_path / "x.attn"
     one_layer = 2 * 4 * (4 + 2) * len(TEXT.split()) * 8  # twice the bytes of q and k of a layer, or a bit more
-    with mock.patch.object(text_command, "free_memory", lambda: 2 * one_layer):
+    with mock.patch.object(text_run, "free_memory", lambda: 2 * one_layer):
         run = attn("heads", TEXT, "-m", "live", "-o", file)
     assert run.code == 0 and "layers 1 are kept with their numbers" in run.errors, run.errors
     assert attn("heads", "-m", file, "-l", "0").code == 0

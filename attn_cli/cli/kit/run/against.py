@@ -9,7 +9,8 @@ import typer
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.loop import show_each
+from attn_cli.cli.kit.run.loop import answer_each
+from attn_cli.cli.kit.run.text_run import texts_and_reading
 from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
@@ -94,7 +95,7 @@ class AgainstOptions:
 
     def run(self, options: TextCommandOptions, comparison: AgainstCommand) -> ExitCode:
         """Answer each text: both runs, and a report of what differs."""
-        texts, reading = options.texts_and_reading()
+        texts, reading = texts_and_reading(options)
         other_text = None if self.against is None else whole_texts([self.against])[0]
         with options.view() as view:
             if view.records_alone:
@@ -102,13 +103,13 @@ class AgainstOptions:
             source = options.source(**reading)
             other = self._other_source(options, source, reading)
 
-            def report(text: str, number: int) -> Report:
+            def report(number: int, text: str) -> Report:
                 run = _Runs(source, other, options, comparison)
                 return run.report(
                     view, text, other_text if other_text is not None else text, number if options.lines else None
                 )
 
-            return show_each(texts, view, report, lines=options.lines, quiet=options.quiet)
+            return answer_each(texts, view, report, lines=options.lines, quiet=options.quiet)
 
     def _other_source(self, options: TextCommandOptions, source: Source, reading: Reading) -> Source:
         """The other model; the same one where only the text is another."""

@@ -2,7 +2,8 @@
 
 from attn_cli.call import Call
 from attn_cli.cli.kit.options.text_command import TextCommandOptions
-from attn_cli.cli.kit.run.text_run import ReducersFor, ReportPlan, Rows
+from attn_cli.cli.kit.run.plan import Plan, ReducersFor, Rows
+from attn_cli.cli.kit.run.text_run import run
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.errors import ExitCode, InputError
 from attn_cli.source import Source
@@ -17,8 +18,8 @@ def kinds_of_heads(options: TextCommandOptions, *, words: bool, seed: int | None
     """Name the heads on each text; without one on random tokens."""
     without_text = (options.text, options.file, options.lines) == (None, None, False)
     if not without_text or options.without_text:
-        return options.run("kinds", lambda view, source: ReportPlan(text_kinds(seed or 0), with_kinds),
-                           words=options.merges(words))  # fmt: skip
+        plan = Plan(text_kinds(seed or 0), words=options.merges(words), finish=with_kinds)
+        return run(options, "kinds", lambda view, source: plan)
     for name, value in (
         ("--pair", options.pair),
         ("--generate", options.generate),

@@ -1,40 +1,92 @@
-"""The loop of commands that answer one text after the other, each by itself."""
+"""The loop of all commands on texts: texts in, a window of them at a time, and a report of each out, in order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
+from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import TextNotes, print_line
 from attn_cli.errors import AttnError, ExitCode, InputError
+from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
 from attn_cli.views.view import View
 
+Read = TypeVar("Read")
 
-def show_each(
+Answer = tuple[Report, Recording | None]
+"""A report, and the recording that is shown beside it, if there is one."""
+
+
+def answer(
     texts: Iterator[str | InputError],
     view: View,
-    report_of: Callable[[str, int], Report],
+    read: Callable[[int, str], Read],
+    answers: Callable[[Sequence[Read], int], Iterable[Answer]],
     *,
     lines: bool,
     quiet: bool,
+    has_room: Callable[[Sequence[Read]], bool] = lambda window: False,
 ) -> ExitCode:
-    """Show the report of every text, in order; `report_of` gets the text and its number, from 0.
+    """Show the report of every text, in order.
 
-    With `lines` a text that can't be answered is named on stderr, the others go on, and the worst exit code is
-    returned. Without, its error is raised. InputError for no text at all.
+    read      reads and checks a text, given its number from 0
+    answers   the answers to a window of texts, given how many texts came before
+    has_room  whether one more text belongs into the window; else every text is a window of its own
+
+    With `lines` a text that `read` refuses is named on stderr, the others go on, and the worst exit code is returned.
+    Without, its error is raised. InputError for no text at all.
     """
-    worst, number, notes = ExitCode.DONE, -1, TextNotes(lines=lines, quiet=quiet)
-    for number, text in enumerate(texts):
+    worst, count, notes = ExitCode.DONE, 0, TextNotes(lines=lines, quiet=quiet)
+    while window := next_window(texts, read, count, lines=lines, has_room=has_room):
+        worst = max([worst, *(each.code for each in window if isinstance(each, AttnError))])
+        good = [each for each in window if not isinstance(each, AttnError)]
+        for report, recording in answers(good, count) if good else ():
+            notes.print(report.index or 0, report.warnings)
+            if recording is None:
+                view.show(report)
+            else:
+                view.show_recorded(report, recording)
+        count += len(window)
+    if count == 0:
+        raise InputError("no text", "there was nothing to read")
+    return worst
+
+
+def answer_each(
+    texts: Iterator[str | InputError], view: View, report_of: Callable[[int, str], Report], *, lines: bool, quiet: bool
+) -> ExitCode:
+    """As `answer`, every text by itself: what its report raises is an error of that text."""
+    return answer(
+        texts, view, report_of, lambda reports, _: ((report, None) for report in reports), lines=lines, quiet=quiet
+    )
+
+
+def next_window(
+    texts: Iterator[str | InputError],
+    read: Callable[[int, str], Read],
+    count: int,
+    *,
+    lines: bool,
+    has_room: Callable[[Sequence[Read]], bool],
+) -> list[Read | AttnError]:
+    """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
+
+    Of lines that somebody types only those that are there already. With `lines` an error is printed, else raised.
+    """
+    window: list[Read | AttnError] = []
+    good: list[Read] = []
+    while not window or (lines and has_room(good) and (not isinstance(texts, Texts) or texts.waiting())):
+        number = count + len(window)
         try:
+            text = next(texts)
             if isinstance(text, InputError):
                 raise text
-            report = report_of(text, number)
+            good.append(read(number, text))
+            window.append(good[-1])
+        except StopIteration:
+            break
         except AttnError as error:
             if not lines:
                 raise
-            worst = max(worst, error.code)
             print_line(f"attn: line {number + 1}: {error.message}")
-            continue
-        notes.print(number, report.warnings)
-        view.show(report)
-    if number < 0:
-        raise InputError("no text", "there was nothing to read")
-    return worst
+            window.append(error)
+    return window

@@ -1,0 +1,52 @@
+"""What a command computes of each text, and what becomes of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attn_cli.call import Call
+from attn_cli.cli.kit.options.hiding import NOTHING_HIDDEN, HidingOptions
+from attn_cli.prompt import Prompt
+from attn_cli.summaries.calls.read_shares import WEIGHTS, Measure
+from attn_cli.summaries.ranking import Ranking
+from attn_cli.summaries.reduce import Reducer
+from attn_cli.summaries.reducers.record import Record
+from attn_cli.summaries.report import Report
+
+Rows = Sequence[int] | None
+"""The picked query rows of a call; None for all of them."""
+
+ReducersFor = Callable[[Rows, Call], Sequence[Reducer]]
+"""The reducers for some rows of a call; an empty sequence for a call that is not part of the answer."""
+
+MemoryEstimate = Callable[[Prompt, Rows], str]
+"""A sentence on the memory that a text's rows will take; raises LimitError if that is too much."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command computes of each text.
+
+    reducers    the reducers for a call
+    token       names the query rows (see `token_syntax`), None for all
+    hiding      which keys and rows are left out
+    words       whether the pieces of words are merged
+    measure     what calls must carry beside their weights
+    ranking     the order of the answer's rows, None for that of the forward pass
+    scale       the colour scale of weights: linear, sqrt, log or row
+    memory      estimates memory before the model runs and may raise LimitError; None without a check
+    finish      what becomes of each report before it is shown; None: it is shown as it is
+    recordable  whether the view may have a recording beside each report
+    record      makes what records a call
+    """
+
+    reducers: ReducersFor
+    token: str | None = None
+    hiding: HidingOptions = NOTHING_HIDDEN
+    words: bool = False
+    measure: Measure = WEIGHTS
+    ranking: Ranking | None = None
+    scale: str = "linear"
+    memory: MemoryEstimate | None = None
+    finish: Callable[[Report], Report] | None = None
+    recordable: bool = True
+    record: Callable[[], Record] = Record
