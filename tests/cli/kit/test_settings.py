@@ -72,10 +72,10 @@ def test_plain_is_words_in_lines(file: Path) -> None:
 
 
 def test_plain_is_spelled_in_one_way(file: Path) -> None:
-    line = 'attn top "river bank" -k 1 --plain\n'
+    line = 'attn top "a plain" -k 1 --plain\n'
     for words in (["-f", "plain"], ["--format=plain"]):
-        refused(attn("top", "river bank", *words, "-k", "1"), 2, "--format plain is called --plain", line)
-    refused(attn("top", "river bank", "-k", "1", env={"ATTN_PLAIN": "1"}), 2, "ATTN_PLAIN", line)
+        refused(attn("top", "a plain", *words, "-k", "1"), 2, "--format plain is called --plain", line)
+    refused(attn("top", "a plain", "-k", "1", env={"ATTN_PLAIN": "1"}), 2, "ATTN_PLAIN", line)
     asked = attn("top", "river bank", "--plain").text
     assert attn("top", "river bank", env=env(file, "plain = true\n")).text == asked
     assert attn("top", "river bank", env={"ATTN_PLAIN": "0"}).text != asked

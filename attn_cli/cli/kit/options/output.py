@@ -43,6 +43,7 @@ class OutputOptions:
 
 def _with_plain(words: Sequence[str]) -> str:
     """The command line with --plain in place of --format plain."""
-    pairs = zip(("", *words), words, strict=False)
-    kept = [word for before, word in pairs if not {before, word} & {"-f", "--format"} and not word.endswith("plain")]
+    gone = {"-f", "--format"}
+    kept = [word for before, word in zip(("", *words), words, strict=False)
+            if not {before, word} & gone and word not in ("-fplain", "--format=plain")]  # fmt: skip
     return f"try: {command_words([*kept, '--plain'])}"

@@ -24,7 +24,7 @@ def answer(
     *,
     lines: bool,
     quiet: bool,
-    has_room: Callable[[Sequence[Read]], bool] = lambda window: False,
+    has_room: Callable[[Sequence[Read | AttnError]], bool] = lambda window: False,
 ) -> ExitCode:
     """Show the report of every text, in order.
 
@@ -66,22 +66,20 @@ def next_window(
     count: int,
     *,
     lines: bool,
-    has_room: Callable[[Sequence[Read]], bool],
+    has_room: Callable[[Sequence[Read | AttnError]], bool],
 ) -> list[Read | AttnError]:
     """The next texts that are answered together, read and checked; an error in place of one that can't be answered.
 
     Of lines that somebody types only those that are there already. With `lines` an error is printed, else raised.
     """
     window: list[Read | AttnError] = []
-    good: list[Read] = []
-    while not window or (lines and has_room(good) and (not isinstance(texts, Texts) or texts.waiting())):
+    while not window or (lines and has_room(window) and (not isinstance(texts, Texts) or texts.waiting())):
         number = count + len(window)
         try:
             text = next(texts)
             if isinstance(text, InputError):
                 raise text
-            good.append(read(number, text))
-            window.append(good[-1])
+            window.append(read(number, text))
         except StopIteration:
             break
         except AttnError as error:

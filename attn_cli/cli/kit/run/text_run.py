@@ -14,7 +14,7 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr.lines import print_notes
 from attn_cli.cli.kit.stderr.progress import Progress
 from attn_cli.cli.kit.stderr.status_line import StatusLine
-from attn_cli.errors import ExitCode, InputError
+from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.selection import Selection
@@ -144,11 +144,11 @@ class TextRun:
         """Whether the view is to have recordings."""
         return self.plan.recordable and self.view.records(self.command)
 
-    def has_room(self, window: Sequence[ReadText]) -> bool:
+    def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
         """Whether one more line is read before these are answered."""
         if self.source.batch_size == 1:
             return False
-        cells = sum(len(text.prompt.tokens) ** 2 for text in window)
+        cells = sum(len(text.prompt.tokens) ** 2 for text in window if isinstance(text, ReadText))
         return len(window) < _SMALL_WINDOW or (
             self.options.generate is None and len(window) < _WINDOW and cells < _WINDOW_CELLS
         )
