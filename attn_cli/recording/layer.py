@@ -18,7 +18,7 @@ from attn_cli.kernel.walk.band import Band
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.blocks import folded
 from attn_cli.kernel.walk.plan import plan_of, plan_of_weights
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 from attn_cli.prompt import Token
 from attn_cli.recording.numbers import readable
 from attn_cli.recording.rules import rule_of_heads
@@ -133,8 +133,8 @@ class RecordedLayer(Call):
             return None
         v = np.zeros((*k.shape[:2], 1), np.float32)
 
-        def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
-            return fused.row_numbers(q, k, v, self.rule, needs, output)
+        def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
+            return fused.row_stats(q, k, v, self.rule, one, output)
 
         return stats_of_walks(notes, wanted, self.m, None)
 

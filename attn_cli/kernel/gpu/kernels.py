@@ -77,7 +77,7 @@ def forward(
 ):  # fmt: skip
     """One block of rows of one head: its output `[h, n, e]` and five numbers of each row `[5, h, n]`.
 
-    The numbers are maximum, log_sum, mass, surprise and distance, as in `RowNumbers`.
+    The numbers are maximum, logsumexp, weight sum, entropy and distance, as in `RowStats`.
     """
     block, head = tl.num_programs(0) - 1 - tl.program_id(0), tl.program_id(1)  # the longest rows of a causal mask first
     key_head = head // share
@@ -154,7 +154,7 @@ def forward(
 def column_sums(
     q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
-    log_sum, begin_rows, end_rows, received,
+    logsumexp, begin_rows, end_rows, received,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -178,7 +178,7 @@ def column_sums(
             bias_key, CAPPED, SLOPED, BIASED, PRECISION,
         )  # fmt: skip
         allowed = (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
-        sum_of_row = tl.load(log_sum + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
+        sum_of_row = tl.load(logsumexp + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
         added = tl.sum(tl.exp2(tl.where(allowed, scores - sum_of_row[:, None], MASKED)), axis=0) - lost
         more = sums + added
         lost = (more - sums) - added
@@ -190,7 +190,7 @@ def column_sums(
 def blocks(
     q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
-    log_sum, pooled, pool_rows, pool_keys, key_blocks,
+    logsumexp, pooled, pool_rows, pool_keys, key_blocks,
     ROWS: tl.constexpr, KEYS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr,
     BIASED: tl.constexpr, SUMS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -205,7 +205,7 @@ def blocks(
         i = row + tl.arange(0, ROWS)
         low, high = _bounds(first, last, i, n)
         queries = _rows(q, q_head, q_row, head, i, n, d, D)
-        sum_of_row = tl.load(log_sum + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
+        sum_of_row = tl.load(logsumexp + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
         high = tl.where(i < row_end, tl.minimum(high, key_end), 0)
         for start in range(key_block * pool_keys, key_end, KEYS):
             if tl.max(high, axis=0) > start:
@@ -226,7 +226,7 @@ def blocks(
 def cell_weights(
     q, q_head, q_row, k, k_head, k_row, first, last, share, n, m, d,
     scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
-    log_sum, cell_keys, weights, cells,
+    logsumexp, cell_keys, weights, cells,
     ROWS: tl.constexpr, D: tl.constexpr, CAPPED: tl.constexpr, SLOPED: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
     """The weights of ROWS queries of one head on one key each: `cell_keys` `[n, cells]`, -1 for none."""
@@ -241,7 +241,7 @@ def cell_weights(
         scale, softcap, slopes, slope_offset, bias, bias_head, bias_row, bias_key,
         CAPPED, SLOPED, BIASED,
     )  # fmt: skip
-    sum_of_row = tl.load(log_sum + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
+    sum_of_row = tl.load(logsumexp + head.to(tl.int64) * n + i, mask=i < n, other=0.0) * LOG2_E
     found = (j >= low) & (j < high)
     weight = tl.exp2(tl.where(found, scores - sum_of_row, MASKED))
     tl.store(weights + (head.to(tl.int64) * n + i) * cells + cell, weight, mask=i < n)

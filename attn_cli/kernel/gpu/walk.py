@@ -21,7 +21,7 @@ from attn_cli.kernel.definition.bias import Alibi, GivenBias
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 
 _TYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 _CELLS = 16  # single cells of every row at a time, of a longer list of them
@@ -60,17 +60,17 @@ def is_built() -> bool:
     return find_spec("triton") is not None
 
 
-def row_numbers(
+def row_stats(
     q: Array,
     k: Array,
     v: Array,
     rule: Rule,
-    needs: RowNeeds,
+    wanted: OneWalk,
     output: Array | None,
     *,
     span: Intervals | None = None,
     tile: KernelTile | None = None,
-) -> RowNumbers | None:
+) -> WalkStats | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
@@ -80,40 +80,39 @@ def row_numbers(
     span = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span
     if (
         span is None
-        or needs.top > MOST_TOP
-        or _asks_too_much(needs)
+        or wanted.top > MOST_TOP
+        or _asks_too_much(wanted)
         or (output is not None and not bool(v.isfinite().all()))
     ):
         return None
     walk = _Walk(q.detach(), k.detach(), v.detach(), rule, span, tile or tile_of(q, v))
-    numbers = walk.forward(output, moments=needs.moments)
-    log_sum = numbers[1]
-    noted = RowNumbers(
+    moments = walk.forward(output, moments=wanted.moments)
+    logsumexp, edges = moments[1], wanted.distance_edges
+    received = walk.of_rows(wanted.rows).received(logsumexp) if wanted.column_sums else None
+    stats = WalkStats(
         output,
-        **(dict(zip(MOMENTS, map(to_numpy, numbers), strict=True)) if needs.moments else {}),
-        cells=None if needs.cells is None else to_numpy(walk.cells(needs.cells, log_sum)),
-        list_sums=to_numpy(walk.list_sums(needs.lists, log_sum)) if needs.lists else None,
-        mark_sums=None if needs.marks is None else to_numpy(walk.mark_sums(needs.marks)),
-        step_sums=None if needs.steps is None else to_numpy(walk.step_sums(needs.steps, log_sum)),
-        received=to_numpy(walk.of_rows(needs.rows).received(log_sum)).astype(np.float64) if needs.received else None,
-        **(walk.top(needs.top, log_sum) if needs.top else {}),
-        pooled=None if needs.pool is None else to_numpy(walk.pooled(needs.pool, log_sum)),
+        **(dict(zip(NOTED_MOMENTS, map(to_numpy, moments), strict=True)) if wanted.moments else {}),
+        key_sums=to_numpy(walk.key_sums(wanted.key_sets, logsumexp)) if wanted.key_sets else None,
+        vector_sums=to_numpy(walk.vector_sums(wanted.vectors)) if wanted.vectors else None,
+        distance_sums=None if edges is None else to_numpy(walk.distance_sums(edges, logsumexp)),
+        column_sums=None if received is None else to_numpy(received).astype(np.float64),
+        **(walk.top(wanted.top, logsumexp) if wanted.top else {}),
+        pooled=None if wanted.pool is None else to_numpy(walk.pooled(wanted.pool, logsumexp)),
     )
-    return noted if needs.rows is None else _of_rows(noted, needs.rows)
+    return stats if wanted.rows is None else _of_rows(stats, wanted.rows)
 
 
-_OF_ROWS = (*MOMENTS, "cells", "list_sums", "mark_sums", "step_sums", "top_weights", "top_scores", "top_keys")
+_OF_ROWS = (*NOTED_MOMENTS, "key_sums", "vector_sums", "distance_sums", "top_weights", "top_scores", "top_keys")
 
 
-def _of_rows(numbers: RowNumbers, rows: Sequence[int]) -> RowNumbers:
-    """The numbers of some rows alone; all were noted."""
-    picked = {name: x[:, list(rows)] for name in _OF_ROWS if (x := getattr(numbers, name)) is not None}
-    return replace(numbers, rows=np.array(rows), **picked)
+def _of_rows(stats: WalkStats, rows: Sequence[int]) -> WalkStats:
+    """The statistics of some rows alone; all were noted."""
+    return replace(stats, **{name: x[:, list(rows)] for name in _OF_ROWS if (x := getattr(stats, name)) is not None})
 
 
-def _asks_too_much(needs: RowNeeds) -> bool:
+def _asks_too_much(wanted: OneWalk) -> bool:
     """Whether it asks for blocks of some rows, or for the mean over heads; numbers of some rows come with all."""
-    return needs.means or (needs.rows is not None and needs.pool is not None)
+    return wanted.mean_heads or (wanted.rows is not None and wanted.pool is not None)
 
 
 def tile_of(q: Array, v: Array) -> KernelTile:
@@ -130,7 +129,7 @@ def tile_of(q: Array, v: Array) -> KernelTile:
 class _Walk:
     """One call as the kernels take it.
 
-    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; log_sum `[h, n]`.
+    Each sweep reads the same q, k and rule (`_call`), to which it adds arrays of its own; logsumexp `[h, n]`.
     """
 
     q: Array
@@ -150,7 +149,7 @@ class _Walk:
         from attn_cli.kernel.gpu.kernels import forward
 
         h, n, m = self.sizes
-        numbers = self._empty(len(MOMENTS) if moments else 2, h, n)
+        numbers = self._empty(len(NOTED_MOMENTS) if moments else 2, h, n)
         place = numbers[0] if output is None else output
         sink = self.q if self.rule.sink is None else self._moved(self.rule.sink).contiguous()
         v, e = self.v, self.v.shape[2]
@@ -160,14 +159,14 @@ class _Walk:
         )  # fmt: skip
         return numbers
 
-    def received(self, log_sum: Array) -> Array:
+    def received(self, logsumexp: Array) -> Array:
         """The column sums `[h, m]`."""
         from attn_cli.kernel.gpu.kernels import column_sums
 
         h, _, m = self.sizes
         received = self._empty(h, m)
         seeing = (self._moved(x) for x in self._rows_that_see(self.tile.keys))
-        column_sums[(_blocks(m, self.tile.keys), h)](*self._call, log_sum, *seeing, received, **self._shape())
+        column_sums[(_blocks(m, self.tile.keys), h)](*self._call, logsumexp, *seeing, received, **self._shape())
         return received
 
     def of_rows(self, rows: Sequence[int] | None) -> "_Walk":
@@ -192,7 +191,7 @@ class _Walk:
         rows = self.tile.rows * np.where(seeing.any(axis=1), (begin, end), 0)
         return rows[0].astype(np.int32), np.minimum(rows[1], n).astype(np.int32)
 
-    def pooled(self, pool: Pool, log_sum: Array) -> Array:
+    def pooled(self, pool: Pool, logsumexp: Array) -> Array:
         """The largest weight of every block, or their sum `[h, blocks of rows, blocks of keys]`."""
         from attn_cli.kernel.gpu.kernels import blocks
 
@@ -201,11 +200,11 @@ class _Walk:
         pooled = self._empty(h, row_blocks, key_blocks)
         tile = KernelTile(min(self.tile.rows, _padded(pool.rows)), min(self.tile.keys, _padded(pool.keys)))
         blocks[(row_blocks * key_blocks, h)](
-            *self._call, log_sum, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
+            *self._call, logsumexp, pooled, pool.rows, pool.keys, key_blocks, SUMS=pool.sums, **self._shape(tile)
         )
         return pooled
 
-    def cells(self, keys: np.ndarray, log_sum: Array) -> Array:
+    def cells(self, keys: np.ndarray, logsumexp: Array) -> Array:
         """The weights on keys `[n, c]`, `[h, n, c]`; 0 for key -1."""
         from attn_cli.kernel.gpu.kernels import cell_weights
 
@@ -213,48 +212,48 @@ class _Walk:
         weights = self._empty(h, n, count)
         chosen = self._moved(np.ascontiguousarray(keys, dtype=np.int32))
         shape = {name: value for name, value in self._shape().items() if name not in ("KEYS", "PRECISION")}
-        cell_weights[(_blocks(n, self.tile.rows), h, count)](*self._call, log_sum, chosen, weights, count, **shape)
+        cell_weights[(_blocks(n, self.tile.rows), h, count)](*self._call, logsumexp, chosen, weights, count, **shape)
         return weights
 
-    def list_sums(self, lists: Sequence[np.ndarray], log_sum: Array) -> Array:
-        """The sums of the weights over each list of keys `[n, c]`, -1 for none: `[h, n, lists]`."""
+    def key_sums(self, key_sets: Sequence[np.ndarray], logsumexp: Array) -> Array:
+        """The sums of the weights over each set of keys `[n, c]`, -1 for none: `[h, n, key sets]`."""
         h, n, _ = self.sizes
-        sums = self._empty(h, n, len(lists))
-        for number, keys in enumerate(lists):
+        sums = self._empty(h, n, len(key_sets))
+        for number, keys in enumerate(key_sets):
             for start in range(0, keys.shape[1], _CELLS):
-                sums[..., number] += self.cells(keys[:, start : start + _CELLS], log_sum).sum(-1)
+                sums[..., number] += self.cells(keys[:, start : start + _CELLS], logsumexp).sum(-1)
         return sums
 
-    def mark_sums(self, marks: np.ndarray) -> Array:
-        """The sums of weight times mark `[r, m]`, `[h, n, r]`: what attention returns where marks are its values."""
+    def vector_sums(self, vectors: Sequence[np.ndarray]) -> Array:
+        """Weights @ vector of each vector `[m]`, `[h, n, vectors]`: an attention output with vectors as values."""
         (h, n, _), g = self.sizes, self.k.shape[0]
-        values = self._moved(np.ascontiguousarray(marks.T, dtype=np.float32))  # [m, r], the same for all key heads
-        sums = self._empty(h, n, len(marks))
+        values = self._moved(np.stack(vectors, axis=1).astype(np.float32))  # [m, r], the same for all key heads
+        sums = self._empty(h, n, len(vectors))
         replace(self, v=values[None].expand(g, -1, -1)).forward(sums, moments=False)
         return sums
 
-    def step_sums(self, steps: np.ndarray, log_sum: Array) -> Array:
-        """The sums of the weights over stretches of keys between `steps`, counted from each query's own key.
+    def distance_sums(self, edges: np.ndarray, logsumexp: Array) -> Array:
+        """The sums of the weights over bins of key place - query place.
 
-        `[h, n, stretches]`: the sum of exponentials of a stretch, over that of its row.
+        `[h, n, bins]`: the sum of exponentials of a bin's keys, over that of its row.
         """
         h, n, m = self.sizes
         own = np.arange(n) + (m - n)
-        sums = self._empty(h, n, len(steps) - 1)
-        for number, (begin, end) in enumerate(pairwise(steps.tolist())):
+        sums = self._empty(h, n, len(edges) - 1)
+        for number, (begin, end) in enumerate(pairwise(edges.tolist())):
             first, last = np.maximum(self.span.first, own + begin), np.minimum(self.span.last, own + end)
             there = first < last
             part = self._within(np.where(there, first, 0), np.where(there, last, 0))
             of_stretch = replace(part, rule=replace(self.rule, sink=None)).forward(None, moments=False)[1]
-            sums[..., number] = (of_stretch - log_sum).exp().where(self._moved(there), 0.0)
+            sums[..., number] = (of_stretch - logsumexp).exp().where(self._moved(there), 0.0)
         return sums
 
     def _within(self, first: np.ndarray, last: np.ndarray) -> "_Walk":
         """The same call, where row i may attend to keys first[i] .. last[i] - 1."""
         return replace(self, span=Intervals(first, last))
 
-    def top(self, count: int, log_sum: Array) -> dict[str, np.ndarray]:
-        """The largest weights of every row with their scores and keys, as `RowNumbers` names them."""
+    def top(self, count: int, logsumexp: Array) -> dict[str, np.ndarray]:
+        """The largest weights of every row with their scores and keys, as `WalkStats` names them."""
         from attn_cli.kernel.gpu.kernels import largest_keys
 
         (h, n, _), width = self.sizes, _padded(count, least=2)
@@ -265,7 +264,7 @@ class _Walk:
         there = packed != np.iinfo(np.int64).min
         bits = (packed >> 32).astype(np.int32)
         scores = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32) * np.float32(np.log(2))
-        logarithms = np.where(there, scores - to_numpy(log_sum)[..., None], -np.inf)
+        logarithms = np.where(there, scores - to_numpy(logsumexp)[..., None], -np.inf)
         return {
             "top_weights": np.exp(logarithms).astype(np.float32),
             "top_scores": np.where(there, scores, -np.inf).astype(np.float32),

@@ -12,13 +12,12 @@ import numpy as np
 
 from attn_cli.arrays import Array
 from attn_cli.kernel.definition.rule import Rule
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
-from attn_cli.kernel.walk import row_numbers
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import MOST_TOP, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import MOST_TOP, OneWalk, WalkStats
 
-Notes = Callable[[RowNeeds, Array | None], RowNumbers | None]
+Notes = Callable[[OneWalk, Array | None], WalkStats | None]
 """Notes numbers of all rows of a call in one walk, which fills the output; None if it can't."""
 
 
@@ -34,8 +33,8 @@ def compiled_stats(
     if walk is None:
         return None
 
-    def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
-        return walk.row_numbers(q, k, v, rule, needs, output, span=span)
+    def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
+        return walk.row_stats(q, k, v, rule, one, output, span=span)
 
     return stats_of_walks(notes, wanted, k.shape[1], output)
 
@@ -46,7 +45,7 @@ def stats_of_walks(notes: Notes, wanted: Wanted, m: int, output: Array | None) -
         return None
     stats = RowStats(wanted)
     for each in _walks(wanted, m):
-        numbers = notes(each.needs, output)
+        numbers = notes(each.one, output)
         if numbers is None:
             return None
         stats, output = each.added(stats, numbers), None
@@ -68,7 +67,7 @@ class _Walk:
     """What one walk of compiled code notes, and whose answer its numbers are."""
 
     rows: Rows
-    needs: RowNeeds
+    one: OneWalk
     tops: list[TopK] = field(default_factory=list)
     columns: ColumnSums | None = None
     edges: int | None = None
@@ -83,43 +82,36 @@ class _Walk:
         same_heads = not self.tops or self.tops[0].mean_heads == pool.mean_heads
         return self.pool is None and self.rows == pool.picked and same_heads
 
-    def added(self, stats: RowStats, numbers: RowNumbers) -> RowStats:
+    def added(self, stats: RowStats, noted: WalkStats) -> RowStats:
         """The statistics with what was noted."""
-        if self.needs.moments:
-            names = dict(zip(MOMENTS[1:], row_numbers.MOMENTS, strict=True))
-            moments: dict[str, Any] = {
-                name: np.isneginf(np.asarray(numbers.maximum)) if name == "masked" else getattr(numbers, names[name])
-                for name in stats.wanted.moments
-            }
-            stats = replace(stats, **moments)
-        if self.needs.lists:
-            stats = replace(stats, key_sums=numbers.list_sums)
-        if self.needs.marks is not None:
-            stats = replace(stats, vector_sums=numbers.mark_sums)
+        names = [name for name in stats.wanted.moments if self.one.moments]
+        moments: dict[str, Any] = {
+            name: np.isneginf(np.asarray(noted.maximum)) if name == "masked" else getattr(noted, name) for name in names
+        }
+        if self.one.key_sets:
+            moments["key_sums"] = noted.key_sums
+        if self.one.vectors:
+            moments["vector_sums"] = noted.vector_sums
         if self.edges is not None:
-            assert numbers.step_sums is not None
-            stats = replace(stats, distance_sums=(*stats.distance_sums, numbers.step_sums))
+            moments["distance_sums"] = (*stats.distance_sums, noted.distance_sums)
+        stats = replace(stats, **moments)
         for top in self.tops:
-            ranked = (numbers.top_weights, numbers.top_scores if top.scores else None, numbers.top_keys)
+            ranked = (noted.top_weights, noted.top_scores if top.scores else None, noted.top_keys)
             stats.tops[top] = RankedKeys(*(None if x is None else x[..., : top.count] for x in ranked))  # type: ignore[arg-type]
-        if self.columns is not None and numbers.received is not None:
-            stats.column_sums[self.columns] = numbers.received
-        if self.pool is not None and numbers.pooled is not None:
-            stats.pooled[self.pool] = numbers.pooled
+        if self.columns is not None and noted.column_sums is not None:
+            stats.column_sums[self.columns] = noted.column_sums
+        if self.pool is not None and noted.pooled is not None:
+            stats.pooled[self.pool] = noted.pooled
         return stats
 
 
 def _walks(wanted: Wanted, m: int) -> list[_Walk]:
     """The walks that note all that is wanted; the first notes the single rows."""
-    needs = RowNeeds(
-        moments=bool(wanted.moments),
-        lists=wanted.key_sets,
-        marks=np.stack(wanted.vectors) if wanted.vectors else None,
-    )
+    one = OneWalk(moments=bool(wanted.moments), key_sets=wanted.key_sets, vectors=wanted.vectors)
     rows = wanted.rows
     if not wanted.notes_rows:  # then sums over rows choose them
         rows = next((x.rows for x in wanted.column_sums), next((x.picked for x in wanted.pools), rows))
-    walks = [_Walk(rows, needs)]
+    walks = [_Walk(rows, one)]
     for at in range(len(wanted.distance_edges)):
         _place(walks, rows, [walk.edges is None and walk.rows == rows for walk in walks]).edges = at
     for top in wanted.tops:
@@ -130,27 +122,27 @@ def _walks(wanted: Wanted, m: int) -> list[_Walk]:
     for pool in wanted.pools:
         _place(walks, pool.picked, [walk.takes_pool(pool) for walk in walks]).pool = pool
     for walk in walks:
-        walk.needs = _with_sums(walk, wanted, m)
+        walk.one = _with_sums(walk, wanted, m)
     return walks
 
 
 def _place(walks: list[_Walk], rows: Rows, takes: list[bool]) -> _Walk:
     """The first walk that takes something, or a new one of these rows."""
     if True not in takes:
-        walks.append(_Walk(rows, RowNeeds()))
+        walks.append(_Walk(rows, OneWalk()))
         return walks[-1]
     return walks[takes.index(True)]
 
 
-def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> RowNeeds:
+def _with_sums(walk: _Walk, wanted: Wanted, m: int) -> OneWalk:
     """What the walk notes of single rows, and all else that it was given."""
     pool = walk.pool
     return replace(
-        walk.needs,
+        walk.one,
         rows=walk.rows,
-        steps=None if walk.edges is None else wanted.distance_edges[walk.edges],
+        distance_edges=None if walk.edges is None else wanted.distance_edges[walk.edges],
         top=min(m, max((top.count for top in walk.tops), default=0)),
-        received=walk.columns is not None,
+        column_sums=walk.columns is not None,
         pool=pool,
-        means=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
+        mean_heads=any(top.mean_heads for top in walk.tops) or (pool is not None and pool.mean_heads),
     )

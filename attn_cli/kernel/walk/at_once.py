@@ -7,23 +7,23 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk as gpu
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 
 
 class CompiledWalk(Protocol):
-    """Notes numbers of all rows of a call in one go, as `fused` and `gpu.walk` do."""
+    """Notes the statistics of a call's rows in one walk, as `fused` and `gpu.walk` do."""
 
-    def row_numbers(
+    def row_stats(
         self,
         q: Array,
         k: Array,
         v: Array,
         rule: Rule,
-        needs: RowNeeds,
+        wanted: OneWalk,
         output: Array | None,
         *,
         span: Intervals | None = None,
-    ) -> RowNumbers | None:
+    ) -> WalkStats | None:
         """What is asked of every row, with the output `[h, n, e]` written into `output`; None if it can't.
 
         span  the keys of every row, in place of the rule's mask

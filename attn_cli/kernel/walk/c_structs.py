@@ -2,8 +2,6 @@
 
 import ctypes
 
-from attn_cli.kernel.walk.row_numbers import MOMENTS
-
 _INT, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
@@ -31,21 +29,14 @@ class AttentionStruct(ctypes.Structure):
         ("output", _POINTER),
         ("output_head", _INT),
         ("output_row", _INT),
-        *((name, _POINTER) for name in MOMENTS),
-        ("cells", _INT),
-        ("cell_keys", _POINTER),
-        ("cell_weights", _POINTER),
-        *((name, _INT) for name in ("lists", "list_columns")),
-        *((name, _POINTER) for name in ("list_keys", "list_ends", "list_sums")),
-        ("marks", _INT),
-        ("mark_values", _POINTER),
-        ("mark_sums", _POINTER),
-        ("steps", _INT),
-        ("step_edges", _POINTER),
-        ("step_sums", _POINTER),
+        *((name, _POINTER) for name in ("maximum", "logsumexp", "weight_sum", "entropy", "distance")),
+        *((name, _INT) for name in ("key_sets", "set_columns")),
+        *((name, _POINTER) for name in ("set_keys", "set_ends", "key_sums")),
+        ("vectors", _INT),
+        *((name, _POINTER) for name in ("vector_values", "vector_sums")),
+        ("bins", _INT),
+        *((name, _POINTER) for name in ("bin_edges", "bin_sums")),
         ("received", _POINTER),
-        ("few", _INT),
-        ("received_few", _POINTER),
         ("means", _INT),
         ("count", _INT),
         ("top_weights", _POINTER),

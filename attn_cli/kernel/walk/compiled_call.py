@@ -16,52 +16,56 @@ from attn_cli.kernel.walk.c_structs import AttentionStruct
 from attn_cli.kernel.walk.c_threads import pool, team
 from attn_cli.kernel.walk.gaps import Gaps
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, NotedRows, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import NOTED_MOMENTS, OneWalk, RowScatter, WalkStats
 from attn_cli.kernel.walk.threads import cores
 
 _PANEL = 64  # keys lie in panels of so many, on any processor
 _PANEL_BYTES = 16 * 2**20  # of packed keys at a time; one key head at least
 _TASK_ROWS = 192  # query rows that a thread takes at a time
 _MEAN_ROWS = 48  # the same where it takes them of all heads
+_NOTED = {  # fields of the struct, by those of `WalkStats`
+    **{"entropy" if name == "entropy_nats" else name: name for name in NOTED_MOMENTS},
+    **{name: name for name in ("key_sums", "vector_sums", "top_weights", "top_scores", "top_keys", "pooled")},
+    "bin_sums": "distance_sums",
+    "received": "column_sums",
+}
 _NO_MEMORY = 2  # what a thread without memory returns
 _THREADED = 2**21  # unmasked scores times head size; fewer are computed before a second thread has begun
 
 
 @dataclass(frozen=True, eq=False)
 class AskedKeys:
-    """The keys that needs name, in the layout of the compiled code.
+    """The keys and rows that a walk names, in the layout of the compiled code.
 
-    cells      `[n, cells]`, or None
-    lists      all lists side by side `[n, columns]`
-    list_ends  the column after each list `[lists]`
-    marks      `[r, m rounded up to 64]`
-    steps      the edges between stretches of keys `[steps + 1]`
-    noted      where each row is noted; None for all rows in their order
+    key_sets   all sets side by side `[n, columns]`, or None
+    set_ends   the column after each set `[key_sets]`
+    vectors    `[r, m rounded up to 64]`, or None
+    bin_edges  `[bins + 1]`, or None
+    scatter    where each row is noted; None for all rows in their order
     """
 
-    cells: np.ndarray | None
-    lists: np.ndarray | None
-    list_ends: np.ndarray
-    marks: np.ndarray | None
-    steps: np.ndarray | None
-    noted: NotedRows | None
+    key_sets: np.ndarray | None
+    set_ends: np.ndarray
+    vectors: np.ndarray | None
+    bin_edges: np.ndarray | None
+    scatter: RowScatter | None
 
     @classmethod
-    def of(cls, needs: RowNeeds, n: int, m: int) -> "AskedKeys":
-        """The keys of `needs` in a call with n queries and m keys."""
-        cells = None if needs.cells is None else np.ascontiguousarray(needs.cells, dtype=np.int32)
-        lists = np.concatenate(needs.lists, axis=1, dtype=np.int32) if needs.lists else None
-        ends = np.cumsum([keys.shape[1] for keys in needs.lists], dtype=np.int32)
-        marks = None
-        if needs.marks is not None:
-            marks = np.zeros((len(needs.marks), _padded(m)), np.float32)
-            marks[:, :m] = needs.marks
-        steps = None if needs.steps is None else np.ascontiguousarray(needs.steps, dtype=np.int32)
-        noted = needs.noted
-        if needs.rows is not None:
-            noted = NotedRows(np.full(n, -1, np.int32), len(needs.rows))
-            noted.places[list(needs.rows)] = np.arange(len(needs.rows))
-        return cls(cells, lists, ends, marks, steps, noted)
+    def of(cls, walk: OneWalk, n: int, m: int) -> "AskedKeys":
+        """The keys of `walk` in a call with n queries and m keys."""
+        key_sets = np.concatenate(walk.key_sets, axis=1, dtype=np.int32) if walk.key_sets else None
+        ends = np.cumsum([keys.shape[1] for keys in walk.key_sets], dtype=np.int32)
+        vectors = None
+        if walk.vectors:
+            vectors = np.zeros((len(walk.vectors), _padded(m)), np.float32)
+            for row, vector in zip(vectors, walk.vectors, strict=True):
+                row[:m] = vector
+        edges = None if walk.distance_edges is None else np.ascontiguousarray(walk.distance_edges, dtype=np.int32)
+        scatter = walk.scatter
+        if walk.rows is not None:
+            scatter = RowScatter(np.full(n, -1, np.int32), len(walk.rows))
+            scatter.places[list(walk.rows)] = np.arange(len(walk.rows))
+        return cls(key_sets, ends, vectors, edges, scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +107,14 @@ class CompiledCall:
     gaps: Gaps | None
     rule: CompiledRule
     asked: AskedKeys
-    needs: RowNeeds
-    numbers: RowNumbers
+    wanted: OneWalk
+    stats: WalkStats
     vectors: int
 
     def parts(self) -> Iterator[slice]:
         """Key heads, as many at a time as memory for packed keys allows; all of them where their mean is wanted."""
         g, m, d = self.k.shape
-        at_once = g if self.needs.means else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
+        at_once = g if self.wanted.mean_heads else max(1, _PANEL_BYTES // (4 * d * _padded(m)))
         return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
     def walk(self, key_heads: slice) -> bool:
@@ -121,16 +125,16 @@ class CompiledCall:
         (g, m, d), e, h, n = k.shape, v.shape[2], heads.stop - heads.start, self.q.shape[1]
         panels, locks = np.empty(g * _padded(m) * d, np.float32), np.zeros(h, np.int32)
         job = AttentionStruct(h=h, g=g, n=n, m=m, d=d, e=e, offset=m - n)
-        output = () if self.numbers.output is None else (("output", self.numbers.output[heads]),)
+        output = () if self.stats.output is None else (("output", self.stats.output[heads]),)
         for name, x in (("q", self.q[heads]), ("k", k), ("v", v), *output):
             setattr(job, name, x.ctypes.data)
             setattr(job, f"{name}_head", x.strides[0] // x.itemsize)
             setattr(job, f"{name}_row", x.strides[1] // x.itemsize)
         self._write_keys(job, heads.start)
         job.panels, job.locks = panels.ctypes.data, locks.ctypes.data
-        job.task_rows = _MEAN_ROWS if self.needs.means else _TASK_ROWS
+        job.task_rows = _MEAN_ROWS if self.wanted.mean_heads else _TASK_ROWS
         self.rule.write(job, heads)
-        self._write_needs(job, heads)
+        self._write_wanted(job, heads)
         cells = int(np.maximum(self.span.last - self.span.first, 0).sum(dtype=np.int64))
         return _run(job, self.vectors, h * cells * d)
 
@@ -141,42 +145,28 @@ class CompiledCall:
             job.gap_head = len(self.span.first) if self.gaps.of_heads else 0
             job.gap_rows, job.gaps = self.gaps.rows[head * job.gap_head :].ctypes.data, self.gaps.keys.ctypes.data
 
-    def _write_needs(self, job: AttentionStruct, heads: slice) -> None:
+    def _write_wanted(self, job: AttentionStruct, heads: slice) -> None:
         """Say in the job what is noted, and where."""
-        arrays = (
-            "list_sums",
-            "mark_sums",
-            "step_sums",
-            "received",
-            "received_few",
-            "top_weights",
-            "top_scores",
-            "top_keys",
-            "pooled",
-        )
-        for name in (*MOMENTS, *arrays):
-            memory = getattr(self.numbers, name)
+        for field, name in _NOTED.items():
+            memory = getattr(self.stats, name)
             if memory is not None:
-                setattr(job, name, memory[heads].ctypes.data)
-        job.count, job.few, job.means, asked = self.needs.top, self.needs.few, int(self.needs.means), self.asked
+                setattr(job, field, memory[heads].ctypes.data)
+        job.count, job.means, asked = self.wanted.top, int(self.wanted.mean_heads), self.asked
         job.noted = job.n
-        if asked.noted is not None:
-            job.places, job.noted = asked.noted.places.ctypes.data, asked.noted.total
-        if asked.lists is not None:
-            job.lists, job.list_columns = len(asked.list_ends), asked.lists.shape[1]
-            job.list_keys, job.list_ends = asked.lists.ctypes.data, asked.list_ends.ctypes.data
-        if asked.marks is not None:
-            job.marks, job.mark_values = len(asked.marks), asked.marks.ctypes.data
-        if asked.steps is not None:
-            job.steps, job.step_edges = len(asked.steps) - 1, asked.steps.ctypes.data
-        if asked.cells is not None and self.numbers.cells is not None:
-            job.cells, job.cell_keys = asked.cells.shape[1], asked.cells.ctypes.data
-            job.cell_weights = self.numbers.cells[heads].ctypes.data
-        if self.needs.pool is not None:
-            pool = self.needs.pool
+        if asked.scatter is not None:
+            job.places, job.noted = asked.scatter.places.ctypes.data, asked.scatter.total
+        if asked.key_sets is not None:
+            job.key_sets, job.set_columns = len(asked.set_ends), asked.key_sets.shape[1]
+            job.set_keys, job.set_ends = asked.key_sets.ctypes.data, asked.set_ends.ctypes.data
+        if asked.vectors is not None:
+            job.vectors, job.vector_values = len(asked.vectors), asked.vectors.ctypes.data
+        if asked.bin_edges is not None:
+            job.bins, job.bin_edges = len(asked.bin_edges) - 1, asked.bin_edges.ctypes.data
+        if self.wanted.pool is not None:
+            pool = self.wanted.pool
             job.pool_rows, job.pool_keys, job.pool_sums = pool.rows, pool.keys, int(pool.sums)
             # No two threads write to a block.
-            job.task_rows = job.n if asked.noted is not None else -(-job.task_rows // pool.rows) * pool.rows
+            job.task_rows = job.n if asked.scatter is not None else -(-job.task_rows // pool.rows) * pool.rows
 
 
 def _padded(m: int) -> int:

@@ -2,8 +2,8 @@
 
    A task is a run of query rows of one head. Their scores against all keys that they may attend to are a product that
    stays in the second-level cache; there each row is turned into e^(score - maximum) and everything that anybody asked
-   for is noted: its sum and moments, single cells, its largest cells, blocks of it, column sums over the rows. A second
-   product with the values, divided by the row's sum, is the output. Weights are never stored.
+   for is noted: its sum and moments, sums over some keys, its largest cells, blocks of it, column sums over the rows. A
+   second product with the values, divided by the row's sum, is the output. Weights are never stored.
 
    Flash attention meets a row's keys block by block, and corrects its sum and output whenever the maximum grows. Here a
    row's scores are all there before its softmax, a few rows high: a processor's cache holds them, and whoever asks for
@@ -49,24 +49,19 @@ typedef struct {
     int64_t offset;    /* query i stands at key i + offset */
     float *output;     /* [h, n, e] or NULL */
     int64_t output_head, output_row;
-    float *maximum, *log_sum, *mass, *surprise, *distance; /* [h, noted], or all NULL */
-    /* single cells, lists and stretches of keys, marked keys: sums of a row's weights over each */
-    int64_t cells;
-    const int32_t *cell_keys;    /* [n, cells], -1 for none */
-    float *cell_weights;         /* [h, noted, cells] */
-    int64_t lists, list_columns; /* lists of keys of each row, side by side; a list ends at its first -1 */
-    const int32_t *list_keys;    /* [n, list_columns] */
-    const int32_t *list_ends;    /* [lists]: the column after each list */
-    float *list_sums;            /* [h, noted, lists] */
-    int64_t marks;
-    const float *mark_values;    /* [marks, m rounded up to 64] */
-    float *mark_sums;            /* [h, noted, marks] */
-    int64_t steps;
-    const int32_t *step_edges;   /* [steps + 1], ascending: where stretches of keys begin, from the query's own place */
-    float *step_sums;            /* [h, noted, steps] */
+    float *maximum, *logsumexp, *weight_sum, *entropy, *distance; /* [h, noted], or all NULL */
+    /* sums of a row's weights over sets of keys, times vectors, and over bins of distances */
+    int64_t key_sets, set_columns; /* keys of each row, set beside set; a set ends at its first -1 */
+    const int32_t *set_keys; /* [n, set_columns] */
+    const int32_t *set_ends; /* [key_sets]: the column after each set */
+    float *key_sums;         /* [h, noted, key_sets] */
+    int64_t vectors;
+    const float *vector_values; /* [vectors, m rounded up to 64] */
+    float *vector_sums;         /* [h, noted, vectors] */
+    int64_t bins;
+    const int32_t *bin_edges; /* [bins + 1], ascending: key less the query's own place */
+    float *bin_sums;          /* [h, noted, bins] */
     double *received;            /* [h, m] or NULL; added to */
-    int64_t few;                 /* rows that may attend to fewer keys are added to received_few, too */
-    double *received_few;        /* [h, m] or NULL; added to */
     int64_t means; /* whether the largest cells and the blocks are of the mean over all heads; then their h is 1 */
     int64_t count; /* how many of the largest cells of a row are noted, the largest first */
     float *top_weights, *top_scores; /* [h, noted, count]; 0 and -infinity where there are fewer */
@@ -78,7 +73,7 @@ typedef struct {
     int64_t task_rows; /* of a task; with pooled a multiple of pool_rows, so that no two threads write to a block */
     /* shared by the threads, 0 at first */
     int64_t next_piece, packed_pieces, next_task, broken_values;
-    int32_t *locks; /* [h]: 1 while a thread adds to `received` or `received_few` of the head */
+    int32_t *locks; /* [h]: 1 while a thread adds to `received` of the head */
 } Attention;
 
 /* One thread's memory for some rows: as many as stay in the cache with their scores, MOST_ROWS at most. */
@@ -111,14 +106,6 @@ static int in_gap(const Attention *t, int64_t head, int64_t i, int64_t key) {
             if (key < t->gaps[2 * gap + 1]) return 1;
     }
     return 0;
-}
-
-/* How many keys query i of a head may attend to. */
-static int64_t open_keys(const Attention *t, int64_t head, int64_t i) {
-    int64_t count = t->last[i] - t->first[i];
-    const int64_t *row = t->gap_rows ? t->gap_rows + head * t->gap_head + i : NULL;
-    for (int64_t gap = row ? row[0] : 0; row && gap < row[1]; gap++) count -= t->gaps[2 * gap + 1] - t->gaps[2 * gap];
-    return count;
 }
 
 /* Where the numbers of query i are noted; -1 for nowhere. */

@@ -13,7 +13,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import Intervals, intervals
-from attn_cli.kernel.walk.row_numbers import MOMENTS, MOST_TOP, RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import MOST_TOP, NOTED_MOMENTS, OneWalk, WalkStats
 
 _TYPES = ("torch.float32", "torch.bfloat16", "torch.float16")
 
@@ -61,17 +61,17 @@ def _is_built() -> bool:
     return is_built()
 
 
-def row_numbers(
+def row_stats(
     q: Array,
     k: Array,
     v: Array,
     rule: Rule,
-    needs: RowNeeds,
+    wanted: OneWalk,
     output: Array | None,
     *,
     span: Intervals | None = None,
     vectors: int | None = None,
-) -> RowNumbers | None:
+) -> WalkStats | None:
     """What is asked of every row of a call that `suits`; its output is written into `output`, if that isn't None.
 
     q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, output `[h, n, e]`; `span` holds the keys of every row, in place of the
@@ -82,7 +82,7 @@ def row_numbers(
     from attn_cli.kernel.walk.c_library import widest_vectors
     from attn_cli.kernel.walk.compiled_call import AskedKeys, CompiledCall, CompiledRule
 
-    if needs.top > MOST_TOP:
+    if wanted.top > MOST_TOP:
         return None
     span, gaps = intervals(rule.mask, q.shape[1], k.shape[1]) if span is None else span, None
     if span is None:
@@ -94,20 +94,20 @@ def row_numbers(
     memory = (
         None if output is None else to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
     )
-    asked = AskedKeys.of(needs, q.shape[1], k.shape[1])
-    count = q.shape[1] if asked.noted is None else asked.noted.total
-    numbers = _allocated(needs, q.shape[0], count, k.shape[1], memory)
+    asked = AskedKeys.of(wanted, q.shape[1], k.shape[1])
+    count = q.shape[1] if asked.scatter is None else asked.scatter.total
+    stats = _allocated(wanted, q.shape[0], count, k.shape[1], memory)
     bias = None if rule.bias is None else to_numpy(_bias_numbers(rule))
     bias = bias if bias is None or bias.strides[-1] == bias.itemsize else np.ascontiguousarray(bias)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     before_softmax = CompiledRule(float(rule.scale), float(rule.softcap or 0), bias, sink)
     vectors = widest_vectors() if vectors is None else vectors
-    work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, needs, numbers, vectors)
+    work = CompiledCall(queries, keys, values, span, gaps, before_softmax, asked, wanted, stats, vectors)
     if not all(work.walk(key_heads) for key_heads in work.parts()):
         return None
     if output is not None and itemsize(output) < 4:
         output[...] = namespace(output).asarray(memory)
-    return numbers
+    return stats
 
 
 def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
@@ -115,26 +115,23 @@ def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
     return x if x.strides[-1] == x.itemsize and all(step > 0 for step in x.strides) else np.ascontiguousarray(x)
 
 
-def _allocated(needs: RowNeeds, h: int, n: int, m: int, output: np.ndarray | None) -> RowNumbers:
+def _allocated(wanted: OneWalk, h: int, n: int, m: int, output: np.ndarray | None) -> WalkStats:
     """Memory for what is asked of n rows that are noted."""
 
     def zeros_if(needed: bool, *shape: int, dtype: type = np.float32) -> np.ndarray | None:
         return np.zeros(shape, dtype) if needed else None
 
-    pool, ranked = needs.pool or Pool(1, 1), 1 if needs.means else h
-    moments = {name: zeros_if(needs.moments, h, n) for name in MOMENTS}
-    return RowNumbers(
+    pool, ranked, edges = wanted.pool or Pool(1, 1), 1 if wanted.mean_heads else h, wanted.distance_edges
+    moments = {name: zeros_if(wanted.moments, h, n) for name in NOTED_MOMENTS}
+    return WalkStats(
         output,
         **moments,
-        cells=None if needs.cells is None else np.zeros((h, n, needs.cells.shape[1]), np.float32),
-        list_sums=zeros_if(bool(needs.lists), h, n, len(needs.lists)),
-        mark_sums=None if needs.marks is None else np.zeros((h, n, len(needs.marks)), np.float32),
-        step_sums=None if needs.steps is None else np.zeros((h, n, len(needs.steps) - 1), np.float32),
-        received=zeros_if(needs.received, h, m, dtype=np.float64),
-        received_few=zeros_if(needs.few > 0, h, m, dtype=np.float64),
-        top_weights=zeros_if(needs.top > 0, ranked, n, needs.top),
-        top_scores=zeros_if(needs.top > 0, ranked, n, needs.top),
-        top_keys=zeros_if(needs.top > 0, ranked, n, needs.top, dtype=np.int64),
-        pooled=zeros_if(needs.pool is not None, ranked, -(-n // pool.rows), -(-m // pool.keys)),
-        rows=None if needs.rows is None else np.array(needs.rows),
+        key_sums=zeros_if(bool(wanted.key_sets), h, n, len(wanted.key_sets)),
+        vector_sums=zeros_if(bool(wanted.vectors), h, n, len(wanted.vectors)),
+        distance_sums=None if edges is None else np.zeros((h, n, len(edges) - 1), np.float32),
+        column_sums=zeros_if(wanted.column_sums, h, m, dtype=np.float64),
+        top_weights=zeros_if(wanted.top > 0, ranked, n, wanted.top),
+        top_scores=zeros_if(wanted.top > 0, ranked, n, wanted.top),
+        top_keys=zeros_if(wanted.top > 0, ranked, n, wanted.top, dtype=np.int64),
+        pooled=zeros_if(wanted.pool is not None, ranked, -(-n // pool.rows), -(-m // pool.keys)),
     )

@@ -244,7 +244,7 @@ static TARGET float NAMED(score)(const Attention *t, int64_t head, int64_t i, co
 }
 
 /* Cap the scores from:to of query i, and add their bias; s[m:] may become anything. */
-static TARGET void NAMED(bend)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
+static TARGET void NAMED(cap_and_bias)(const Attention *t, int64_t head, int64_t i, float *s, int64_t from, int64_t to) {
     const float *bias = t->bias ? t->bias + head * t->bias_head + i * t->bias_row : NULL;
     for (int64_t j = from; j < to; j += LANES) {
         floats x = NAMED(load)(s + j);
@@ -272,15 +272,15 @@ static TARGET void NAMED(mask)(const Attention *t, int64_t head, int64_t i, floa
    reference  the largest score, or a larger sink: no exponential overflows
    begin:end  the keys that were multiplied, in whole vectors; those that query i may not attend to become 0
    A score of NaN or +infinity makes the row and its share NaN. A row that may attend to nothing has share 0. */
-static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
+static TARGET float NAMED(softmax_row)(const Attention *t, int64_t head, int64_t i, float *s, int64_t begin, int64_t end) {
     const int64_t first = t->first[i], last = t->last[i], place = place_of(t, i), o = head * t->noted + place;
     const float sink = t->sink ? t->sink[head] : -INFINITY;
     int64_t from = first / LANES * LANES, to = (last + LANES - 1) / LANES * LANES;
     float top = -INFINITY;
     int broken = 0;
-    floats total = {0}, surprise = {0}, distance = {0};
+    floats total = {0}, entropy = {0}, distance = {0};
     if (first < last) {
-        if (t->softcap > 0 || t->bias) NAMED(bend)(t, head, i, s, from, to);
+        if (t->softcap > 0 || t->bias) NAMED(cap_and_bias)(t, head, i, s, from, to);
         for (int64_t j = from; j < first; j++) s[j] = -INFINITY;
         for (int64_t j = last; j < to; j++) s[j] = -INFINITY;
         if (t->gap_rows) NAMED(mask)(t, head, i, s, from, to);
@@ -308,7 +308,7 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
             floats x = NAMED(load)(s + j) - reference;
             floats e = NAMED(exponential)(x);
             total += e;
-            surprise += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
+            entropy += e * NAMED(larger)(x, NAMED(all)(LOWEST)); /* e is 0 below LOWEST, and 0 * -inf would be NaN */
             distance += e * (floats)((ints)far & 0x7fffffff);
             far += (float)LANES;
             NAMED(store)(s + j, e);
@@ -320,40 +320,40 @@ static TARGET float NAMED(soften)(const Attention *t, int64_t head, int64_t i, f
     const float share = all > 0 || broken ? 1 / all : 0;
     if (t->maximum && place >= 0) {
         t->maximum[o] = broken ? NAN : top;
-        t->log_sum[o] = all > 0 || broken ? reference + logf(all) : -INFINITY;
-        t->mass[o] = keys * share;
-        t->surprise[o] = keys * share > 0 || broken ? keys * share * logf(all) - NAMED(sum)(surprise) * share : 0;
+        t->logsumexp[o] = all > 0 || broken ? reference + logf(all) : -INFINITY;
+        t->weight_sum[o] = keys * share;
+        t->entropy[o] = keys * share > 0 || broken ? keys * share * logf(all) - NAMED(sum)(entropy) * share : 0;
         t->distance[o] = NAMED(sum)(distance) * share;
     }
     return share;
 }
 
-/* The sums of a row's weights e * share over its lists of keys, and of their products with marks. */
-static TARGET void NAMED(sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+/* The sums of a row's weights e * share over its key sets, and of their products with vectors. */
+static TARGET void NAMED(key_and_vector_sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
     const int64_t first = t->first[i], last = t->last[i], o = head * t->noted + place_of(t, i);
-    const int32_t *keys = t->list_keys + i * t->list_columns;
-    for (int64_t l = 0, c = 0; l < t->lists; c = t->list_ends[l++]) {
+    const int32_t *keys = t->set_keys + i * t->set_columns;
+    for (int64_t l = 0, c = 0; l < t->key_sets; c = t->set_ends[l++]) {
         float sum = 0;
-        for (; c < t->list_ends[l] && keys[c] >= 0; c++) sum += keys[c] >= first && keys[c] < last ? e[keys[c]] : 0;
-        t->list_sums[o * t->lists + l] = sum * share;
+        for (; c < t->set_ends[l] && keys[c] >= 0; c++) sum += keys[c] >= first && keys[c] < last ? e[keys[c]] : 0;
+        t->key_sums[o * t->key_sets + l] = sum * share;
     }
-    for (int64_t mark = 0; mark < t->marks; mark++) {
-        const float *values = t->mark_values + mark * padded_keys(t);
+    for (int64_t vector = 0; vector < t->vectors; vector++) {
+        const float *values = t->vector_values + vector * padded_keys(t);
         floats sum = {0};
         for (int64_t j = first / LANES * LANES; first < last && j < last; j += LANES) /* e is 0 around first:last */
             sum += NAMED(load)(e + j) * NAMED(load)(values + j);
-        t->mark_sums[o * t->marks + mark] = NAMED(sum)(sum) * share;
+        t->vector_sums[o * t->vectors + vector] = NAMED(sum)(sum) * share;
     }
 }
 
-/* The sums of a row's weights e * share over stretches of keys that lie at given places from the query's own. */
-static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
+/* The sums of a row's weights e * share over bins of distances from the query's own place. */
+static TARGET void NAMED(distance_sums)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
     const int64_t own = i + t->offset;
-    float *to = t->step_sums + (head * t->noted + place_of(t, i)) * t->steps;
+    float *to = t->bin_sums + (head * t->noted + place_of(t, i)) * t->bins;
     int64_t s = 0;
-    while (s < t->steps && own + t->step_edges[s + 1] <= t->first[i]) to[s++] = 0;
-    for (; s < t->steps && own + t->step_edges[s] < t->last[i]; s++) {
-        int64_t j = own + t->step_edges[s], last = own + t->step_edges[s + 1];
+    while (s < t->bins && own + t->bin_edges[s + 1] <= t->first[i]) to[s++] = 0;
+    for (; s < t->bins && own + t->bin_edges[s] < t->last[i]; s++) {
+        int64_t j = own + t->bin_edges[s], last = own + t->bin_edges[s + 1];
         j = j < t->first[i] ? t->first[i] : j;
         last = last > t->last[i] ? t->last[i] : last;
         float sum = 0;
@@ -365,27 +365,15 @@ static TARGET void NAMED(stretches)(const Attention *t, int64_t head, int64_t i,
         for (; j < last; j++) sum += e[j];
         to[s] = sum * share;
     }
-    while (s < t->steps) to[s++] = 0;
-}
-
-/* Add a row's weights to the column sums of rows that see few keys: these are few, and one thread at a time does it. */
-static TARGET void NAMED(few)(const Attention *t, int64_t head, int64_t i, const float *e, float share) {
-    lock(t, head);
-    for (int64_t j = t->first[i]; j < t->last[i]; j++) t->received_few[head * t->m + j] += e[j] * share;
-    unlock(t, head);
+    while (s < t->bins) to[s++] = 0;
 }
 
 /* Note what is asked of query i from its weights e * share; q is the query, scaled, and `panels` its head's keys. */
-static TARGET void NAMED(note)(const Attention *t, int64_t head, int64_t i, const float *e, float share, const float *q,
+static TARGET void NAMED(write_stats)(const Attention *t, int64_t head, int64_t i, const float *e, float share, const float *q,
                                const float *panels) {
     const int64_t o = head * t->noted + place_of(t, i);
-    for (int64_t c = 0; c < t->cells; c++) {
-        const int32_t key = t->cell_keys[i * t->cells + c];
-        t->cell_weights[o * t->cells + c] = key >= t->first[i] && key < t->last[i] ? e[key] * share : 0;
-    }
-    if (t->lists || t->marks) NAMED(sums)(t, head, i, e, share);
-    if (t->steps) NAMED(stretches)(t, head, i, e, share);
-    if (t->received_few && open_keys(t, head, i) < t->few) NAMED(few)(t, head, i, e, share);
+    if (t->key_sets || t->vectors) NAMED(key_and_vector_sums)(t, head, i, e, share);
+    if (t->bins) NAMED(distance_sums)(t, head, i, e, share);
     if (!t->count || t->means) return;
     const int64_t *keys = t->top_keys + o * t->count;
     NAMED(rank)(t, head, i, e, share, t->top_weights + o * t->count, t->top_keys + o * t->count);
@@ -459,9 +447,9 @@ static TARGET void NAMED(rows)(const Attention *t, int64_t head, int64_t start, 
         }
     for (int64_t r = 0; r < rows; r++) {
         float *s = b.scores + r * width - begin;
-        b.shares[r] = NAMED(soften)(t, head, start + r, s, begins[r / ROWS], ends[r / ROWS]);
+        b.shares[r] = NAMED(softmax_row)(t, head, start + r, s, begins[r / ROWS], ends[r / ROWS]);
         if (place_of(t, start + r) >= 0)
-            NAMED(note)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
+            NAMED(write_stats)(t, head, start + r, s, b.shares[r], b.queries + r * t->d, panels);
         if (t->means)
             for (int64_t j = begins[r / ROWS]; j < ends[r / ROWS]; j += LANES) {
                 float *mean = b.means + r * whole + j;

@@ -17,7 +17,7 @@ from attn_cli.kernel.stats.wanted import MOMENTS, RankedKeys, RowStats, Wanted
 from attn_cli.kernel.walk import fused
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 from attn_cli.kernel.walk.unpadded import Unpadded
 
 
@@ -65,9 +65,9 @@ class PackedTexts:
         if walk is not fused:
             return None
 
-        def notes(needs: RowNeeds, output: Array | None) -> RowNumbers | None:
-            needs, span = replace(needs, noted=unpadded.noted), unpadded.span(self.span)
-            return fused.row_numbers(self.q, self.k, self.v, self.rule, needs, output, span=span)
+        def notes(one: OneWalk, output: Array | None) -> WalkStats | None:
+            one, span = replace(one, scatter=unpadded.noted), unpadded.span(self.span)
+            return fused.row_stats(self.q, self.k, self.v, self.rule, one, output, span=span)
 
         stats = stats_of_walks(notes, unpadded.wanted(wanted), self.k.shape[1], self.output)
         return None if stats is None else unpadded.stats(stats, wanted)

@@ -11,7 +11,7 @@ import numpy as np
 from attn_cli.arrays import Array, namespace
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.kernel.walk.intervals import Intervals
-from attn_cli.kernel.walk.row_numbers import NotedRows
+from attn_cli.kernel.walk.row_numbers import RowScatter
 
 
 class Unpadded:
@@ -23,7 +23,7 @@ class Unpadded:
 
     def __init__(self, places: np.ndarray, rows: int) -> None:
         self.rows = rows
-        self.noted = NotedRows(places.astype(np.int32), rows)
+        self.noted = RowScatter(places.astype(np.int32), rows)
         self._count = int((places >= 0).sum())
         self._places = places[: self._count].astype(np.int64)
         self._ahead = self._places - np.arange(self._count)  # [rows of texts], the same in all rows of a text

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from attn_cli.summaries.reducers.column_sums import ReceivedShares
 
 from attn_cli.call import AttentionCall, Output, Place
 from attn_cli.kernel.definition import dense
@@ -19,15 +20,14 @@ from attn_cli.kernel.definition.bias import Alibi, BiasSum, GivenBias
 from attn_cli.kernel.definition.masks import Causal, Given, Intersection, Mask, Window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.gpu import walk
-from attn_cli.kernel.gpu.walk import KernelTile, row_numbers, tile_of
+from attn_cli.kernel.gpu.walk import KernelTile, row_stats, tile_of
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk import fused
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer, reduce
 from attn_cli.summaries.reducers.heads.head_statistics import HeadStatistics
 from attn_cli.summaries.reducers.kinds.head_kinds import HeadKindsReducer, KindTexts
-from attn_cli.summaries.reducers.received import ReceivedShares
 from tests.kernel.walk.test_fused import agree, key_lists, masks
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this machine")
@@ -39,23 +39,22 @@ def arrays(h: int, g: int, n: int, m: int, d: int, e: int) -> list[np.ndarray]:
     return [RANDOM.normal(size=size).astype(np.float32) for size in ((h, n, d), (g, m, d), (g, m, e))]
 
 
-def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, tile: KernelTile) -> RowNumbers:
+def walked(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk, tile: KernelTile) -> WalkStats:
     output = torch.empty(q.shape[0], q.shape[1], v.shape[2])
-    numbers = row_numbers(*map(torch.tensor, (q, k, v)), rule, needs, output, tile=tile)
+    numbers = row_stats(*map(torch.tensor, (q, k, v)), rule, needs, output, tile=tile)
     assert numbers is not None
     return replace(numbers, output=output.numpy())
 
 
-def needs_of(n: int, m: int, top: int = 3) -> RowNeeds:
-    return RowNeeds(
+def needs_of(n: int, m: int, top: int = 3) -> OneWalk:
+    return OneWalk(
         moments=True,
-        cells=RANDOM.integers(-1, m, size=(n, 2)),
-        lists=(key_lists(RANDOM, n, m, 3), key_lists(RANDOM, n, m, 19)),
-        marks=RANDOM.normal(size=(2, m)).astype(np.float32),
-        received=True,
+        key_sets=(RANDOM.integers(-1, m, size=(n, 1)), key_lists(RANDOM, n, m, 3), key_lists(RANDOM, n, m, 19)),
+        vectors=tuple(RANDOM.normal(size=(2, m)).astype(np.float32)),
+        column_sums=True,
         top=top,
         pool=Pool(8, 11),
-        steps=np.array([-m, -9, -4, -1, 0, 1, 5]),
+        distance_edges=np.array([-m, -9, -4, -1, 0, 1, 5]),
     )
 
 
@@ -91,24 +90,25 @@ def test_softcaps_and_biases(name: str, softcap: float | None) -> None:
     q, k, v = arrays(4, 2, N, M, 16, 16)
     mask = Intersection((Causal(M - N), Window(13, M - N)))
     rule = Rule(0.8, softcap=softcap, bias=biases()[name], mask=mask)
-    needs = RowNeeds(moments=True, cells=RANDOM.integers(-1, M, size=(N, 2)), received=True, pool=Pool(8, 11))
+    keys = RANDOM.integers(-1, M, size=(N, 1))
+    needs = OneWalk(moments=True, key_sets=(keys,), column_sums=True, pool=Pool(8, 11))
     numbers = walked(q, k, v, rule, needs, KernelTile(16, 16))
     exact = dense.attend(*(torch.tensor(x, dtype=torch.float64) for x in (q, k, v)), rule)
     weights, scores = exact.weights.numpy(), exact.scores.numpy()
     np.testing.assert_allclose(numbers.output, exact.output.numpy(), rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(numbers.maximum, scores.max(axis=-1), rtol=2e-5, atol=2e-5)
-    np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5)
-    cells = np.where(needs.cells >= 0, weights[:, np.arange(N)[:, None], np.maximum(needs.cells, 0)], 0)
-    np.testing.assert_allclose(numbers.cells, cells, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(numbers.column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5)
+    cells = np.where(keys >= 0, weights[:, np.arange(N)[:, None], np.maximum(keys, 0)], 0)
+    np.testing.assert_allclose(numbers.key_sums, cells, rtol=2e-5, atol=2e-5)
     entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
-    np.testing.assert_allclose(numbers.surprise, entropy, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(numbers.entropy_nats, entropy, rtol=2e-5, atol=2e-5)
     largest = np.maximum.reduceat(np.maximum.reduceat(weights, [0, 8, 16], axis=1), [0, 11, 22, 33], axis=2)
     np.testing.assert_allclose(numbers.pooled, largest, rtol=2e-5, atol=2e-5)
 
 
 def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
     x = np.zeros((1, 3, 4), np.float32)
-    numbers = walked(x, x, x, Rule(1.0, mask=Causal()), RowNeeds(top=3), KernelTile(16, 16))
+    numbers = walked(x, x, x, Rule(1.0, mask=Causal()), OneWalk(top=3), KernelTile(16, 16))
     assert numbers.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
     np.testing.assert_allclose(numbers.top_weights[0], [[1, 0, 0], [0.5, 0.5, 0], [1 / 3] * 3], rtol=1e-6)
     assert np.isneginf(numbers.top_scores[0, 0]).tolist() == [False, True, True]
@@ -117,32 +117,32 @@ def test_equal_weights_rank_by_key_and_a_row_names_all_its_keys() -> None:
 def test_half_precision_is_multiplied_as_it_is_and_summed_in_float32() -> None:
     q, k, v = (torch.tensor(x).half() for x in arrays(2, 2, 33, 33, 16, 16))
     output = torch.empty(2, 33, 16, dtype=torch.float16)
-    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(moments=True), output, tile=KernelTile(16, 16))
+    numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), OneWalk(moments=True), output, tile=KernelTile(16, 16))
     exact = dense.attend(*(x.double() for x in (q, k, v)), Rule(0.25, mask=Causal()))
     weights = exact.weights.numpy()
     np.testing.assert_allclose(output.float().numpy(), exact.output.numpy(), rtol=2e-3, atol=2e-3)
     entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
-    np.testing.assert_allclose(numbers.surprise, entropy, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(numbers.entropy_nats, entropy, rtol=2e-5, atol=2e-5)
 
 
 def test_scores_of_any_size_and_what_is_not_finite() -> None:
     q, k, v = arrays(1, 1, 18, 18, 4, 4)
     rule = Rule(1000.0, mask=Causal())
-    numbers = walked(q, k, v, rule, RowNeeds(moments=True), KernelTile(16, 16))
+    numbers = walked(q, k, v, rule, OneWalk(moments=True), KernelTile(16, 16))
     exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
     np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-3, atol=2e-3)
     q[0, 7, 0] = np.nan
-    numbers = walked(q, k, v, rule, RowNeeds(moments=True), KernelTile(16, 16))
+    numbers = walked(q, k, v, rule, OneWalk(moments=True), KernelTile(16, 16))
     assert np.isnan(numbers.output).any(axis=-1)[0].nonzero()[0].tolist() == [7]
     v[0, 17, 0] = np.inf  # a masked value must not matter, and times a weight of 0 it would
     tensors = [torch.tensor(x) for x in (q, k, v)]
-    assert row_numbers(*tensors, rule, RowNeeds(), torch.empty(1, 18, 4)) is None
+    assert row_stats(*tensors, rule, OneWalk(), torch.empty(1, 18, 4)) is None
 
 
 def test_it_takes_arrays_with_gaps_and_writes_where_a_model_reads() -> None:
     q, k, v = (torch.tensor(RANDOM.normal(size=(20, 2, 8)), dtype=torch.float32).transpose(0, 1) for _ in "qkv")
     there = torch.zeros(20, 2, 8)
-    row_numbers(q, k, v, Rule(0.3, mask=Causal()), RowNeeds(), there.transpose(0, 1), tile=KernelTile(16, 16))
+    row_stats(q, k, v, Rule(0.3, mask=Causal()), OneWalk(), there.transpose(0, 1), tile=KernelTile(16, 16))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True, scale=0.3)
     torch.testing.assert_close(there.transpose(0, 1), expected[0], rtol=1e-5, atol=1e-5)
 
@@ -166,7 +166,7 @@ def test_reducers_read_the_same_from_it_as_from_bands(monkeypatch: pytest.Monkey
     by_bands = summary()
     monkeypatch.setattr(walk, "suits", walk.can_walk)  # as if it lay on a GPU
     calls = []
-    monkeypatch.setattr(walk, "row_numbers", lambda *a, **o: calls.append(1) or row_numbers(*a, **o))
+    monkeypatch.setattr(walk, "row_stats", lambda *a, **o: calls.append(1) or row_stats(*a, **o))
     for one, other in zip(by_bands, summary(), strict=True):
         if one.dtype.kind == "f":
             np.testing.assert_allclose(one, other, rtol=2e-3, atol=2e-3)
@@ -185,7 +185,7 @@ def test_what_it_does_not_walk() -> None:
     assert not walk.can_walk(x, x, x, Rule(1.0, bias=BiasSum([Alibi(torch.ones(1))])))
     assert not walk.can_walk(*[torch.ones(1, 4, 512)] * 3, rule)
     mask: Mask = Given(torch.tensor([[True, False, True, True]] * 4))  # rows with holes
-    assert row_numbers(x, x, x, Rule(1.0, mask=mask), RowNeeds(), None) is None
+    assert row_stats(x, x, x, Rule(1.0, mask=mask), OneWalk(), None) is None
 
 
 def test_every_kernel_compiles_for_a_gpu_and_its_tiles_fit() -> None:

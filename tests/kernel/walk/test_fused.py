@@ -30,10 +30,10 @@ from attn_cli.kernel.definition.masks import dense as dense_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import Pool
 from attn_cli.kernel.walk.c_library import is_built, widest_vectors
-from attn_cli.kernel.walk.fused import row_numbers, suits
+from attn_cli.kernel.walk.fused import row_stats, suits
 from attn_cli.kernel.walk.gaps import intervals_and_gaps
 from attn_cli.kernel.walk.intervals import intervals
-from attn_cli.kernel.walk.row_numbers import RowNeeds, RowNumbers
+from attn_cli.kernel.walk.row_numbers import OneWalk, WalkStats
 
 # float32 sums of up to a few hundred numbers, in another order than the float64 that they are held against.
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -108,15 +108,15 @@ def test_intervals_without_their_gaps_are_the_masks_rows(name: str, n: int, m: i
 
 
 def walked(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds, vectors: int | None = None
-) -> RowNumbers:
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk, vectors: int | None = None
+) -> WalkStats:
     assert suits(*map(torch.tensor, (q, k, v)), rule)
-    numbers = row_numbers(q, k, v, rule, needs, np.empty((*q.shape[:2], v.shape[2]), np.float32), vectors=vectors)
+    numbers = row_stats(q, k, v, rule, needs, np.empty((*q.shape[:2], v.shape[2]), np.float32), vectors=vectors)
     assert numbers is not None
     return numbers
 
 
-def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: RowNeeds) -> None:
+def agree(numbers: WalkStats, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule, needs: OneWalk) -> None:
     """Everything that was noted is what float64 says of the dense weights."""
     sink = None if rule.sink is None else np.asarray(rule.sink, dtype=np.float64)
     bias = None if rule.bias is None else np.asarray(rule.bias, dtype=np.float64)
@@ -130,34 +130,27 @@ def agree(numbers: RowNumbers, q: np.ndarray, k: np.ndarray, v: np.ndarray, rule
     exponentials = np.exp(np.where(np.isneginf(scores), -np.inf, scores)).sum(axis=-1)
     exponentials += 0 if sink is None else np.exp(sink)[:, None]
     with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(numbers.log_sum, np.log(exponentials)[:, picked], **CLOSE)
-    all_cells = dense_mask(rule.mask, n, m, like=np.empty(0))
+        np.testing.assert_allclose(numbers.logsumexp, np.log(exponentials)[:, picked], **CLOSE)
     weights, scores, live = weights[:, picked], scores[:, picked], live[:, picked]
     with np.errstate(divide="ignore"):
         entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(axis=-1)
     np.testing.assert_allclose(numbers.maximum[live], scores.max(axis=-1)[live], **CLOSE)
-    np.testing.assert_allclose(numbers.mass, weights.sum(axis=-1), **CLOSE)
-    np.testing.assert_allclose(numbers.surprise, entropy, **CLOSE)
+    np.testing.assert_allclose(numbers.weight_sum, weights.sum(axis=-1), **CLOSE)
+    np.testing.assert_allclose(numbers.entropy_nats, entropy, **CLOSE)
     far = np.abs(np.array(picked)[:, None] + (m - n) - np.arange(m))
     np.testing.assert_allclose(numbers.distance, (weights * far).sum(axis=-1), rtol=2e-5, atol=1e-3)
-    keys = needs.cells[picked]
-    cells = np.where(keys >= 0, weights[:, np.arange(len(picked))[:, None], np.maximum(keys, 0)], 0)
-    np.testing.assert_allclose(numbers.cells, cells, **CLOSE)
-    for number, keys in enumerate(keys[picked] for keys in needs.lists):
+    for number, keys in enumerate(keys[picked] for keys in needs.key_sets):
         sums = np.where(keys >= 0, weights[:, np.arange(len(picked))[:, None], np.maximum(keys, 0)], 0).sum(axis=-1)
-        np.testing.assert_allclose(numbers.list_sums[..., number], sums, **CLOSE)
-    if needs.marks is not None:
-        np.testing.assert_allclose(numbers.mark_sums, weights @ needs.marks.T, **CLOSE)
-    if needs.steps is not None:
+        np.testing.assert_allclose(numbers.key_sums[..., number], sums, **CLOSE)
+    for number, vector in enumerate(needs.vectors):
+        np.testing.assert_allclose(numbers.vector_sums[..., number], weights @ vector, **CLOSE)
+    if needs.distance_edges is not None:
         ahead = np.arange(m) - np.array(picked)[:, None] - (m - n)
-        for number, (first, last) in enumerate(pairwise(needs.steps.tolist())):
+        for number, (first, last) in enumerate(pairwise(needs.distance_edges.tolist())):
             sums = (weights * ((ahead >= first) & (ahead < last))).sum(axis=-1)
-            np.testing.assert_allclose(numbers.step_sums[..., number], sums, **CLOSE)
-    np.testing.assert_allclose(numbers.received, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
-    if needs.few:
-        few = np.broadcast_to(all_cells, (len(q), n, m))[:, picked].sum(axis=-1) < needs.few
-        np.testing.assert_allclose(numbers.received_few, (weights * few[..., None]).sum(axis=1), **CLOSE)
-    if needs.means:
+            np.testing.assert_allclose(numbers.distance_sums[..., number], sums, **CLOSE)
+    np.testing.assert_allclose(numbers.column_sums, weights.sum(axis=1), rtol=2e-5, atol=2e-5 * max(1, n / 50))
+    if needs.mean_heads:
         weights, scores = weights.mean(axis=0, keepdims=True), scores.mean(axis=0, keepdims=True)
     count = min(needs.top, m)
     np.testing.assert_allclose(numbers.top_weights[..., :count], -np.sort(-weights, axis=-1)[..., :count], **CLOSE)
@@ -198,13 +191,14 @@ def test_it_is_the_definition(vectors: int, data: st.DataObject) -> None:
     q, k, v = (random.normal(size=size).astype(np.float32) for size in ((h, n, d), (groups, m, d), (groups, m, e)))
     pool = Pool(data.draw(st.integers(1, 30)), data.draw(st.integers(1, 30)), data.draw(st.booleans()))
     cells = random.integers(-1, m, size=(n, 3))
-    lists = tuple(key_lists(random, n, m, columns) for columns in (1, data.draw(st.integers(1, 70)), 9))
+    widths = (1, data.draw(st.integers(1, 70)), 9)
+    key_sets = (*cells.T[:, :, None], *(key_lists(random, n, m, columns) for columns in widths))
     marks = random.integers(0, 2, size=(2, m)).astype(np.float32)
     steps = np.array(data.draw(st.sampled_from([[-(2**30), -64, -3, -1, 0, 1, 2, 50, 2**30], [0, 1], [-9, 200]])))
-    few, top = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20))
+    top = data.draw(st.integers(1, 20))
     rows = data.draw(st.sampled_from([None, None, (n - 1,), tuple(range(0, n, 3)), tuple(range(n // 2, n))]))
     means = data.draw(st.booleans())
-    needs = RowNeeds(True, cells, lists, marks, True, few, top, pool, steps, rows, means)
+    needs = OneWalk(True, key_sets, tuple(marks), steps, True, top, pool, rows, means)
     agree(walked(q, k, v, rule, needs, vectors), q, k, v, rule, needs)
 
 
@@ -216,7 +210,7 @@ def test_large_calls(n: int, m: int, d: int) -> None:
     random = np.random.default_rng(3)
     q, k, v = (random.normal(size=(heads, rows, d)).astype(np.float32) for heads, rows in ((4, n), (2, m), (2, m)))
     rule = Rule(d**-0.5, mask=Causal(m - n))
-    needs = RowNeeds(True, np.arange(n)[:, None], received=True, few=8, top=4, pool=Pool(7, 50))
+    needs = OneWalk(True, (np.arange(n)[:, None],), column_sums=True, top=4, pool=Pool(7, 50))
     agree(walked(q, k, v, rule, needs), q, k, v, rule, needs)
 
 
@@ -224,9 +218,9 @@ def test_large_calls(n: int, m: int, d: int) -> None:
 @pytest.mark.parametrize("vectors", VECTORS)
 def test_equal_weights_rank_by_key(vectors: int) -> None:
     q, k = np.zeros((1, 3, 4), np.float32), np.zeros((1, 500, 4), np.float32)
-    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), RowNeeds(top=6), vectors)
+    numbers = walked(q, k, k, Rule(1.0, mask=Causal(300)), OneWalk(top=6), vectors)
     assert numbers.top_keys.tolist() == [[[0, 1, 2, 3, 4, 5]] * 3]
-    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), RowNeeds(top=3), vectors)
+    few = walked(q, k[:, :4], k[:, :4], Rule(1.0, mask=Causal()), OneWalk(top=3), vectors)
     assert few.top_keys.tolist() == [[[0, -1, -1], [0, 1, -1], [0, 1, 2]]]
 
 
@@ -237,11 +231,11 @@ def test_scores_of_any_size(vectors: int, scale: float) -> None:
     random = np.random.default_rng(1)
     q, k, v = (random.choice([-1.0, 1.0], size=(2, 70, 3)).astype(np.float32) for _ in "qkv")
     rule = Rule(scale, mask=Causal())
-    numbers = walked(q, k, v, rule, RowNeeds(moments=True), vectors)
+    numbers = walked(q, k, v, rule, OneWalk(moments=True), vectors)
     exact = dense.attend(*(x.astype(np.float64) for x in (q, k, v)), rule)
     np.testing.assert_allclose(numbers.output, exact.output, rtol=2e-4, atol=2e-4)
-    np.testing.assert_allclose(numbers.mass, 1, rtol=1e-5)
-    assert (numbers.surprise > -1e-4).all()
+    np.testing.assert_allclose(numbers.weight_sum, 1, rtol=1e-5)
+    assert (numbers.entropy_nats > -1e-4).all()
 
 
 @built
@@ -254,11 +248,11 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
     rule = Rule(1.0, mask=Causal())
     with np.errstate(invalid="ignore"):
         exact = dense.attend(q.astype(np.float64), k.astype(np.float64), v.astype(np.float64), rule)
-    output = walked(q, k, v, rule, RowNeeds(moments=True), vectors).output
+    output = walked(q, k, v, rule, OneWalk(moments=True), vectors).output
     np.testing.assert_array_equal(np.isnan(output), np.isnan(exact.output))
     np.testing.assert_allclose(output, exact.output, **CLOSE)
     v[0, 80, 0] = number  # a masked value must not matter, and times a weight of 0 it would
-    assert row_numbers(q, k, v, rule, RowNeeds(), None, vectors=vectors) is None
+    assert row_stats(q, k, v, rule, OneWalk(), None, vectors=vectors) is None
 
 
 @built
@@ -267,7 +261,7 @@ def test_what_is_not_finite_spoils_the_rows_that_it_would_spoil(vectors: int, nu
 def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
     x = np.linspace(-size, size, 301, dtype=np.float32).reshape(1, -1, 1)
     one = np.ones((1, 1, 1), np.float32)
-    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), RowNeeds(moments=True, top=1), vectors)
+    numbers = walked(x, one, one, Rule(1.0, softcap=2.0), OneWalk(moments=True, top=1), vectors)
     capped = 2.0 * np.tanh(x[0, :, 0].astype(np.float64) / 2.0)
     np.testing.assert_allclose(numbers.maximum[0], capped, rtol=4e-7)
     np.testing.assert_allclose(numbers.top_scores[0, :, 0], capped, rtol=4e-7)
@@ -278,10 +272,10 @@ def test_softcaps_keep_all_digits(vectors: int, size: float) -> None:
 def test_half_precision_is_raised_before_anything_is_multiplied(dtype: torch.dtype) -> None:
     random = torch.Generator().manual_seed(5)
     q, k, v = (torch.randn(2, 40, 16, generator=random).to(dtype) for _ in "qkv")
-    there, needs = torch.zeros(2, 40, 16, dtype=dtype), RowNeeds(moments=True, received=True)
-    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), needs, there)
+    there, needs = torch.zeros(2, 40, 16, dtype=dtype), OneWalk(moments=True, column_sums=True)
+    numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), needs, there)
     exact = dense.attend(*(x.double().numpy() for x in (q, k, v)), Rule(0.25, mask=Causal()))
-    np.testing.assert_allclose(numbers.received, exact.weights.sum(axis=1), **CLOSE)
+    np.testing.assert_allclose(numbers.column_sums, exact.weights.sum(axis=1), **CLOSE)
     torch.testing.assert_close(there, torch.tensor(exact.output).to(dtype), rtol=1e-2, atol=1e-2)
     assert float((there == torch.tensor(exact.output).to(dtype)).float().mean()) > 0.99  # but for ties of rounding
 
@@ -294,7 +288,7 @@ def test_a_bias_is_read_where_it_lies() -> None:
     turned = torch.randn(4, 30, 30, generator=random).mT
     for bias in (shared, turned, torch.randn(30, 4, 30, generator=random).transpose(0, 1)):
         there = torch.zeros(4, 30, 8)
-        row_numbers(q, k, v, Rule(0.5, bias=bias, mask=Causal()), RowNeeds(), there)
+        row_stats(q, k, v, Rule(0.5, bias=bias, mask=Causal()), OneWalk(), there)
         mask = bias.masked_fill(~torch.ones(30, 30, dtype=torch.bool).tril(), -torch.inf)
         expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5)
         torch.testing.assert_close(there, expected, rtol=1e-5, atol=1e-5)
@@ -305,13 +299,13 @@ def test_it_writes_where_a_model_reads_and_takes_arrays_with_gaps() -> None:
     random = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(1, 50, 4, 16, generator=random)[0].transpose(0, 1) for _ in "qkv")  # [h, n, d], gaps in rows
     there = torch.zeros(50, 4, 16)
-    numbers = row_numbers(q, k, v, Rule(0.25, mask=Causal()), RowNeeds(), there.transpose(0, 1))
+    numbers = row_stats(q, k, v, Rule(0.25, mask=Causal()), OneWalk(), there.transpose(0, 1))
     expected = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
     assert np.shares_memory(numbers.output, there.numpy())
     across = [x.mT.contiguous().mT for x in (q, k, v)]
     there.zero_()
-    row_numbers(*across, Rule(0.25, mask=Causal()), RowNeeds(), there.transpose(0, 1))
+    row_stats(*across, Rule(0.25, mask=Causal()), OneWalk(), there.transpose(0, 1))
     torch.testing.assert_close(there.transpose(0, 1), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -337,9 +331,9 @@ def test_it_is_built_where_a_compiler_is_at_hand() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_has_threads_of_its_own() -> None:
     x = np.ones((2, 1200, 16), np.float32)
-    arguments = (x, x, x, Rule(1.0, mask=Causal()), RowNeeds(), np.empty_like(x))
-    row_numbers(*arguments)  # with threads, for it is large
-    child = multiprocessing.get_context("fork").Process(target=row_numbers, args=arguments)
+    arguments = (x, x, x, Rule(1.0, mask=Causal()), OneWalk(), np.empty_like(x))
+    row_stats(*arguments)  # with threads, for it is large
+    child = multiprocessing.get_context("fork").Process(target=row_stats, args=arguments)
     child.start()
     child.join(30)
     assert child.exitcode == 0

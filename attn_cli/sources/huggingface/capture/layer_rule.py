@@ -16,7 +16,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.walk.at_once import compiled_walk
 from attn_cli.kernel.walk.bands import bands
 from attn_cli.kernel.walk.plan import plan_of
-from attn_cli.kernel.walk.row_numbers import RowNeeds
+from attn_cli.kernel.walk.row_numbers import OneWalk
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 from attn_cli.sources.huggingface.compat import TESTED_TRANSFORMERS, eager_function
 
@@ -117,7 +117,7 @@ class LayerRule:
         rule = self.of_text(text, rows, slice(0, key.shape[2]), range(query.shape[1]))
         q, k, v = query[text], key[text], value[text]
         compiled, output = compiled_walk(q, k, v, rule), query.new_empty((query.shape[1], q.shape[1], v.shape[2]))
-        if compiled is not None and compiled.row_numbers(q, k, v, rule, RowNeeds(), output) is not None:
+        if compiled is not None and compiled.row_stats(q, k, v, rule, OneWalk(), output) is not None:
             return output
         walk = bands(q, k, v, rule, plan_of(q, k, rule))
         return torch.cat([query.new_empty((query.shape[1], 0, value.shape[3])), *(band.output for band in walk)], dim=1)
