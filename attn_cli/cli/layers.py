@@ -77,5 +77,5 @@ def _read(source: Source, text: str) -> Prompt:
         if " " in text.strip():
             raise
         raise InputError(
-            error.message, f"a model stands after -m    try: {command_words(['layers', '-m', text])}"
+            error.message, f"a model goes after -m    try: {command_words(['layers', '-m', text])}"
         ) from None

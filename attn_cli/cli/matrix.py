@@ -144,7 +144,7 @@ def matrix(
             return check_memory(
                 4 * kinds * heads * n * m,
                 f"{heads:,} matrices of {n:,} x {m:,}",
-                "choose layers, heads or rows with -l, -H and --token, add --mean, or look at a screen, which pools",
+                "choose layers, heads or rows with -l, -H and --token, add --mean, or use a screen, which pools",
             )
 
         return Plan(of_call, token, hiding, merges, measure, scale=color_scale, memory=memory)

@@ -86,7 +86,7 @@ def by_value(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
     """What is read, in place of where it looks; of one head between tokens."""
     if not view.by_value:
         if scene.layer(view).value_norms is None:
-            raise InputError("no lengths of values were recorded in this layer")
+            raise InputError("no value norms were recorded in this layer")
         if view.mean or view.against is not None or (view.words and scene.has_words(view)):
             raise InputError("value norms are shown of one head's tokens: a, u or c turns off what is shown now")
     view = replace(view, by_value=not view.by_value, scores=False)

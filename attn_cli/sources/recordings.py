@@ -72,7 +72,7 @@ class RecordedSource:
         Raises InputError for rotations and projections, which take the model.
         """
         if rotations:
-            raise self._missing("how rotary positions turned keys is seen while the model runs")
+            raise self._missing("the rotary layout is known while the model runs alone")
         if projections:
             raise self._missing("what heads write takes W_O, which is the model's")
         selection.check_layers(sorted({layer.place.layer for layer in self._layers}))

@@ -105,7 +105,7 @@ def message_spans(text: str, messages: Iterable[tuple[str, str]]) -> list[PartSp
         if found is None:
             if not content.strip():
                 continue
-            raise InputError(f"message {number + 1} ({role}) does not stand in the chat's text as it was given",
+            raise InputError(f"message {number + 1} ({role}) is not in the chat's text as it was given",
                              "its template changes messages; cut it otherwise, as by --cut lines")  # fmt: skip
         start = text.index(found, at)
         at = start + len(found)

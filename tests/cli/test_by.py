@@ -79,7 +79,7 @@ def test_through_an_encoder(models: dict[str, Path], tmp_path: Path) -> None:
         ("bert", ["--by", "value", "--words"], "norms of subwords"),
         ("bloom", ["--by", "value"], "shows its weights alone"),
         ("bloom", ["--by", "output"], "shows its weights alone"),
-        ("qwen3_next", ["--by", "output"], "a gate or norm stands between its heads and W_O"),
+        ("qwen3_next", ["--by", "output"], "a gate or norm is between its heads and W_O"),
     ],
 )
 def test_what_is_refused(models: dict[str, Path], kind: str, arguments: list[str], words: str) -> None:

@@ -397,7 +397,7 @@ def test_other_layouts_of_the_same_numbers_are_recognised() -> None:
     right = attention(a)
     command = save(**a)
     assert "rows before heads" in check(command, right.swapaxes(0, 1)).errors
-    assert "heads side by side" in check(command, right.swapaxes(0, 1).reshape(5, 12)).errors
+    assert "concatenated heads" in check(command, right.swapaxes(0, 1).reshape(5, 12)).errors
     for layout in (right[None], right.swapaxes(0, 1), right.swapaxes(0, 1).reshape(5, 12)):
         assert check(command, layout, "-q").code == 0
     refused(check(command, right.swapaxes(1, 2)), 2, "shape (4, 3, 5) but the definition gives (4, 5, 3)", "transposed")
@@ -408,7 +408,7 @@ def test_axes_in_another_order_are_named_where_the_shape_does_not_tell() -> None
     a = case(h=5, g=5, n=5, m=7, e=5)
     right = attention(a)
     command = save(**a)
-    assert "rows stand before heads" in check(command, right.swapaxes(0, 1)).text
+    assert "rows come before heads" in check(command, right.swapaxes(0, 1)).text
     assert "the output is transposed" in check(command, right.swapaxes(1, 2)).text
     assert check(command, right).code == 0
 

@@ -75,7 +75,7 @@ class ScanFolder:
         """
         before = None
         if self.work.is_symlink():
-            raise InputError(f"{excerpt(self.name)}/{_WORK} is a link, and what lies there would be thrown away",
+            raise InputError(f"{excerpt(self.name)}/{_WORK} is a link, and its target would be emptied",
                              "remove it, or give another folder")  # fmt: skip
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
         notes = [f"{spec}: rows before heads {array.shape}; read as [..., n, h, {letter}]"]
     elif not joined and name == "output" and _squeezed(values.shape) == _squeezed((*lead, n, h * last)):
         values = split_heads(values.reshape(*lead, n, h * last), h)
-        notes = [f"{spec}: heads side by side {array.shape}; cut into {h}"]
+        notes = [f"{spec}: concatenated heads {array.shape}; cut into {h}"]
     else:
         shape = layout if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"

@@ -195,7 +195,7 @@ REFUSALS = (
     ),
     Refusal(
         lambda o: o.fixed is not None and (o.sets("scale", "softcap", "bias", "alibi", "sink") or not o.softmax),
-        "--fixed looks at no scores",
+        "--fixed ignores scores",
         "leave out {changes}",
     ),
     Refusal(

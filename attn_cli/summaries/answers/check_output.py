@@ -230,7 +230,7 @@ class CheckOutput:
         if output is None:
             return best
         orders = [((-1, -2), "the output is transposed: the array is [e, n]")]
-        orders += [((0, 1), "rows stand before heads: the array is [n, h, e]")] if output.ndim == 3 else []
+        orders += [((0, 1), "rows come before heads: the array is [n, h, e]")] if output.ndim == 3 else []
         for (a, b), words in orders:
             if output.shape[a] == output.shape[b] > 1:
                 distance = self._distance_of("output", output.swapaxes(a, b), self.right.output)

@@ -15,7 +15,7 @@ _WORD = (
     Field("rank", COUNT, "0 for the nearest", itemgetter(0)),
     Field("word", TEXT, "as the table writes it", itemgetter(1)),
     Field("id", COUNT, "its row in the table", itemgetter(2)),
-    Field("cosine", COSINE, "of the angle between its vector and the sum of the asked ones, each made 1 long",
+    Field("cosine", COSINE, "of its vector and the sum of the query's vectors, each normalised",
           itemgetter(3)),
 )  # fmt: skip
 FIELDS = (

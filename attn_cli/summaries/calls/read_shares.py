@@ -105,7 +105,7 @@ def vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
     if not isinstance(call, AttentionCall):
         raise LoadError(
             f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values",
-            "--by weight is all that can be told of it",
+            "--by weight works",
         )
     v, made_of = at_least_float32(call.v), call.ingredients
     up = None if made_of.value_up is None else at_least_float32(made_of.value_up)

@@ -45,7 +45,7 @@ class CorpusOptions:
         if not self.inputs:
             raise InputError("no INPUT", "give files, folders, globs, or - for standard input")
         if self.stride is not None and self.chunk is None:
-            raise InputError("--stride without --chunk", "--chunk N cuts documents into pieces of N tokens")
+            raise InputError("--stride without --chunk", "--chunk N splits documents into chunks of N tokens")
         names = [name for each in self.fields or () for name in each.split(",")]
         if (self.seed or 0) >= 2**63:
             raise InputError(f"--seed {excerpt(str(self.seed), 40)} is too large", "a number below 2**63")

@@ -73,7 +73,7 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
     if unknown in _OF_MODELS and command == "attn compute":
         return "one attention has no layers; a model's: attn matrix TEXT -m MODEL -l 5"
     if command == "attn" and (moved := _options_moved(words)):
-        return f"options stand after the command: {moved}"
+        return f"options go after the command: {moved}"
     near = get_close_matches(unknown, getattr(error, "possibilities", None) or (), 2, 0.7)
     near = near or [name for name in _names(error) if name.lower() == unknown.lower()]
     if near:
@@ -81,7 +81,7 @@ def _other_option(unknown: str, error: Any, words: Sequence[str], command: str) 
     is_text = any(word.startswith(unknown) and (" " in word or word[1:2].isdigit()) for word in words)
     if is_text and (command == "attn" or "text" in {each.name for each in error.ctx.command.params}):
         return f"a text that starts with - goes after --: {command} -- TEXT"
-    return "options stand after the command: attn inspect TEXT -q" if command == "attn" else f"try: {command} --help"
+    return "options go after the command: attn inspect TEXT -q" if command == "attn" else f"try: {command} --help"
 
 
 def _without(option: str, words: Sequence[str]) -> list[str]:
@@ -148,12 +148,12 @@ def _several_texts(extra: Sequence[str], words: Sequence[str], error: Any) -> tu
     given = [words[before], *extra]
     if command == "attn compute" and all(word.endswith(_OF_MATRICES) for word in given):
         files = [each for name, word in zip(("--q", "--k", "--v"), given, strict=False) for each in (name, word)]
-        return "files of matrices stand after --q, --k and --v", f"try: {command_words([*rest[:before], *files])}"
+        return "files of matrices go after --q, --k and --v", f"try: {command_words([*rest[:before], *files])}"
     models = [word for word in given if _is_model(word)]
     if len(models) == 1 and "-m" in _names(error):
         text = " ".join(word for word in given if word not in models)
         line = [*rest[:before], text, "-m", *models, *rest[before + 1 :]]
-        return "a model stands after -m", f"try: {command_words(line)}"
+        return "a model goes after -m", f"try: {command_words(line)}"
     if any(" " in word for word in given):  # in quotes already
         return first, f"try: {command_words(rest)}"
     together = [*rest[:before], " ".join(given), *rest[before + 1 :]]

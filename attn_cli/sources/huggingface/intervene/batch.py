@@ -51,7 +51,7 @@ class InterventionBatch:
             raise LoadError(
                 f"layer {at.layer} ({at.stream}) has {m:,} keys for {self.texts:,} tokens: "
                 "none can be hidden by its number",
-                "attn top shows what it looks at",
+                "attn top shows what it attends to",
             )
         hidden = [self._hidden_of(intervention, at, n, m) for intervention in self.interventions]
         return hidden if any(cells is not None for cells in hidden) else None

@@ -47,7 +47,7 @@ class Runner:
         if first and loaded.generating is None:
             self.calls.no_cache_reason = "no language-model head"
         if "decoder_input_ids" in arguments:
-            self.calls.no_cache_reason = "a decoder beside an encoder"
+            self.calls.no_cache_reason = "an encoder-decoder"
         places = ModulePlaces(self.stack)
         self._blocks = outermost_blocks(
             self.stack, [place for module in attention_modules(self.stack) for place in places.of(module)]

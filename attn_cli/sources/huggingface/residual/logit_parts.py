@@ -101,7 +101,9 @@ def _modules(projections: Projections, places: Mapping[str, ModulePlace]) -> dic
         module = projections.at(path, place.layer).module
         assert module is not None
         if module in modules:
-            raise LoadError(f"{path}: its W_O is that of other layers too, whose parts can't be told apart", _HINT)
+            raise LoadError(
+                f"{path}: it shares its W_O with other layers, so their contributions can't be separated", _HINT
+            )
         modules[module] = path
     return modules
 
@@ -120,7 +122,7 @@ def _final_norm(stream: ResidualStream, unembedding: _Unembedding) -> FrozenNorm
             if held is None:
                 raise LoadError("the final norm is not a scale per dimension, so heads have no direct logit", _HINT)
             return held
-    raise LoadError("more than a norm stands between the last block and the unembedding", _HINT)
+    raise LoadError("more than a norm is between the last block and the unembedding", _HINT)
 
 
 def _added_up(

@@ -99,5 +99,5 @@ def _norm_of(block: BlockPass) -> FrozenNorm | None:
                     return norm
         raise
     if any(write.norm is not None for write in block.writes):
-        raise LoadError(f"{block.path}: a norm stands between W_O and the residual stream", _HINT)
+        raise LoadError(f"{block.path}: a norm is between W_O and the residual stream", _HINT)
     return None

@@ -72,7 +72,7 @@ class Projections:
         projection = self.at(path, layer)
         if projection.how == "gate":
             raise LoadError(
-                f"layer {layer} ({path}): a gate or norm stands between its heads and W_O",
+                f"layer {layer} ({path}): a gate or norm is between its heads and W_O",
                 "a key's output differs from row to row; --by value measures before the gate",
             )
         return projection

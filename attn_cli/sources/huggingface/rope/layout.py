@@ -41,7 +41,7 @@ def find_rope_layout(
         if least <= tolerance / 10:
             break
     if best is None:
-        return Turning(unknown="the query, turned back by cos and sin, is the output of no module of the attention")
+        return Turning(unknown="the query, un-rotated by cos and sin, is not the output of any module of the attention")
     angles, pairs = best
     return Turning(pairs.first, pairs.second, angles.cos, angles.sin, pairs.words(len(query)))
 

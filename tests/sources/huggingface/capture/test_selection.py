@@ -74,7 +74,7 @@ def test_a_single_head_that_is_not_there(minilm: LoadedModel, pair: tuple[int, i
 
 def test_pairs_beside_layers_or_heads() -> None:
     for extra in ({"layers": (1,)}, {"heads": (1,)}):
-        with pytest.raises(InputError, match="pairs of layer and head beside layers or heads"):
+        with pytest.raises(InputError, match="pairs of layer and head together with layers or heads"):
             Selection(**extra, pairs=((1, 2),))
 
 

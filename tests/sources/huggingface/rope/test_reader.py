@@ -205,7 +205,10 @@ def test_t5s_bias_is_its_position() -> None:
         ("esm", "halves"),
         ("gpt2", "none needed"),
         ("t5", "none needed"),
-        ("hunyuan_v1_dense", "no: the query, turned back by cos and sin, is the output of no module of the attention"),
+        (
+            "hunyuan_v1_dense",
+            "no: the query, un-rotated by cos and sin, is not the output of any module of the attention",
+        ),
         ("bloom", "no: weights without q and k"),
     ],
 )
@@ -223,7 +226,7 @@ def test_a_wrong_rotation_is_not_taken_for_the_right_one(monkeypatch: pytest.Mon
     model.layers[0].self_attn.forward = _with_its_own_angles(model.layers[0].self_attn.forward)
     calls, _ = cells_of(model, sentence(model))
     _, why = calls[0]
-    assert why.not_split is not None and "turned back by cos and sin" in why.not_split
+    assert why.not_split is not None and "un-rotated by cos and sin" in why.not_split
     assert all(cell.content is None and len(cell.contrasts) == 8 for cell in why.cells)
 
 
