@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.fields import COSINE, COUNT, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.pull import Pulls
 from attn_cli.summaries.report import Answer
@@ -83,12 +85,48 @@ class ComparedBlock:
         return cosine(self.contexts[0].after, self.contexts[1].after)
 
 
+_WORD = (
+    Field("text", TEXT, "what the text says there", "word"),
+    Field("tokens", each(COUNT, "token index"), value=lambda journey: list(journey.rows)),
+)
+_KEY = (
+    Field("key", COUNT, "its token index", lambda pulled: pulled[0].index),
+    Field("key_token", TEXT, "what the text says there", lambda pulled: pulled[0].text),
+    Field("weight", SHARE, "attention weight, mean over the chosen heads", lambda pulled: float(pulled[1])),
+    Field("pull", NUMBER,
+          "its share of the attention output for the word, before W_O; they add to 1; "
+          "null where values can't be seen",
+          itemgetter(2)),
+)  # fmt: skip
+_CONTEXT = (
+    Field("cosine_turned", COSINE, "between the word's vectors before and after the block",
+          lambda pair: pair[1].cosine_turned),
+    Field("keys", Rows(_KEY, "one token of the text"), value=lambda pair: zip(
+        pair[0].prompt.tokens, pair[1].weights, _pulls_or_none(pair[1]), strict=True)),
+)  # fmt: skip
+_BLOCK = (
+    Field("layer", COUNT, "the model's own block number", lambda of: of[1].layer),
+    Field("cosine_before", COSINE,
+          "between the word's vectors in the two texts, before the block",
+          lambda of: of[1].cosine_before),
+    Field("cosine_after", COSINE, "the same after the block", lambda of: of[1].cosine_after),
+    Field("contexts", Rows(_CONTEXT, count=2), "the first text, then the second",
+          lambda of: zip(of[0], of[1].contexts, strict=True)),
+)  # fmt: skip
+FIELDS = (
+    Field("words", Rows(_WORD, count=2), "where the word stands in each of the two texts", "journeys"),
+    Field("layers", Rows(_BLOCK, "one block of the model; for a table its attention"), "block by block",
+          lambda comparison: [(comparison.journeys, block) for block in comparison.blocks]),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison(Answer):
     """The word's vectors in both contexts, block by block."""
 
     name: ClassVar[str] = "compare"
     several_texts: ClassVar[bool] = True
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     journeys: tuple[Journey, Journey]
     blocks: tuple[ComparedBlock, ...]
@@ -112,11 +150,6 @@ class Comparison(Answer):
                         "pull": pull,
                     }
 
-    def document(self) -> dict[str, Any]:
-        """The word's places, then every block with its cosines and pulls."""
-        words = [{"text": journey.word, "tokens": list(journey.rows)} for journey in self.journeys]
-        return {"words": words, "layers": [self._block(block) for block in self.blocks]}
-
     def arrays(self) -> dict[str, np.ndarray]:
         """`layers`, cosines `[layers]`, `before` and `after` `[layers, 2, d]`, `weights1` `[layers, m]` and so on."""
         blocks = self.blocks
@@ -134,22 +167,6 @@ class Comparison(Answer):
                 [_pulls_or_none(block.contexts[at]) for block in blocks], dtype=np.float64
             )
         return arrays
-
-    def _block(self, block: ComparedBlock) -> dict[str, Any]:
-        contexts = [
-            {
-                "cosine_turned": context.cosine_turned,
-                "keys": [
-                    {"key": token.index, "key_token": token.text, "weight": float(weight), "pull": pull}
-                    for token, weight, pull in zip(
-                        journey.prompt.tokens, context.weights, _pulls_or_none(context), strict=True
-                    )
-                ],
-            }
-            for journey, context in zip(self.journeys, block.contexts, strict=True)
-        ]
-        cosines = {"cosine_before": block.cosine_before, "cosine_after": block.cosine_after}
-        return {"layer": block.layer} | cosines | {"contexts": contexts}
 
 
 def comparison_of(first: Journey, second: Journey) -> Comparison:

@@ -2,13 +2,39 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
 from attn_cli.kernel.lessons.learn import Descent, Example
 from attn_cli.prompt import Prompt
+from attn_cli.summaries.fields import COUNT, NUMBER, POSITIVE, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
+
+_TEXT = (
+    Field("query", COUNT, "the token that attends", itemgetter("query")),
+    Field("targets", each(COUNT, "token index"), "the tokens to attend to", itemgetter("targets")),
+    Field("target_weight", SHARE, "their weight, mean over heads", itemgetter("target_weight")),
+    Field("weights", each(SHARE, "weight"), "on every token, mean over heads", itemgetter("weights")),
+)  # fmt: skip
+_STAGE = (
+    Field("step", COUNT, "how many steps were made", itemgetter("step")),
+    Field("loss", POSITIVE, "mean over texts and heads of -log of the weight on the targets", itemgetter("loss")),
+    Field("texts", Rows(_TEXT), "one for every input", itemgetter("texts")),
+)
+FIELDS = (
+    Field("word", TEXT, "the word that attends"),
+    Field("targets", each(TEXT, "a word to attend to"), "what it should attend to"),
+    Field("heads", COUNT, "how many heads the projections are cut into"),
+    Field("start", TEXT, "what the projections were at first: identity or random"),
+    Field("seed", COUNT, "what a random start was drawn from"),
+    Field("rate", NUMBER, "the step size", "descent.rate"),
+    Field("steps", COUNT, "how many steps were made"),
+    Field("losses", each(POSITIVE, "loss"), "after 0, 1, 2, ... steps", "descent.losses"),
+    Field("stages", Rows(_STAGE, "one moment of the learning"), "before, during and after",
+          lambda learning: map(learning.stage, learning.milestones)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +49,7 @@ class Learning(Answer):
 
     name: ClassVar[str] = "learn"
     several_texts: ClassVar[bool] = True
+    fields: ClassVar[Sequence[Field]] = FIELDS
 
     word: str
     targets: tuple[str, ...]
@@ -72,20 +99,6 @@ class Learning(Answer):
                         "weight": weight,
                     }
 
-    def document(self) -> dict[str, Any]:
-        """Every loss, and the weights at the milestones; the projections themselves are in the arrays."""
-        return {
-            "word": self.word,
-            "targets": list(self.targets),
-            "heads": self.heads,
-            "start": self.start,
-            "seed": self.seed,
-            "rate": self.descent.rate,
-            "steps": self.steps,
-            "losses": self.descent.losses,
-            "stages": [self._stage(step) for step in self.milestones],
-        }
-
     def arrays(self) -> dict[str, np.ndarray]:
         """`wq` and `wk` `[d, d]`, for --projections; `losses` `[steps + 1]`; `weights1` `[steps + 1, n]` and so on."""
         arrays = {"wq": self.descent.wq, "wk": self.descent.wk, "losses": self.descent.losses}
@@ -94,7 +107,8 @@ class Learning(Answer):
             arrays[f"tokens{text + 1}"] = np.array([token.text for token in prompt.tokens])
         return arrays
 
-    def _stage(self, step: int) -> dict[str, Any]:
+    def stage(self, step: int) -> dict[str, Any]:
+        """The loss and the weights in every text after some steps."""
         texts = []
         for text, example in enumerate(self.examples):
             weights = self.weights(text, step)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,25 @@ import numpy as np
 from attn_cli.errors import InputError
 from attn_cli.model_blocks import BlockVectors
 from attn_cli.prompt import Prompt, Token
+from attn_cli.summaries.fields import COUNT, FLAG, NUMBER, SHARE, TEXT, Field, Rows, each
 from attn_cli.summaries.report import Answer
+
+_POINT = (
+    Field("text", COUNT, "the number of its text, from 0", itemgetter(0)),
+    Field("index", COUNT, "its token index", lambda point: point[1].index),
+    Field("token", TEXT, "what the text says there", lambda point: point[1].text),
+    Field("before", each(NUMBER, "coordinate", 2), "where it is before attention", itemgetter(2)),
+    Field("after", each(NUMBER, "coordinate", 2), "where it is after attention", itemgetter(3)),
+)
+FIELDS = (
+    Field("layers", each(COUNT, "block number", 2),
+          "the first block, whose input is before, and the last, whose output is after"),
+    Field("unit", FLAG, "whether every vector was made 1 long first"),
+    Field("variance_shares", each(SHARE, "share of the variance of all points along this axis", 2), "of the two axes",
+          "shares"),
+    Field("points", Rows(_POINT, "one token"), "all tokens of all texts",
+          lambda plane: zip(plane.texts, plane.tokens, plane.before, plane.after, strict=True)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +43,7 @@ class Plane(Answer):
     """
 
     name: ClassVar[str] = "plane"
+    fields: ClassVar[Sequence[Field]] = FIELDS
     several_texts: ClassVar[bool] = True
 
     texts: tuple[int, ...]
@@ -56,14 +76,6 @@ class Plane(Answer):
                 "after_x": after[0],
                 "after_y": after[1],
             }
-
-    def document(self) -> dict[str, Any]:
-        """The blocks, the shares of variance, the points."""
-        points = [
-            {"text": text, "index": token.index, "token": token.text, "before": before, "after": after}
-            for text, token, before, after in zip(self.texts, self.tokens, self.before, self.after, strict=True)
-        ]
-        return {"layers": list(self.layers), "unit": self.unit, "variance_shares": self.shares, "points": points}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Points, their labels, and the axes to put other vectors on them: `(x - centre) @ axes.T`."""

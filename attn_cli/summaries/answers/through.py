@@ -6,9 +6,9 @@ came from where: GlobEnc (Modarressi et al. 2022) without its feed-forward part.
 are carried back from the last layer to the first, band by band.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,35 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.source import Mixing
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import joint_squares, outputs, products_of_heads, row_shares, vectors_of
+from attn_cli.summaries.fields import COUNT, SHARE, TEXT, Field, Rows
 from attn_cli.summaries.report import Answer
 
 _TOGETHER = 512  # rows that are carried back at once
+
+
+class _Source(NamedTuple):
+    """One token that a query's vector came from; no query for the mean of all rows."""
+
+    query: Token | None
+    rank: int
+    key: Token
+    share: float
+
+
+_SOURCE = (
+    Field("query", COUNT, "the query's token index; missing for the mean of all rows",
+          lambda source: source.query and source.query.index, optional=True),
+    Field("query_token", TEXT, value=lambda source: source.query and source.query.text, optional=True),
+    Field("rank", COUNT, "0 for the largest share"),
+    Field("key", COUNT, "the index of the token that it came from", "key.index"),
+    Field("key_token", TEXT, value="key.text"),
+    Field("through_share", SHARE, "its share in the query's vector behind the last layer; those of a query add to 1",
+          "share"),
+)  # fmt: skip
+FIELDS = (
+    Field("layers_through", {"type": "integer", "minimum": 1}, "how many layers were gone through", "layers"),
+    Field("through", Rows(_SOURCE, "one source of one token, largest first"), value="sources"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +62,8 @@ class Through(Answer):
     """
 
     name: ClassVar[str] = "through"
+    fields: ClassVar[Sequence[Field]] = FIELDS
+    table: ClassVar[str] = "through"
 
     tokens: tuple[Token, ...]
     rows: tuple[int, ...]
@@ -53,16 +81,15 @@ class Through(Answer):
         order = np.argsort(-self.shares[at], kind="stable")[: self.count]
         return [(self.tokens[key], float(self.shares[at, key])) for key in order.tolist()]
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """One row per (query, rank); without a query for the mean of all rows."""
-        for at in range(len(self.shares)):
-            query = {} if self.overall else {"query": self.rows[at], "query_token": self.tokens[self.rows[at]].text}
-            for rank, (key, share) in enumerate(self.ranked(at)):
-                yield query | {"rank": rank, "key": key.index, "key_token": key.text, "through_share": share}
-
-    def document(self) -> dict[str, Any]:
-        """The number of layers, and all rows."""
-        return {"layers_through": self.layers, "through": list(self.records())}
+    @property
+    def sources(self) -> list[_Source]:
+        """The first tokens that each row came from, or the mean of all rows."""
+        queries = [None] if self.overall else [self.tokens[row] for row in self.rows]
+        return [
+            _Source(query, rank, key, share)
+            for at, query in enumerate(queries)
+            for rank, (key, share) in enumerate(self.ranked(at))
+        ]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`through_share` `[r, n]`, whole, with the `queries` and `tokens`."""
